@@ -1,0 +1,1 @@
+"""A trained model made useful: translate with it, export it, serve it."""

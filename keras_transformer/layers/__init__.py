@@ -1,0 +1,1 @@
+"""The paper's building blocks as Keras layers, each usable alone."""

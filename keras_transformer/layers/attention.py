@@ -1,0 +1,273 @@
+"""Multi-head attention: sections 3.2.1 and 3.2.2."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_transformer.layers.linear import glorot_blocks, linear
+
+# Finite, so that a row with nothing to attend to gives equal weights and not
+# NaN; large enough that exp() of it is 0 beside any real score.
+_MASKED_SCORE = -1e9
+
+
+def scaled_dot_product_attention(queries, keys, values, mask=None):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
+
+    The softmax runs in float32 whatever the inputs' dtype.
+
+    Args:
+        queries: float [..., Q, d_k].
+        keys: float [..., M, d_k].
+        values: float [..., M, d_v].
+        mask: boolean, broadcastable to [..., Q, M], True where a query may
+            attend; None means everywhere.
+
+    Returns:
+        float [..., Q, d_v].
+    """
+    weights = attention_weights(queries, keys, mask)
+    return ops.matmul(ops.cast(weights, values.dtype), values)
+
+
+def attention_weights(queries, keys, mask=None):
+    """softmax(Q K^T / sqrt(d_k)): how much each query attends to each key.
+
+    Args:
+        queries: float [..., Q, d_k].
+        keys: float [..., M, d_k].
+        mask: boolean, broadcastable to [..., Q, M], or None.
+
+    Returns:
+        float32 [..., Q, M]; rows sum to 1 and are 0 where masked.
+    """
+    scale = 1.0 / math.sqrt(queries.shape[-1])
+    scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
+    scores = ops.cast(scores, "float32")
+    if mask is not None:
+        # Added rather than selected: the mask stays at its own, smaller shape.
+        scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
+    return ops.softmax(scores, axis=-1)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class MultiHeadAttention(keras.layers.Layer):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W^O (section 3.2.2).
+
+    Letters: B batch, Q queries, M keys and values, H heads, D d_model.
+
+    Called with one input it is self-attention, and queries, keys and values
+    come from one fused product; called with a memory as well it attends to
+    that memory, and keys and values come from one fused product.
+
+    Args:
+        d_model: D, width of inputs and outputs.
+        num_heads: H.
+        d_k: width of each head's queries and keys.
+        d_v: width of each head's values.
+        dropout: probability of dropping an attention weight.
+        use_bias: whether the four projections have biases.
+        window: r of restricted self-attention (section 4): a position sees
+            the r nearest ones on either side; 0 means all. The result is
+            exact; the full score matrix is still computed.
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: a memory is given to a layer with a window.
+
+    Example:
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2, d_k=4, d_v=4)
+        >>> layer(keras.ops.ones((1, 3, 8))).shape
+        TensorShape([1, 3, 8])
+    """
+
+    def __init__(
+        self,
+        d_model,
+        num_heads,
+        d_k,
+        d_v,
+        dropout=0.0,
+        use_bias=True,
+        window=0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.d_k = d_k
+        self.d_v = d_v
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.window = window
+        self.weight_dropout = keras.layers.Dropout(
+            dropout, dtype=self.dtype_policy, name="weight_dropout"
+        )
+
+    def build(self, query_shape, memory_shape=None):
+        """Makes the weights; with `memory_shape`, those of cross-attention."""
+        queries = self.num_heads * self.d_k
+        values = self.num_heads * self.d_v
+        if memory_shape is None:
+            self._add_linear(
+                "query_key_value", query_shape[-1], [queries, queries, values]
+            )
+        else:
+            if self.window:
+                raise ValueError("A window is for self-attention only.")
+            self._add_linear("query", query_shape[-1], [queries])
+            self._add_linear("key_value", memory_shape[-1], [queries, values])
+        self._add_linear("output", values, [self.d_model])
+        self.built = True
+
+    def _add_linear(self, name, inputs, blocks):
+        kernel = self.add_weight(
+            name=f"{name}_kernel",
+            shape=(inputs, sum(blocks)),
+            initializer=glorot_blocks(blocks),
+        )
+        bias = None
+        if self.use_bias:
+            bias = self.add_weight(
+                name=f"{name}_bias",
+                shape=(sum(blocks),),
+                initializer="zeros",
+            )
+        setattr(self, f"{name}_kernel", kernel)
+        setattr(self, f"{name}_bias", bias)
+
+    def call(
+        self,
+        query,
+        memory=None,
+        attention_mask=None,
+        training=False,
+        return_weights=False,
+    ):
+        """Attends.
+
+        Args:
+            query: float [B, Q, D].
+            memory: float [B, M, D_memory] to attend to; None for
+                self-attention, where M = Q.
+            attention_mask: boolean, True where a query may attend: [B, M],
+                or broadcastable to [B, Q, M] or [B, H, Q, M]. None means
+                everywhere.
+            training: whether attention weights are dropped out.
+            return_weights: also return the attention weights.
+
+        Returns:
+            float [B, Q, D]; with `return_weights` a pair of that and float32
+            [B, H, Q, M], as they are before dropout.
+        """
+        mask = _with_heads(attention_mask)
+        if memory is None:
+            queries, keys, values = self.project(query)
+            mask = self._within_window(mask, ops.shape(query)[1])
+        else:
+            queries = self.project_query(query)
+            keys, values = self.project_memory(memory)
+        weights = attention_weights(queries, keys, mask)
+        kept = self.weight_dropout(weights, training=training)
+        outputs = self._merge(kept, values)
+        return (outputs, weights) if return_weights else outputs
+
+    def project(self, inputs):
+        """Self-attention's queries, keys and values.
+
+        Args:
+            inputs: float [B, Q, D].
+
+        Returns:
+            float [B, H, Q, d_k], [B, H, Q, d_k] and [B, H, Q, d_v].
+        """
+        fused = linear(
+            inputs, self.query_key_value_kernel, self.query_key_value_bias
+        )
+        return self._split(fused, [self.d_k, self.d_k, self.d_v])
+
+    def project_query(self, query):
+        """Cross-attention's queries: float [B, Q, D] to [B, H, Q, d_k]."""
+        fused = linear(query, self.query_kernel, self.query_bias)
+        return self._split(fused, [self.d_k])[0]
+
+    def project_memory(self, memory):
+        """Cross-attention's keys and values, the same for every step.
+
+        Args:
+            memory: float [B, M, D_memory].
+
+        Returns:
+            float [B, H, M, d_k] and [B, H, M, d_v].
+        """
+        fused = linear(memory, self.key_value_kernel, self.key_value_bias)
+        return self._split(fused, [self.d_k, self.d_v])
+
+    def attend(self, queries, keys, values, mask=None):
+        """Attends over projected keys and values, such as cached ones.
+
+        Args:
+            queries: float [B, H, Q, d_k].
+            keys: float [B, H, M, d_k].
+            values: float [B, H, M, d_v].
+            mask: boolean, as `attention_mask` of `call`.
+
+        Returns:
+            float [B, Q, D] and the weights, float32 [B, H, Q, M].
+        """
+        weights = attention_weights(queries, keys, _with_heads(mask))
+        return self._merge(weights, values), weights
+
+    def _split(self, fused, widths):
+        batch, length = ops.shape(fused)[:2]
+        outputs, start = [], 0
+        for width in widths:
+            end = start + self.num_heads * width
+            block = ops.reshape(
+                fused[..., start:end], (batch, length, self.num_heads, width)
+            )
+            outputs.append(ops.transpose(block, (0, 2, 1, 3)))
+            start = end
+        return outputs
+
+    def _merge(self, weights, values):
+        heads = ops.matmul(ops.cast(weights, values.dtype), values)
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        batch, length = ops.shape(heads)[:2]
+        joined = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
+        return linear(joined, self.output_kernel, self.output_bias)
+
+    def _within_window(self, mask, length):
+        if not self.window:
+            return mask
+        positions = ops.arange(length)
+        distance = ops.abs(positions[:, None] - positions[None, :])
+        near = (distance <= self.window)[None, None]
+        return near if mask is None else ops.logical_and(mask, near)
+
+    def compute_output_shape(self, query_shape, memory_shape=None):
+        """Returns the shape of the output without the weights."""
+        return (*query_shape[:-1], self.d_model)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "window": self.window,
+        }
+
+
+def _with_heads(mask):
+    """Brings [B, M] or [B, Q, M] to the rank of [B, H, Q, M]."""
+    if mask is None or len(mask.shape) == 4:
+        return mask
+    if len(mask.shape) == 2:
+        return mask[:, None, None, :]
+    return mask[:, None]

@@ -1,0 +1,162 @@
+"""The decoder: section 3.1."""
+
+import keras
+from keras import ops
+
+from keras_transformer import cache as caches
+from keras_transformer.layers.configured import ConfiguredLayer
+from keras_transformer.layers.decoder_layer import DecoderLayer
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Decoder(ConfiguredLayer):
+    """A stack of N decoder layers, with a final norm when pre-norm.
+
+    Args:
+        config: TransformerConfig.
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        dtype = self.dtype_policy
+        self.layers = [
+            DecoderLayer(config, dtype=dtype, name=f"layer_{number}")
+            for number in range(1, config.num_layers + 1)
+        ]
+        self.final_norm = None
+        if config.norm == "pre":
+            self.final_norm = keras.layers.LayerNormalization(
+                epsilon=config.layer_norm_epsilon,
+                dtype=dtype,
+                name="final_norm",
+            )
+
+    def build(self, input_shape, memory_shape):
+        """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
+        for layer in self.layers:
+            layer.build(input_shape, memory_shape)
+        if self.final_norm is not None:
+            self.final_norm.build(input_shape)
+        self.built = True
+
+    def call(
+        self,
+        inputs,
+        memory,
+        attention_mask=None,
+        memory_mask=None,
+        training=False,
+        return_weights=False,
+    ):
+        """Applies the stack to whole sequences.
+
+        No position attends to later ones (section 3.2.3), whatever the mask.
+
+        Args:
+            inputs: float [B, T, D], embedded and with positions.
+            memory: float [B, S, D], the encoder's output.
+            attention_mask: boolean, broadcastable to [B, T, T], for what
+                else is not to be attended to; None means nothing else.
+            memory_mask: boolean, broadcastable to [B, T, S].
+            training: whether dropout is on.
+            return_weights: also return the attention weights.
+
+        Returns:
+            float [B, T, D]; with `return_weights` a triple of that, a list
+            of N float32 [B, H, T, T] of self-attention and a list of N
+            [B, H, T, S] of cross-attention.
+        """
+        causal = _causal_mask(ops.shape(inputs)[1])
+        if attention_mask is None:
+            attention_mask = causal
+        else:
+            attention_mask = ops.logical_and(attention_mask, causal)
+        outputs, all_self, all_cross = inputs, [], []
+        for layer in self.layers:
+            outputs, self_weights, cross_weights = layer(
+                outputs,
+                memory,
+                attention_mask=attention_mask,
+                memory_mask=memory_mask,
+                training=training,
+                return_weights=True,
+            )
+            all_self.append(self_weights)
+            all_cross.append(cross_weights)
+        outputs = self._finish(outputs)
+        if return_weights:
+            return outputs, all_self, all_cross
+        return outputs
+
+    def project_memory(self, memory):
+        """Returns each layer's cross-attention keys and values.
+
+        Args:
+            memory: float [B, S, D].
+
+        Returns:
+            A tuple of N pairs, float [B, H, S, d_k] and [B, H, S, d_v].
+        """
+        return tuple(
+            layer.cross_attention.project_memory(memory)
+            for layer in self.layers
+        )
+
+    def empty_caches(self, batch, steps, beams):
+        """Returns N empty caches (see `keras_transformer.cache`).
+
+        Args:
+            batch: B.
+            steps: number of steps they have room for.
+            beams: K.
+        """
+        config = self.config
+        return tuple(
+            caches.empty(
+                batch,
+                config.num_heads,
+                steps,
+                beams,
+                (config.d_k, config.d_v),
+                self.compute_dtype,
+            )
+            for _ in self.layers
+        )
+
+    def step(self, inputs, layer_caches, index, mask, memory, memory_mask):
+        """Applies the stack to the newest position of each beam.
+
+        Args:
+            inputs: float [B, K, D].
+            layer_caches: of `empty_caches`, with the earlier steps in them.
+            index: int32 scalar, the number of the step, from 0.
+            mask: boolean [B, K, steps * K], the slots a beam may attend to,
+                this step's own among them.
+            memory: of `project_memory`.
+            memory_mask: boolean, broadcastable to [B, K, S].
+
+        Returns:
+            float [B, K, D], the caches, and a list of N float32
+            [B, H, K, S] cross-attention weights.
+        """
+        outputs, new_caches, all_weights = inputs, [], []
+        for layer, cache, heads in zip(self.layers, layer_caches, memory):
+            outputs, cache, weights = layer.step(
+                outputs, cache, index, mask, heads, memory_mask
+            )
+            new_caches.append(cache)
+            all_weights.append(weights)
+        return self._finish(outputs), tuple(new_caches), all_weights
+
+    def _finish(self, outputs):
+        return outputs if self.final_norm is None else self.final_norm(outputs)
+
+    def compute_output_shape(self, input_shape, memory_shape):
+        """Returns the shape of the outputs."""
+        return input_shape
+
+
+def _causal_mask(length):
+    positions = ops.arange(length)
+    return (positions[:, None] >= positions[None, :])[None]

@@ -1,0 +1,68 @@
+"""Embeddings and the pre-softmax matrix: section 3.4."""
+
+import math
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class SharedEmbedding(keras.layers.Layer):
+    """One matrix that embeds ids and, transposed, gives logits.
+
+    Embeddings are multiplied by sqrt(d_model); the matrix begins with a
+    standard deviation of d_model ** -0.5, so that they begin at unit scale.
+
+    Args:
+        vocabulary_size: V.
+        d_model: D.
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def __init__(self, vocabulary_size, d_model, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.d_model = d_model
+
+    def build(self, input_shape=None):
+        """Makes the matrix [V, D]."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocabulary_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(
+                stddev=self.d_model**-0.5
+            ),
+        )
+        self.built = True
+
+    def call(self, ids):
+        """Embeds int32 [B, T] as float [B, T, D]."""
+        embedded = ops.take(self.embeddings, ids, axis=0)
+        embedded = ops.cast(embedded, self.compute_dtype)
+        return embedded * math.sqrt(self.d_model)
+
+    def logits(self, states):
+        """Returns float32 [..., V] for float [..., D].
+
+        The product runs in float32 under every dtype policy: a rounding of
+        logits is a rounding of the loss.
+        """
+        shape = ops.shape(states)
+        rows = ops.reshape(states, (-1, self.d_model))
+        logits = ops.matmul(
+            ops.cast(rows, "float32"),
+            ops.transpose(ops.cast(self.embeddings, "float32")),
+        )
+        return ops.reshape(logits, (*shape[:-1], self.vocabulary_size))
+
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the embedded ids."""
+        return (*input_shape, self.d_model)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "d_model": self.d_model,
+        }

@@ -1,0 +1,81 @@
+"""Label-smoothed cross-entropy: section 5.4."""
+
+import keras
+from keras import ops
+
+from keras_transformer.special_ids import PAD_ID
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LabelSmoothedCrossEntropy(keras.losses.Loss):
+    """Cross-entropy against (1 - e) on the label, e / (V - 1) on the rest.
+
+    It is computed from the log-normaliser, the label's logit and the sum of
+    logits; neither a one-hot nor a log-softmax [B, T, V] is made. Calling it
+    gives the mean over the target tokens that are not padding.
+
+    Args:
+        smoothing: e, epsilon_ls.
+        name: of the loss.
+        **kwargs: of `keras.losses.Loss`.
+    """
+
+    def __init__(
+        self, smoothing=0.1, name="label_smoothed_cross_entropy", **kwargs
+    ):
+        super().__init__(name=name, **kwargs)
+        self.smoothing = smoothing
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Returns the mean loss per target token.
+
+        Args:
+            y_true: int32 [B, T], 0 on padding.
+            y_pred: logits, float [B, T, V].
+            sample_weight: float, broadcastable to [B, T], or None.
+
+        Returns:
+            float32 scalar.
+        """
+        losses = self.call(y_true, y_pred)
+        weights = ops.cast(ops.not_equal(y_true, PAD_ID), losses.dtype)
+        if sample_weight is not None:
+            weights = weights * ops.cast(sample_weight, losses.dtype)
+        total = ops.sum(weights)
+        return ops.sum(losses * weights) / ops.maximum(total, 1e-9)
+
+    def call(self, y_true, y_pred):
+        """Returns each token's loss, float32 [B, T]; 0 on padding."""
+        return self.smoothed_and_plain(y_true, y_pred)[0]
+
+    def smoothed_and_plain(self, y_true, y_pred):
+        """Returns each token's loss with and without smoothing.
+
+        Args:
+            y_true: int32 [B, T], 0 on padding.
+            y_pred: logits, float [B, T, V].
+
+        Returns:
+            Two float32 [B, T], 0 on padding: the loss, and the negative
+            log-probability of the label, from which perplexity is reported.
+        """
+        logits = ops.cast(y_pred, "float32")
+        labels = ops.cast(y_true, "int32")
+        normaliser = ops.logsumexp(logits, axis=-1)
+        label_logits = ops.squeeze(
+            ops.take_along_axis(logits, labels[..., None], axis=-1), -1
+        )
+        plain = normaliser - label_logits
+        others = logits.shape[-1] - 1
+        share = self.smoothing / others
+        smoothed = (
+            normaliser
+            - (1.0 - self.smoothing - share) * label_logits
+            - share * ops.sum(logits, axis=-1)
+        )
+        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+        return smoothed * real, plain * real
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "smoothing": self.smoothing}

@@ -1,0 +1,230 @@
+"""The Transformer: Figure 1 of "Attention Is All You Need"."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.layers.decoder import Decoder
+from keras_transformer.layers.embedding import SharedEmbedding
+from keras_transformer.layers.encoder import Encoder
+from keras_transformer.layers.learned_positions import LearnedPositionEmbedding
+from keras_transformer.layers.sinusoidal_positions import (
+    SinusoidalPositionEncoding,
+)
+from keras_transformer.special_ids import PAD_ID
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Transformer(keras.Model):
+    """Encoder, decoder, embeddings and the pre-softmax product.
+
+    Letters: B batch, S source length, T target length, D d_model, H heads,
+    V vocabulary, K beams. Id 0 is padding. The weights exist as soon as the
+    model does.
+
+    Called on a dict of
+
+    - `source`: int32 [B, S],
+    - `target`: int32 [B, T], the decoder's input: the outputs shifted right,
+      with the begin id at position 0,
+
+    it returns logits, float32 [B, T, V]; those at position t are for the
+    token after `target[:, t]`. Rows that hold several packed sentence pairs
+    also give `source_segments`, `target_segments` (int32, the number of the
+    pair from 1, 0 on padding) and `source_positions`, `target_positions`
+    (int32, from 0 in each sentence).
+
+    Args:
+        config: TransformerConfig.
+        **kwargs: of `keras.Model`, such as `dtype="mixed_bfloat16"`. Norms,
+            softmax, logits and loss stay in float32.
+
+    Example:
+        >>> config = TransformerConfig.preset("base", vocabulary_size=40_960)
+        >>> Transformer(config).count_params()
+        65110016
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        dtype = self.dtype_policy
+        shared = config.share_embeddings
+        self.target_embedding = self._embedding("target_embedding")
+        self.source_embedding = (
+            self.target_embedding
+            if shared == "all"
+            else self._embedding("source_embedding")
+        )
+        self.output_embedding = (
+            self._embedding("output_embedding")
+            if shared == "none"
+            else self.target_embedding
+        )
+        self.source_positions = self._positions("source_positions")
+        self.target_positions = self._positions("target_positions")
+        self.embedding_dropout = keras.layers.Dropout(
+            config.dropout, dtype=dtype, name="embedding_dropout"
+        )
+        self.encoder = Encoder(config, dtype=dtype, name="encoder")
+        self.decoder = Decoder(config, dtype=dtype, name="decoder")
+        self.build()
+
+    def _embedding(self, name):
+        return SharedEmbedding(
+            self.config.vocabulary_size,
+            self.config.d_model,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _positions(self, name):
+        if self.config.positions == "learned":
+            return LearnedPositionEmbedding(
+                self.config.max_positions, dtype=self.dtype_policy, name=name
+            )
+        return SinusoidalPositionEncoding(dtype=self.dtype_policy, name=name)
+
+    def build(self, input_shape=None):
+        """Makes all weights; they do not depend on the input's shape."""
+        if self.built:
+            return
+        ids, states = (None, None), (None, None, self.config.d_model)
+        for embedding in (
+            self.source_embedding,
+            self.target_embedding,
+            self.output_embedding,
+        ):
+            if not embedding.built:
+                embedding.build(ids)
+        self.source_positions.build(states)
+        self.target_positions.build(states)
+        self.embedding_dropout.build(states)
+        self.encoder.build(states)
+        self.decoder.build(states, states)
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Returns logits, float32 [B, T, V]; see the class for the inputs."""
+        return self._run(inputs, training)[0]
+
+    def attention(self, inputs):
+        """Returns what every head attends to, dropout off.
+
+        Args:
+            inputs: as for calling the model.
+
+        Returns:
+            A dict of lists of N float32 tensors: `encoder` [B, H, S, S],
+            `decoder` [B, H, T, T] and `cross` [B, H, T, S]. Rows sum to 1
+            over the positions that may be attended to.
+        """
+        return self._run(inputs, False)[1]
+
+    def _run(self, inputs, training):
+        source, target = inputs["source"], inputs["target"]
+        source_segments = inputs.get("source_segments")
+        target_segments = inputs.get("target_segments")
+        memory, encoder_weights = self.encoder(
+            self.embed_source(source, inputs.get("source_positions"), training),
+            attention_mask=_mask(source, source_segments, source_segments),
+            training=training,
+            return_weights=True,
+        )
+        states, decoder_weights, cross_weights = self.decoder(
+            self.embed_target(target, inputs.get("target_positions"), training),
+            memory,
+            attention_mask=_mask(target, target_segments, target_segments),
+            memory_mask=_mask(source, target_segments, source_segments),
+            training=training,
+            return_weights=True,
+        )
+        weights = {
+            "encoder": encoder_weights,
+            "decoder": decoder_weights,
+            "cross": cross_weights,
+        }
+        return self.output_embedding.logits(states), weights
+
+    def encode(self, source):
+        """Encodes int32 [B, S] ids as float [B, S, D], dropout off."""
+        return self.encoder(
+            self.embed_source(source), attention_mask=padding_mask(source)
+        )
+
+    def decode(self, target, memory, source):
+        """Decodes whole sequences, dropout off.
+
+        Args:
+            target: int32 [B, T], beginning with the begin id.
+            memory: float [B, S, D], of `encode`.
+            source: int32 [B, S], for its padding.
+
+        Returns:
+            Logits, float32 [B, T, V].
+        """
+        states = self.decoder(
+            self.embed_target(target),
+            memory,
+            attention_mask=padding_mask(target),
+            memory_mask=padding_mask(source),
+        )
+        return self.output_embedding.logits(states)
+
+    def decode_step(self, tokens, index, caches, mask, memory, memory_mask):
+        """Decodes the newest position of each beam.
+
+        Args:
+            tokens: int32 [B, K], the last token of each beam.
+            index: int32 scalar, their position, from 0.
+            caches: of `decoder.empty_caches`, with earlier steps in them.
+            mask: boolean [B, K, steps * K], the slots a beam may attend to.
+            memory: of `decoder.project_memory`.
+            memory_mask: boolean, broadcastable to [B, K, S].
+
+        Returns:
+            Logits, float32 [B, K, V], the caches with this step in them, and
+            a list of N float32 [B, H, K, S] cross-attention weights.
+        """
+        positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
+        states = self.embed_target(tokens, positions)
+        states, caches, weights = self.decoder.step(
+            states, caches, index, mask, memory, memory_mask
+        )
+        return self.output_embedding.logits(states), caches, weights
+
+    def embed_source(self, ids, positions=None, training=False):
+        """Embeds int32 [B, S] with positions as float [B, S, D]."""
+        embedded = self.source_positions(self.source_embedding(ids), positions)
+        return self.embedding_dropout(embedded, training=training)
+
+    def embed_target(self, ids, positions=None, training=False):
+        """Embeds int32 [B, T] with positions as float [B, T, D]."""
+        embedded = self.target_positions(self.target_embedding(ids), positions)
+        return self.embedding_dropout(embedded, training=training)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        fields = dataclasses.asdict(self.config)
+        return {**super().get_config(), "config": fields}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Makes the model from what `get_config` returned."""
+        arguments = dict(config)
+        fields = arguments.pop("config")
+        return cls(TransformerConfig(**fields), **arguments)
+
+
+def padding_mask(ids):
+    """Returns True where an id is not padding: [B, M] to [B, 1, M]."""
+    return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
+
+
+def _mask(ids, query_segments, key_segments):
+    if query_segments is None:
+        return padding_mask(ids)
+    same = ops.equal(query_segments[:, :, None], key_segments[:, None, :])
+    return ops.logical_and(same, padding_mask(ids))
