@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 _FINE = 128
-_COARSE = 1024
+_COARSE = 128
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -15,7 +15,7 @@ class SinusoidalPositionEncoding(keras.layers.Layer):
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
     sine of a position is put together from two exact tables, position =
     128 * coarse + fine, by the addition theorem; that holds up to position
-    131,071.
+    16,383.
 
     Args:
         **kwargs: of `keras.layers.Layer`.

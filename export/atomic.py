@@ -1,0 +1,55 @@
+"""Files and folders that are whole or not there."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+
+from export.errors import InputError
+
+
+@contextlib.contextmanager
+def written_whole(path):
+    """Gives a temporary path that takes the place of `path` at the end.
+
+    The temporary one lies in the same folder and ends like `path`. When the
+    block raises, it is removed and `path` stays as it was.
+
+    Args:
+        path: the file or folder to write; folders above it are made.
+
+    Yields:
+        pathlib.Path to write to; nothing is there yet.
+
+    Raises:
+        InputError: the system refused to write (a full disk, say).
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _flush(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {error.strerror or error}; what was there "
+            "before is untouched. Make room or choose another place, then "
+            "run the same command again."
+        ) from error
+    finally:
+        _remove(temporary)
+
+
+def _flush(path):
+    for file in [path] if path.is_file() else path.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+
+
+def _remove(path):
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

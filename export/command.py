@@ -1,0 +1,40 @@
+"""What every command does the same way: start, fail, be interrupted."""
+
+import os
+import sys
+
+EXIT_INPUT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+def run(main):
+    """Runs a command's main function under absl, with its exit codes.
+
+    An InputError is printed as one line and exits with 2; Ctrl-C exits with
+    130. Anything else is a fault of ours and shows its traceback.
+
+    Args:
+        main: function of the arguments left after the flags.
+    """
+    # Set before TensorFlow loads: its start-up notes would hide our first
+    # lines from a newcomer.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from absl import app
+
+    from export.errors import InputError
+
+    def guarded(arguments):
+        try:
+            if len(arguments) > 1:
+                raise InputError(
+                    f"Unknown argument {arguments[1]!r}; flags begin with --."
+                )
+            return main(arguments)
+        except InputError as error:
+            print(f"Error: {error}", file=sys.stderr)
+            return EXIT_INPUT_ERROR
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            return EXIT_INTERRUPTED
+
+    app.run(guarded)

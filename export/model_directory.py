@@ -1,0 +1,162 @@
+"""The model directory: the contract between training and everything else."""
+
+import json
+import pathlib
+
+import keras_transformer as kt
+from export.atomic import written_whole
+from export.errors import InputError
+from keras_transformer.tokenizer import Tokenizer
+
+
+class ModelDirectory:
+    """A folder that holds a model, its vocabulary and how it was made.
+
+    - `config.json`: TransformerConfig.
+    - `run.json`: data set, languages, seed: what else decides the weights.
+    - `vocabulary.model`: SentencePiece model.
+    - `model.weights.h5`: the weights to use (averaged when averaging is on).
+    - `checkpoints/`: to resume from.
+    - `logs/`: for TensorBoard.
+    - `scores.json`: each score with how it was made.
+
+    Args:
+        path: of the folder; it need not exist yet.
+    """
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.config_path = self.path / "config.json"
+        self.run_path = self.path / "run.json"
+        self.vocabulary_path = self.path / "vocabulary.model"
+        self.weights_path = self.path / "model.weights.h5"
+        self.checkpoints_path = self.path / "checkpoints"
+        self.logs_path = self.path / "logs"
+        self.scores_path = self.path / "scores.json"
+
+    def read_config(self):
+        """Returns the TransformerConfig.
+
+        Raises:
+            InputError: it is missing or not valid.
+        """
+        try:
+            return kt.TransformerConfig.from_json(self._read(self.config_path))
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{self.config_path} is not a configuration: {error}"
+            ) from error
+
+    def write_config(self, config):
+        """Writes config.json."""
+        _write_text(self.config_path, config.to_json())
+
+    def read_run(self):
+        """Returns run.json as a dict.
+
+        Raises:
+            InputError: it is missing or not a JSON object.
+        """
+        return self._read_json(self.run_path, dict)
+
+    def write_run(self, run):
+        """Writes run.json."""
+        _write_text(self.run_path, json.dumps(run, indent=2) + "\n")
+
+    def read_scores(self):
+        """Returns the list of scores; empty when there is none yet.
+
+        Raises:
+            InputError: scores.json is not a JSON list.
+        """
+        if not self.scores_path.exists():
+            return []
+        return self._read_json(self.scores_path, list)
+
+    def add_score(self, score):
+        """Appends a dict to scores.json."""
+        scores = [*self.read_scores(), score]
+        text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+        _write_text(self.scores_path, text)
+
+    def load_tokenizer(self):
+        """Returns the Tokenizer.
+
+        Raises:
+            InputError: the vocabulary is missing or not one of ours.
+        """
+        try:
+            return Tokenizer(self.read_vocabulary())
+        except ValueError as error:
+            raise InputError(f"{self.vocabulary_path}: {error}") from error
+
+    def read_vocabulary(self):
+        """Returns the bytes of vocabulary.model.
+
+        Raises:
+            InputError: it is missing.
+        """
+        return self._read_bytes(self.vocabulary_path)
+
+    def write_vocabulary(self, proto):
+        """Writes vocabulary.model."""
+        with written_whole(self.vocabulary_path) as temporary:
+            temporary.write_bytes(proto)
+
+    def load_model(self, dtype="float32"):
+        """Returns the Transformer with the weights to use.
+
+        Args:
+            dtype: a Keras dtype policy.
+
+        Raises:
+            InputError: configuration or weights are missing, or do not fit.
+        """
+        model = kt.Transformer(self.read_config(), dtype=dtype)
+        if not self.weights_path.exists():
+            raise InputError(
+                f"{self.weights_path} is missing: the training of {self.path} "
+                "has not finished; run trainers.wmt with the same --model_dir "
+                "to go on."
+            )
+        try:
+            model.load_weights(self.weights_path)
+        except (ValueError, OSError, KeyError) as error:
+            raise InputError(
+                f"{self.weights_path} does not hold the weights of "
+                f"{self.config_path}: {str(error).splitlines()[0]}"
+            ) from error
+        return model
+
+    def write_weights(self, model):
+        """Writes model.weights.h5 from a Transformer."""
+        with written_whole(self.weights_path) as temporary:
+            model.save_weights(temporary)
+
+    def _read_json(self, path, kind):
+        try:
+            content = json.loads(self._read(path))
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path} is not JSON: {error}.") from error
+        if not isinstance(content, kind):
+            raise InputError(f"{path} must hold a JSON {kind.__name__}.")
+        return content
+
+    def _read(self, path):
+        return self._read_bytes(path).decode("utf-8")
+
+    def _read_bytes(self, path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise InputError(
+                f"There is no {path}; {self.path} must be a model directory, "
+                "as trainers.wmt writes it."
+            ) from None
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _write_text(path, text):
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

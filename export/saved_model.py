@@ -1,0 +1,95 @@
+"""Writes a SavedModel for TensorFlow Serving: `python -m export.saved_model`.
+
+E/<version>/ appears under its number only when it is whole, so a server that
+watches E never loads half of one.
+"""
+
+import pathlib
+
+import tensorflow as tf
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from export.served_translator import ServedTranslator
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "model_dir", None, "The model directory to export.", required=True
+)
+flags.DEFINE_string(
+    "export_dir", None, "Folder of the versions.", required=True
+)
+flags.DEFINE_integer(
+    "version", None, "Number of the version; the next free one by default."
+)
+flags.DEFINE_integer(
+    "max_source_tokens",
+    256,
+    "Longer sources are cut to this many pieces.",
+    lower_bound=2,
+)
+
+
+def main(arguments):
+    """Exports and says how to serve."""
+    del arguments
+    directory = ModelDirectory(FLAGS.model_dir)
+    export_dir = pathlib.Path(FLAGS.export_dir)
+    path = export_dir / str(_version(export_dir, FLAGS.version))
+    save(directory, path, FLAGS.max_source_tokens)
+    size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    print(
+        f"Wrote {path} ({size / 1e6:.1f} MB), signature serving_default: "
+        "text -> translation, score.",
+        "Serve it with the TensorFlow Serving image (see BUILD.md):",
+        "  docker run --rm -p 8501:8501 -e MODEL_NAME=translator \\",
+        f"    -v {export_dir.resolve()}:/models/translator tensorflow/serving",
+        sep="\n",
+        flush=True,
+    )
+
+
+def save(directory, path, max_source_tokens):
+    """Writes one version.
+
+    Args:
+        directory: ModelDirectory.
+        path: the version's folder; nothing is there yet.
+        max_source_tokens: longer sources are cut to this many ids.
+
+    Raises:
+        InputError: the model directory is not whole, or writing fails.
+    """
+    servable = ServedTranslator(
+        directory.load_model(), directory.load_tokenizer(), max_source_tokens
+    )
+    with written_whole(path) as temporary:
+        tf.saved_model.save(
+            servable,
+            str(temporary),
+            signatures={"serving_default": servable.translate},
+        )
+
+
+def _version(export_dir, asked):
+    found = []
+    if export_dir.is_dir():
+        names = [path.name for path in export_dir.iterdir()]
+        found = [int(name) for name in names if name.isdecimal()]
+    version = max(found, default=0) + 1 if asked is None else asked
+    if version < 1:
+        raise InputError(f"--version must be at least 1, not {version}.")
+    if version in found:
+        raise InputError(
+            f"{export_dir / str(version)} exists and is never overwritten; "
+            "leave --version out for the next free number."
+        )
+    return version
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,97 @@
+"""Text to ids and back, inside or outside a TensorFlow graph.
+
+The only module of this package that needs TensorFlow and tensorflow-text;
+`import keras_transformer` does not load it.
+"""
+
+import hashlib
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+
+
+class Tokenizer(tf.Module):
+    """A SentencePiece vocabulary, the same one for both languages.
+
+    What it does in a graph and what it does eagerly is one path, so that a
+    served model sees the ids that training saw.
+
+    Args:
+        proto: bytes of a SentencePiece model whose pad, unknown, begin and
+            end ids are 0, 1, 2 and 3.
+
+    Raises:
+        ValueError: the bytes are not such a model.
+    """
+
+    def __init__(self, proto):
+        # Two tokenizers of one name share one model after a SavedModel is
+        # loaded in Python; the digest keeps different models apart.
+        digest = hashlib.sha256(proto).hexdigest()[:16]
+        super().__init__(name=f"tokenizer_{digest}")
+        self.proto = proto
+        try:
+            self._pieces = tf_text.SentencepieceTokenizer(
+                model=proto, add_eos=True, name=f"sentencepiece_{digest}"
+            )
+            size = int(self._pieces.vocab_size())
+        except tf.errors.OpError as error:
+            raise ValueError("This is not a SentencePiece model.") from error
+        self.vocabulary_size = size
+        ends = self._pieces.tokenize("").numpy().tolist()
+        expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
+        found = {i: self.id_to_piece(i) for i in expected}
+        if ends != [END_ID] or found != expected:
+            raise ValueError(
+                "This SentencePiece model has other special ids than pad 0, "
+                "unknown 1, begin 2 and end 3; train one with "
+                "trainers.vocabulary."
+            )
+
+    def tokenize(self, text):
+        """Splits text into ids.
+
+        Bytes that are not UTF-8 count as U+FFFD.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            RaggedTensor int32 [B, None]; every row ends with the end id.
+        """
+        text = tf.strings.unicode_transcode(
+            text, input_encoding="UTF-8", output_encoding="UTF-8"
+        )
+        return self._pieces.tokenize(text)
+
+    def detokenize(self, ids):
+        """Joins ids to text.
+
+        Args:
+            ids: int32 [B, T]; pad, begin and end ids give nothing, and so
+                does an id outside the vocabulary.
+
+        Returns:
+            string [B].
+        """
+        known = (ids >= 0) & (ids < self.vocabulary_size)
+        return self._pieces.detokenize(tf.where(known, ids, PAD_ID))
+
+    def id_to_piece(self, number):
+        """Returns the piece of one id, such as "▁the"."""
+        return self._pieces.id_to_string(number).numpy().decode("utf-8")
+
+    def encode(self, texts):
+        """Splits a list of str; returns a list of int32 arrays."""
+        if not texts:
+            return []
+        ragged = self.tokenize(tf.constant(texts))
+        values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
+        return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
+
+    def decode(self, ids):
+        """Joins int32 [B, T] ids; returns a list of str."""
+        texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
+        return [text.decode("utf-8") for text in texts]

@@ -1,0 +1,165 @@
+"""Checkpoints: all that a training needs to go on as if never stopped.
+
+A checkpoint is one file, `step-00001000.npz`, written whole or not at all:
+the model's variables (random states of dropout among them), the optimizer's,
+and the step, from which the place in the data follows. Its zip format holds
+a checksum of every array.
+"""
+
+import pathlib
+import re
+import zipfile
+
+import numpy as np
+from absl import logging
+
+from export.atomic import written_whole
+from export.errors import InputError
+
+_NAME = re.compile(r"step-(\d{8,})\.npz")
+
+
+class Checkpoints:
+    """The checkpoints of one training.
+
+    Args:
+        folder: where they lie; it need not exist yet.
+        keep: how many of the latest are kept.
+    """
+
+    def __init__(self, folder, keep):
+        self.folder = pathlib.Path(folder)
+        self.keep = keep
+
+    def steps(self):
+        """Returns the steps there are checkpoints of, ascending."""
+        if not self.folder.is_dir():
+            return []
+        matches = map(_NAME.fullmatch, (p.name for p in self.folder.iterdir()))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def path(self, step):
+        """Returns the file of one step."""
+        return self.folder / f"step-{step:08d}.npz"
+
+    def save(self, model, step):
+        """Writes a checkpoint and removes those that are too old.
+
+        Args:
+            model: a compiled model with its optimizer built.
+            step: number of updates made.
+
+        Raises:
+            InputError: the system refused to write; earlier checkpoints are
+                untouched.
+        """
+        arrays = {name: variable.numpy() for name, variable in _named(model)}
+        arrays["step"] = np.array(step, np.int64)
+        with written_whole(self.path(step)) as temporary:
+            np.savez(temporary, **arrays)
+        for old in self.steps()[: -self.keep]:
+            self.path(old).unlink()
+
+    def restore_latest(self, model):
+        """Sets a model and its optimizer to the latest whole checkpoint.
+
+        A damaged one is passed over with a warning.
+
+        Args:
+            model: as given to `save`.
+
+        Returns:
+            The number of updates made; 0 when there is no checkpoint.
+
+        Raises:
+            InputError: a checkpoint is of another model, or all are damaged.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            arrays = _read(self.path(step))
+            if arrays is not None:
+                _assign(model, arrays, self.path(step))
+                return step
+        if steps:
+            raise InputError(
+                f"All checkpoints in {self.folder} are damaged; remove the "
+                "folder to begin anew."
+            )
+        return 0
+
+    def average(self, model, count):
+        """Sets a model to the mean of its latest checkpoints (section 6.1).
+
+        Args:
+            model: as given to `save`; its optimizer is left alone.
+            count: how many, at most.
+
+        Returns:
+            The steps of the checkpoints that went in.
+        """
+        used, sums = [], None
+        for step in reversed(self.steps()):
+            arrays = _read(self.path(step))
+            if arrays is None or len(used) == count:
+                continue
+            weights = [
+                arrays[name].astype(np.float64) for name, _ in _weights(model)
+            ]
+            sums = (
+                weights
+                if sums is None
+                else [total + weight for total, weight in zip(sums, weights)]
+            )
+            used.append(step)
+        for (_, variable), total in zip(_weights(model), sums or []):
+            variable.assign((total / len(used)).astype(np.float32))
+        return sorted(used)
+
+
+def _weights(model):
+    return [
+        (f"weight/{number:04d}", variable)
+        for number, variable in enumerate(model.weights)
+    ]
+
+
+def _named(model):
+    weights = _weights(model)
+    known = {id(variable) for _, variable in weights}
+    metrics = {id(v) for metric in model.metrics for v in metric.variables}
+    others = [
+        variable
+        for variable in model.non_trainable_variables
+        if id(variable) not in known | metrics
+    ]
+    return [
+        *weights,
+        *((f"state/{n:04d}", v) for n, v in enumerate(others)),
+        *(
+            (f"optimizer/{n:04d}", v)
+            for n, v in enumerate(model.optimizer.variables)
+        ),
+    ]
+
+
+def _read(path):
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        logging.warning("Passing over the damaged %s: %s", path, error)
+        return None
+
+
+def _assign(model, arrays, path):
+    named = _named(model)
+    names = {name for name, _ in named} | {"step"}
+    fits = names == set(arrays) and all(
+        arrays[name].shape == tuple(variable.shape) for name, variable in named
+    )
+    if not fits:
+        raise InputError(
+            f"{path} is a checkpoint of another model; use another --model_dir."
+        )
+    for name, variable in named:
+        variable.assign(arrays[name])

@@ -1,0 +1,59 @@
+"""`--preset` and `--set name=value` to a TransformerConfig."""
+
+import dataclasses
+
+import keras_transformer as kt
+from export.errors import InputError
+
+
+def make_config(preset, assignments):
+    """Returns the configuration that the flags ask for.
+
+    Args:
+        preset: name of a preset.
+        assignments: list of "name=value".
+
+    Returns:
+        TransformerConfig.
+
+    Raises:
+        InputError: an unknown preset or field, or a value out of range.
+    """
+    try:
+        overrides = dict(map(_parse, assignments))
+        return kt.TransformerConfig.preset(preset, **overrides)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _parse(assignment):
+    name, equals, text = assignment.partition("=")
+    if not equals:
+        raise InputError(
+            f"--set={assignment} must be name=value, such as --set=dropout=0."
+        )
+    kinds = {
+        field.name: field.type
+        for field in dataclasses.fields(kt.TransformerConfig)
+    }
+    if name not in kinds:
+        raise InputError(
+            f"--set={assignment}: there is no field {name!r}; there are: "
+            f"{', '.join(kinds)}."
+        )
+    try:
+        return name, _value(kinds[name], text)
+    except ValueError:
+        raise InputError(
+            f"--set={assignment}: {name} must be of type "
+            f"{kinds[name].__name__}."
+        ) from None
+
+
+def _value(kind, text):
+    if kind is not bool:
+        return kind(text)
+    words = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
