@@ -1,9 +1,26 @@
 """Label-smoothed cross-entropy: section 5.4."""
 
+import typing
+
 import keras
 from keras import ops
 
 from keras_transformer.special_ids import PAD_ID
+
+
+class TokenLosses(typing.NamedTuple):
+    """What is known of each target token, float32 [B, T]; 0 on padding.
+
+    Attributes:
+        smoothed: the loss.
+        plain: negative log-probability of the label, without smoothing;
+            perplexity is reported from it.
+        correct: 1 where no logit is higher than the label's.
+    """
+
+    smoothed: typing.Any
+    plain: typing.Any
+    correct: typing.Any
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -46,18 +63,17 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         """Returns each token's loss, float32 [B, T]; 0 on padding."""
-        return self.smoothed_and_plain(y_true, y_pred)[0]
+        return self.token_losses(y_true, y_pred).smoothed
 
-    def smoothed_and_plain(self, y_true, y_pred):
-        """Returns each token's loss with and without smoothing.
+    def token_losses(self, y_true, y_pred):
+        """Returns each token's losses.
 
         Args:
             y_true: int32 [B, T], 0 on padding.
             y_pred: logits, float [B, T, V].
 
         Returns:
-            Two float32 [B, T], 0 on padding: the loss, and the negative
-            log-probability of the label, from which perplexity is reported.
+            TokenLosses.
         """
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
@@ -65,7 +81,6 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         label_logits = ops.squeeze(
             ops.take_along_axis(logits, labels[..., None], axis=-1), -1
         )
-        plain = normaliser - label_logits
         others = logits.shape[-1] - 1
         share = self.smoothing / others
         smoothed = (
@@ -74,7 +89,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
             - share * ops.sum(logits, axis=-1)
         )
         real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
-        return smoothed * real, plain * real
+        # A maximum costs less than an argmax over V.
+        best = label_logits >= ops.max(logits, axis=-1)
+        return TokenLosses(
+            smoothed=smoothed * real,
+            plain=(normaliser - label_logits) * real,
+            correct=ops.cast(best, "float32") * real,
+        )
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -64,6 +64,8 @@ def prepare(directory, config, corpus, plan):
         f"Data: {corpus.name}, {corpus.source_language} to "
         f"{corpus.target_language}, splits {', '.join(corpus.splits())}."
     )
+    if corpus.attribution:
+        _say(corpus.attribution)
     facts = {
         "dataset": corpus.name,
         "source_language": corpus.source_language,

@@ -96,13 +96,11 @@ class TrainingTransformer(kt.Transformer):
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
     def _sums(self, labels, logits):
-        smoothed, plain = self.token_loss.smoothed_and_plain(labels, logits)
-        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-        right = (best == labels) & (labels != PAD_ID)
+        losses = self.token_loss.token_losses(labels, logits)
         return {
-            "loss": tf.reduce_sum(smoothed),
-            "perplexity": tf.reduce_sum(plain),
-            "accuracy": tf.reduce_sum(tf.cast(right, tf.float32)),
+            "loss": tf.reduce_sum(losses.smoothed),
+            "perplexity": tf.reduce_sum(losses.plain),
+            "accuracy": tf.reduce_sum(losses.correct),
         }
 
     def _clip(self, gradients, replica):

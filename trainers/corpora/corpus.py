@@ -51,8 +51,10 @@ class Corpus(abc.ABC):
         name: the corpus as the user named it (`--dataset`).
         source_language: code of the language to translate from.
         target_language: code of the language to translate into.
+        attribution: whom to name as the source; empty where it is unknown.
     """
 
+    attribution: str = ""
     name: str
     source_language: str
     target_language: str

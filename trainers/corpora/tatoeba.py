@@ -66,6 +66,8 @@ class TatoebaCorpus(RowCorpus):
             be had (see `read_tatoeba_text`).
     """
 
+    attribution = ATTRIBUTION
+
     def __init__(
         self,
         dataset: str = NAME,
