@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_transformer import cache as caches
+from keras_transformer.layers import sublayers
 from keras_transformer.layers.configured import ConfiguredLayer
 from keras_transformer.layers.decoder_layer import DecoderLayer
 
@@ -24,20 +25,13 @@ class Decoder(ConfiguredLayer):
             DecoderLayer(config, dtype=dtype, name=f"layer_{number}")
             for number in range(1, config.num_layers + 1)
         ]
-        self.final_norm = None
-        if config.norm == "pre":
-            self.final_norm = keras.layers.LayerNormalization(
-                epsilon=config.layer_norm_epsilon,
-                dtype=dtype,
-                name="final_norm",
-            )
+        self.final_norm = sublayers.final_norm(config, dtype)
 
-    def build(self, input_shape, memory_shape):
+    def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
         for layer in self.layers:
-            layer.build(input_shape, memory_shape)
-        if self.final_norm is not None:
-            self.final_norm.build(input_shape)
+            layer.build(inputs_shape, memory_shape)
+        self.final_norm.build(inputs_shape)
         self.built = True
 
     def call(
@@ -84,7 +78,7 @@ class Decoder(ConfiguredLayer):
             )
             all_self.append(self_weights)
             all_cross.append(cross_weights)
-        outputs = self._finish(outputs)
+        outputs = self.final_norm(outputs)
         if return_weights:
             return outputs, all_self, all_cross
         return outputs
@@ -147,14 +141,11 @@ class Decoder(ConfiguredLayer):
             )
             new_caches.append(cache)
             all_weights.append(weights)
-        return self._finish(outputs), tuple(new_caches), all_weights
+        return self.final_norm(outputs), tuple(new_caches), all_weights
 
-    def _finish(self, outputs):
-        return outputs if self.final_norm is None else self.final_norm(outputs)
-
-    def compute_output_shape(self, input_shape, memory_shape):
+    def compute_output_shape(self, inputs_shape, memory_shape):
         """Returns the shape of the outputs."""
-        return input_shape
+        return inputs_shape
 
 
 def _causal_mask(length):

@@ -39,14 +39,14 @@ class DecoderLayer(ConfiguredLayer):
             config, dtype, "feed_forward_residual"
         )
 
-    def build(self, input_shape, memory_shape):
+    def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.self_attention.build(input_shape)
-        self.self_attention_residual.build(input_shape)
-        self.cross_attention.build(input_shape, memory_shape)
-        self.cross_attention_residual.build(input_shape)
-        self.feed_forward.build(input_shape)
-        self.feed_forward_residual.build(input_shape)
+        self.self_attention.build(inputs_shape)
+        self.self_attention_residual.build(inputs_shape)
+        self.cross_attention.build(inputs_shape, memory_shape)
+        self.cross_attention_residual.build(inputs_shape)
+        self.feed_forward.build(inputs_shape)
+        self.feed_forward_residual.build(inputs_shape)
         self.built = True
 
     def call(
@@ -139,6 +139,6 @@ class DecoderLayer(ConfiguredLayer):
             states, outputs, training=training
         )
 
-    def compute_output_shape(self, input_shape, memory_shape):
+    def compute_output_shape(self, inputs_shape, memory_shape):
         """Returns the shape of the outputs."""
-        return input_shape
+        return inputs_shape

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.layers import sublayers
 from keras_transformer.layers.configured import ConfiguredLayer
 from keras_transformer.layers.encoder_layer import EncoderLayer
 
@@ -22,20 +23,13 @@ class Encoder(ConfiguredLayer):
             EncoderLayer(config, dtype=dtype, name=f"layer_{number}")
             for number in range(1, config.num_layers + 1)
         ]
-        self.final_norm = None
-        if config.norm == "pre":
-            self.final_norm = keras.layers.LayerNormalization(
-                epsilon=config.layer_norm_epsilon,
-                dtype=dtype,
-                name="final_norm",
-            )
+        self.final_norm = sublayers.final_norm(config, dtype)
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
         for layer in self.layers:
             layer.build(input_shape)
-        if self.final_norm is not None:
-            self.final_norm.build(input_shape)
+        self.final_norm.build(input_shape)
         self.built = True
 
     def call(
@@ -63,8 +57,7 @@ class Encoder(ConfiguredLayer):
                 return_weights=True,
             )
             all_weights.append(weights)
-        if self.final_norm is not None:
-            outputs = self.final_norm(outputs)
+        outputs = self.final_norm(outputs)
         return (outputs, all_weights) if return_weights else outputs
 
     def compute_output_shape(self, input_shape):

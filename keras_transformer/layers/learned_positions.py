@@ -3,9 +3,11 @@
 import keras
 from keras import ops
 
+from keras_transformer.layers.position_layer import PositionLayer
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class LearnedPositionEmbedding(keras.layers.Layer):
+class LearnedPositionEmbedding(PositionLayer):
     """Adds a learned vector for each position.
 
     Args:
@@ -32,24 +34,14 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, positions=None):
-        """Adds the embedding.
-
-        Args:
-            inputs: float [B, T, D].
-            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
-
-        Returns:
-            float [B, T, D].
-        """
+        """Adds the embedding; see PositionLayer."""
         length = inputs.shape[1]
         if length is not None and length > self.max_positions:
             raise ValueError(
                 f"A sequence of {length} positions does not fit the table of "
                 f"max_positions={self.max_positions}; raise max_positions."
             )
-        if positions is None:
-            positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
-        return inputs + ops.cast(self.encode(positions), inputs.dtype)
+        return super().call(inputs, positions)
 
     def encode(self, positions):
         """Returns the embedding of int32 [...] positions: float [..., D]."""

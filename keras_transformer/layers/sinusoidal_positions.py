@@ -4,12 +4,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.layers.position_layer import PositionLayer
+
 _FINE = 128
 _COARSE = 128
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class SinusoidalPositionEncoding(keras.layers.Layer):
+class SinusoidalPositionEncoding(PositionLayer):
     """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
@@ -28,20 +30,6 @@ class SinusoidalPositionEncoding(keras.layers.Layer):
         self._fine = np.arange(_FINE)[:, None] * rates
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
         self.built = True
-
-    def call(self, inputs, positions=None):
-        """Adds the encoding.
-
-        Args:
-            inputs: float [B, T, D].
-            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
-
-        Returns:
-            float [B, T, D].
-        """
-        if positions is None:
-            positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
-        return inputs + ops.cast(self.encode(positions), inputs.dtype)
 
     def encode(self, positions):
         """Returns the encoding of int32 [...] positions: float32 [..., D]."""

@@ -1,5 +1,7 @@
 """The sub-layers that encoder and decoder layers are put together from."""
 
+import keras
+
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 from keras_transformer.layers.residual import ResidualConnection
@@ -40,4 +42,13 @@ def residual(config, dtype, name):
         config.layer_norm_epsilon,
         dtype=dtype,
         name=name,
+    )
+
+
+def final_norm(config, dtype):
+    """Returns what ends a stack: a norm when pre-norm, else nothing."""
+    if config.norm == "post":
+        return keras.layers.Identity(dtype=dtype, name="final_norm")
+    return keras.layers.LayerNormalization(
+        epsilon=config.layer_norm_epsilon, dtype=dtype, name="final_norm"
     )
