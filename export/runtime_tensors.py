@@ -78,10 +78,6 @@ def tensor_of(runtime, array):
             ctypes.memmove(start, array.ctypes.data, size)
         yield tensor
     finally:
-        # The tensor frees its buffer, but not what long strings own.
-        if is_text:
-            for cell in _cells(start, array.size):
-                runtime.TF_StringDealloc(cell)
         runtime.TF_DeleteTensor(tensor)
 
 

@@ -74,7 +74,6 @@ _FUNCTIONS = {
     "TF_TensorData": [_POINTER, _POINTER],
     "TF_StringInit": [None, _POINTER],
     "TF_StringCopy": [None, _POINTER, ctypes.c_char_p, ctypes.c_size_t],
-    "TF_StringDealloc": [None, _POINTER],
     "TF_StringGetDataPointer": [_POINTER, _POINTER],
     "TF_StringGetSize": [ctypes.c_size_t, _POINTER],
 }

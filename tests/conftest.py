@@ -1,0 +1,34 @@
+"""What all tests share."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# Before the first import of TensorFlow: only errors, and no GPU is claimed
+# whole by a test run.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+
+# Many small models are compiled once and run once.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+# The same examples on every run, and no absolute times: a slow machine must
+# not fail a test.
+settings.register_profile("suite", derandomize=True, deadline=None)
+settings.load_profile("suite")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--slow", action="store_true", help="also the tests that take minutes"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="slow: run with --slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)

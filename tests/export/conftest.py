@@ -1,0 +1,101 @@
+"""What the tests of export share: a model directory, its export, a server."""
+
+import concurrent.futures
+import multiprocessing
+import subprocess
+import sys
+
+import pytest
+
+from tests.export import tiny
+from tests.export.serving import Server
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own that holds one megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    _mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place))
+    yield place
+    # Lazy: another process may still have a file open there.
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def remount_read_only():
+    """Makes a `small_disk` read-only."""
+    return lambda place: _mount("-o", "remount,ro", str(place))
+
+
+def _mount(*arguments):
+    try:
+        done = subprocess.run(
+            ["mount", *arguments], capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"a file system cannot be mounted: {done.stderr.strip()}")
+
+
+@pytest.fixture(scope="session")
+def model_path(tmp_path_factory):
+    """The folder of a tiny model; no test may change it."""
+    path = tmp_path_factory.mktemp("model")
+    tiny.write(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def translator(model_path):
+    """Of that model; lengths up to 8 and up to 16 ids are compiled."""
+    return tiny.translator(model_path)
+
+
+@pytest.fixture(scope="session")
+def export_command(model_path, tmp_path_factory):
+    """The command, run once as a user does: (export_dir, process)."""
+    export_dir = tmp_path_factory.mktemp("exports") / "tiny"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.saved_model"),
+            f"--model_dir={model_path}",
+            f"--export_dir={export_dir}",
+            f"--max_source_tokens={tiny.MAX_SOURCE_TOKENS}",
+        ],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return export_dir, done
+
+
+@pytest.fixture(scope="session")
+def exported(export_command):
+    """The folder of the version that the command wrote."""
+    export_dir, done = export_command
+    assert done.returncode == 0, done.stderr
+    return export_dir / "1"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A process that has ServerSession and none of our other modules."""
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def other_process():
+    """Runs functions in one more process.
+
+    absl's flags are one list for a process: the modules of two commands do
+    not go together.
+    """
+    with concurrent.futures.ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn")
+    ) as pool:
+        yield lambda function, *arguments: pool.submit(
+            function, *arguments
+        ).result()

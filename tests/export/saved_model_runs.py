@@ -1,0 +1,58 @@
+"""What tests run in another process: absl's flags are one list for each."""
+
+import contextlib
+import io
+
+from absl import flags
+from absl.testing import flagsaver
+
+from export.errors import InputError
+
+
+def run(*arguments):
+    """Runs the command's main.
+
+    Returns:
+        What it printed, and the message of its InputError or None.
+    """
+    from export import saved_model
+
+    printed = io.StringIO()
+    with flagsaver.flagsaver(), contextlib.redirect_stdout(printed):
+        flags.FLAGS(["saved_model", *arguments])
+        try:
+            saved_model.main([])
+        except InputError as error:
+            return printed.getvalue(), str(error)
+    return printed.getvalue(), None
+
+
+def run_without_saving(*arguments):
+    """The same, but the version is an empty folder: for its number alone."""
+    from export import saved_model
+
+    real = saved_model.save
+    saved_model.save = lambda directory, path, *rest: path.mkdir(parents=True)
+    try:
+        return run(*arguments)
+    finally:
+        saved_model.save = real
+
+
+def run_failing(failure, *arguments):
+    """The same, but writing fails when half is written."""
+    from export import saved_model
+
+    real = saved_model.tf.saved_model.save
+
+    def fail(servable, path, **rest):
+        real(servable, path, **rest)
+        raise failure
+
+    saved_model.tf.saved_model.save = fail
+    try:
+        return run(*arguments)
+    except type(failure) as error:
+        return "", repr(error)
+    finally:
+        saved_model.tf.saved_model.save = real

@@ -1,0 +1,281 @@
+"""The model directory: what comes back, and what is refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from tests import made_up_text
+from tests.export import tiny
+
+NOT_UTF8 = b'{"a": "\xff"}'
+NOT_JSON = b'{"vocabulary_size": 200'
+
+
+@pytest.fixture
+def directory(model_path, tmp_path):
+    """A copy that a test may break."""
+    return ModelDirectory(shutil.copytree(model_path, tmp_path / "m"))
+
+
+@pytest.fixture
+def empty(tmp_path):
+    return ModelDirectory(tmp_path / "nothing")
+
+
+def refused(action, path):
+    """The message of an InputError that names the file; one line."""
+    with pytest.raises(InputError) as caught:
+        action()
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def names(directory):
+    return {path.name for path in directory.path.iterdir()}
+
+
+def test_nothing_is_made_by_looking(empty):
+    assert empty.read_scores() == []
+    assert not empty.path.exists()
+
+
+def test_the_folder_holds_what_the_contract_says(directory):
+    directory.add_score({"bleu": 1.0})
+    assert names(directory) == {
+        "config.json",
+        "run.json",
+        "vocabulary.model",
+        "model.weights.h5",
+        "scores.json",
+    }
+
+
+def test_config_comes_back(empty):
+    config = tiny.config(dropout=0.25, norm="pre", length_penalty="power")
+    empty.write_config(config)
+    assert empty.read_config() == config
+    assert json.loads(empty.config_path.read_text())["dropout"] == 0.25
+
+
+def test_run_comes_back(empty):
+    run = {"dataset": "caf\u00e9 \u6f22", "seed": 3, "more": [1, None, 0.5]}
+    empty.write_run(run)
+    assert empty.read_run() == run
+
+
+def test_scores_are_appended_in_order(empty):
+    scores = [{"bleu": 27.3, "data": "wmt\u00e9"}, {"bleu": 28.4}]
+    for number, score in enumerate(scores, 1):
+        empty.add_score(score)
+        assert empty.read_scores() == scores[:number]
+
+
+def test_vocabulary_comes_back(empty):
+    empty.write_config(tiny.config())
+    empty.write_vocabulary(made_up_text.vocabulary())
+    assert empty.read_vocabulary() == made_up_text.vocabulary()
+    assert empty.load_tokenizer().vocabulary_size == 200
+
+
+def test_weights_come_back(empty):
+    model = tiny.model()
+    empty.write_config(model.config)
+    empty.write_weights(model)
+    loaded = empty.load_model()
+    assert loaded.config == model.config
+    for one, other in zip(loaded.weights, model.weights, strict=True):
+        assert _within(one) == _within(other)
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def _within(weight):
+    """Its path without the model's name, which counts the models made."""
+    return weight.path.partition("/")[2]
+
+
+def test_weights_load_under_another_policy(directory):
+    model = directory.load_model("mixed_bfloat16")
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    for one, other in zip(model.weights, directory.load_model().weights):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_writing_replaces_and_leaves_nothing_else(directory):
+    before = names(directory)
+    directory.write_config(tiny.config(alpha=0.1))
+    directory.write_run({"seed": 2})
+    directory.write_weights(tiny.model(alpha=0.1))
+    directory.write_vocabulary(made_up_text.vocabulary(100))
+    assert names(directory) == before
+    assert directory.read_config().alpha == 0.1
+    assert directory.read_run() == {"seed": 2}
+
+
+@pytest.mark.parametrize(
+    "name, read",
+    [
+        ("config.json", "read_config"),
+        ("config.json", "load_model"),
+        ("run.json", "read_run"),
+        ("vocabulary.model", "read_vocabulary"),
+        ("vocabulary.model", "load_tokenizer"),
+        ("model.weights.h5", "load_model"),
+    ],
+)
+def test_a_missing_file_is_named(directory, name, read):
+    (directory.path / name).unlink()
+    refused(getattr(directory, read), directory.path / name)
+
+
+def test_weights_that_are_not_there_yet_say_how_to_go_on(directory):
+    directory.weights_path.unlink()
+    message = refused(directory.load_model, directory.weights_path)
+    assert "trainers.wmt" in message
+
+
+def test_a_folder_that_is_none_is_named(empty):
+    for read in ("read_config", "read_run", "load_tokenizer", "load_model"):
+        refused(getattr(empty, read), empty.path)
+
+
+@pytest.mark.parametrize(
+    "name, read",
+    [
+        ("config.json", "read_config"),
+        ("vocabulary.model", "load_tokenizer"),
+        ("model.weights.h5", "load_model"),
+    ],
+)
+def test_a_folder_in_place_of_a_file_is_named(directory, name, read):
+    (directory.path / name).unlink()
+    (directory.path / name).mkdir()
+    refused(getattr(directory, read), directory.path / name)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"\x00", NOT_JSON, NOT_UTF8, b"[]", b"3", b"null", b"{}"),
+        b'{"vocabulary_size": 1}',
+        b'{"vocabulary_size": "200"}',
+        b'{"vocabulary_size": 200, "dropout": 1.5}',
+        b'{"vocabulary_size": 200, "alpha": NaN}',
+        b'{"vocabulary_size": 200, "norm": ["pre"]}',
+        b'{"vocabulary_size": 200, "dropout": 1' + b"0" * 400 + b"}",
+    ],
+    ids=lambda content: repr(content[:40]),
+)
+def test_a_config_that_is_none_is_named(directory, content):
+    directory.config_path.write_bytes(content)
+    refused(directory.read_config, directory.config_path)
+
+
+def test_an_unknown_field_of_a_config_is_named_with_the_known(directory):
+    fields = json.loads(directory.config_path.read_text())
+    directory.config_path.write_text(json.dumps(fields | {"n_layers": 6}))
+    message = refused(directory.read_config, directory.config_path)
+    assert "n_layers" in message
+    assert "num_layers" in message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", NOT_JSON, NOT_UTF8, b"[]", b"null"],
+    ids=repr,
+)
+def test_a_run_that_is_none_is_named(directory, content):
+    directory.run_path.write_bytes(content)
+    refused(directory.read_run, directory.run_path)
+
+
+@pytest.mark.parametrize("content", [b"", NOT_JSON, NOT_UTF8, b"{}"], ids=repr)
+def test_scores_that_are_none_are_named_and_kept(directory, content):
+    directory.scores_path.write_bytes(content)
+    refused(directory.read_scores, directory.scores_path)
+    refused(lambda: directory.add_score({"bleu": 1}), directory.scores_path)
+    assert directory.scores_path.read_bytes() == content
+
+
+def test_bytes_that_are_no_vocabulary_are_named(directory):
+    whole = directory.read_vocabulary()
+    for content in (b"", b"this is no model", whole[:-1]):
+        directory.vocabulary_path.write_bytes(content)
+        message = refused(directory.load_tokenizer, directory.vocabulary_path)
+        assert "not a SentencePiece model" in message
+
+
+def test_a_vocabulary_of_another_size_is_named(directory):
+    # A file that is cut between two pieces is still a model, of fewer.
+    directory.write_vocabulary(made_up_text.vocabulary(100))
+    message = refused(directory.load_tokenizer, directory.vocabulary_path)
+    assert "100" in message
+    assert "200" in message
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.99])
+def test_cut_weights_are_named(directory, part):
+    whole = directory.weights_path.read_bytes()
+    directory.weights_path.write_bytes(whole[: int(part * len(whole))])
+    refused(directory.load_model, directory.weights_path)
+
+
+def test_other_bytes_in_place_of_weights_are_named(directory):
+    directory.weights_path.write_bytes(b"\x80\x04K\x01." * 1000)
+    refused(directory.load_model, directory.weights_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vocabulary_size": 100},
+        {"d_model": 8},
+        {"d_ff": 64},
+        {"d_k": 4},
+        {"num_layers": 3},
+        {"num_layers": 1},
+        {"norm": "post"},
+        {"share_embeddings": "all"},
+        {"share_embeddings": "target-softmax"},
+        {"positions": "learned"},
+        {"attention_bias": False},
+    ],
+    ids=repr,
+)
+def test_weights_of_another_model_are_named(directory, changes):
+    directory.write_config(tiny.config(**changes))
+    message = refused(directory.load_model, directory.weights_path)
+    assert str(directory.config_path) in message
+
+
+def test_a_failed_write_leaves_the_weights_that_were_there(
+    directory, monkeypatch
+):
+    before = directory.weights_path.read_bytes()
+    model = tiny.model()
+
+    def fail(path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(model, "save_weights", fail)
+    refused(lambda: directory.write_weights(model), directory.weights_path)
+    assert directory.weights_path.read_bytes() == before
+    assert len(names(directory)) == 4
+
+
+def test_a_really_full_disk(small_disk, other_process):
+    # HDF5 keeps a file open that it could not write, and complains again
+    # when Python collects it: not in this process.
+    directory = ModelDirectory(small_disk / "m")
+    directory.write_run({"seed": 1})
+    message = other_process(tiny.refusal_of_large_weights, directory.path)
+    assert "No space left on device" in message
+    assert str(directory.weights_path) in message
+    assert "\n" not in message
+    assert names(directory) == {"run.json"}

@@ -1,0 +1,266 @@
+"""The export command: what it writes, what it refuses, what it leaves."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401
+from tensorflow.core.protobuf import saved_model_pb2
+
+from export.model_directory import ModelDirectory
+from tests.export import saved_model_runs, tiny
+
+# Of tensorflow-text; linked into every stock server since 2.8.
+TEXT_OPERATIONS = {
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+    "SentencepieceDetokenizeOp",
+}
+# They need Python, XLA or a file in the server's process, or grow there.
+FOREIGN = ("Py", "EagerPy", "Xla", "Numpy", "Lookup", "HashTable", "Mutable")
+
+
+def megabytes(folder):
+    sizes = [path.stat().st_size for path in folder.rglob("*")]
+    return sum(sizes) / 1e6
+
+
+@pytest.fixture(scope="module")
+def meta_graph(exported):
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((exported / "saved_model.pb").read_bytes())
+    (meta_graph,) = saved.meta_graphs
+    return meta_graph
+
+
+@pytest.fixture
+def export(other_process, model_path, tmp_path):
+    """Runs the command's main on the tiny model; exports to tmp_path/e."""
+
+    def exported_with(*arguments, function=saved_model_runs.run):
+        return other_process(
+            function,
+            f"--model_dir={model_path}",
+            f"--export_dir={tmp_path / 'e'}",
+            *arguments,
+        )
+
+    return exported_with
+
+
+@pytest.fixture
+def number(export):
+    """The same without saving: for the numbers of versions."""
+    return lambda *arguments: export(
+        *arguments, function=saved_model_runs.run_without_saving
+    )
+
+
+def below(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_command_says_what_it_wrote_and_how_to_serve(export_command):
+    export_dir, done = export_command
+    assert done.returncode == 0
+    assert str(export_dir / "1") in done.stdout
+    assert "serving_default" in done.stdout
+    assert f"{export_dir}:/models/" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_first_version_is_1_and_nothing_else_is_there(exported):
+    assert below(exported.parent) == ["1"]
+    assert {"saved_model.pb", "variables"} <= set(below(exported))
+
+
+def test_it_is_not_much_larger_than_the_weights(exported, model_path):
+    weights = ModelDirectory(model_path).weights_path.stat().st_size / 1e6
+    assert megabytes(exported) <= weights + 3
+
+
+def test_variables_are_stored_once(exported, model_path):
+    found = [
+        tf.train.load_variable(str(exported / "variables/variables"), name)
+        for name, shape in tf.train.list_variables(
+            str(exported / "variables/variables")
+        )
+        if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+    ]
+    model = ModelDirectory(model_path).load_model()
+    assert sum(array.size for array in found) == model.count_params()
+    sums = sorted(float(np.sum(array)) for array in found)
+    expected = sorted(float(np.sum(w.numpy())) for w in model.weights)
+    np.testing.assert_allclose(sums, expected, atol=1e-6)
+
+
+def test_weights_are_not_in_the_graph_as_well(exported):
+    assert (exported / "saved_model.pb").stat().st_size < 3_000_000
+
+
+def test_there_is_one_signature_of_plain_tensors(meta_graph):
+    signatures = {
+        name: signature
+        for name, signature in meta_graph.signature_def.items()
+        if not name.startswith("__saved_model")
+    }
+    assert signatures.keys() == {"serving_default"}
+    (signature,) = signatures.values()
+    assert signature.inputs.keys() == {"text"}
+    assert signature.outputs.keys() == {"translation", "score"}
+    for info in [*signature.inputs.values(), *signature.outputs.values()]:
+        # The batch, of any size.
+        assert [axis.size for axis in info.tensor_shape.dim] == [-1]
+    types = {name: info.dtype for name, info in signature.outputs.items()}
+    assert types == {
+        "translation": tf.string.as_datatype_enum,
+        "score": tf.float32.as_datatype_enum,
+    }
+
+
+def test_a_stock_server_has_every_operation(meta_graph):
+    graph = meta_graph.graph_def
+    nodes = [*graph.node]
+    for function in graph.library.function:
+        nodes.extend(function.node_def)
+    functions = {f.signature.name for f in graph.library.function}
+    operations = {node.op for node in nodes} - functions
+    assert len(operations) > 20
+    others = {op for op in operations if not hasattr(tf.raw_ops, op)}
+    assert others <= TEXT_OPERATIONS
+    assert not [op for op in operations if op.startswith(FOREIGN)]
+
+
+def test_nothing_is_compiled_by_xla(meta_graph):
+    library = meta_graph.graph_def.library
+    for attributes in [f.attr for f in library.function] + [
+        node.attr for f in library.function for node in f.node_def
+    ]:
+        assert not attributes["_XlaMustCompile"].b
+
+
+def test_no_asset_is_needed(exported, meta_graph):
+    assert len(meta_graph.asset_file_def) == 0
+    assert not any((exported / "assets").glob("*"))
+
+
+def test_the_next_free_number_is_taken(number, tmp_path):
+    assert number()[1] is None
+    assert number()[1] is None
+    assert below(tmp_path / "e") == ["1", "2"]
+    assert number("--version=10")[1] is None
+    assert number()[1] is None
+    assert below(tmp_path / "e") == ["1", "10", "11", "2"]
+    assert number("--version=7")[1] is None
+    assert below(tmp_path / "e") == ["1", "10", "11", "2", "7"]
+
+
+def test_names_that_are_no_numbers_do_not_count(number, tmp_path):
+    for name in ("99.old", "v4", ".12", "models.config", "-3", "\u0663"):
+        (tmp_path / "e" / name).mkdir(parents=True)
+    assert number()[1] is None
+    assert (tmp_path / "e" / "1").is_dir()
+
+
+def test_a_version_is_never_overwritten(export, tmp_path):
+    (tmp_path / "e" / "3").mkdir(parents=True)
+    (tmp_path / "e" / "3" / "saved_model.pb").write_bytes(b"old")
+    printed, message = export("--version=3")
+    assert printed == ""
+    assert str(tmp_path / "e" / "3") in message
+    assert below(tmp_path / "e") == ["3"]
+    assert (tmp_path / "e/3/saved_model.pb").read_bytes() == b"old"
+
+
+def test_a_version_of_another_spelling_is_not_overwritten(number, tmp_path):
+    # The server reads 003 as 3.
+    (tmp_path / "e" / "003").mkdir(parents=True)
+    assert number("--version=3")[1] is not None
+    assert below(tmp_path / "e") == ["003"]
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_version_below_1_is_refused(number, tmp_path, version):
+    message = number(f"--version={version}")[1]
+    assert str(version) in message
+    assert not (tmp_path / "e").exists()
+
+
+def test_an_export_directory_that_is_a_file_is_named(export, tmp_path):
+    (tmp_path / "e").write_bytes(b"old")
+    message = export()[1]
+    assert str(tmp_path / "e") in message
+    assert (tmp_path / "e").read_bytes() == b"old"
+
+
+def test_a_failure_leaves_nothing_half_written(export, other_process, tmp_path):
+    (tmp_path / "e" / "1").mkdir(parents=True)
+    for failure in (KeyboardInterrupt(), OSError(28, "No space left")):
+        message = export(function=_Failing(failure))[1]
+        assert message is not None
+        assert below(tmp_path / "e") == ["1"]
+
+
+class _Failing:
+    """`run_failing` with its failure: a function for another process."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def __call__(self, *arguments):
+        return saved_model_runs.run_failing(self.failure, *arguments)
+
+
+def test_a_really_full_disk(small_disk, other_process, model_path):
+    (small_disk / "1").mkdir()
+    (small_disk / "1" / "saved_model.pb").write_bytes(b"x" * 900_000)
+    printed, message = other_process(
+        saved_model_runs.run,
+        f"--model_dir={model_path}",
+        f"--export_dir={small_disk}",
+    )
+    assert printed == ""
+    assert str(small_disk / "2") in message
+    assert "No space left on device" in message
+    assert "\n" not in message
+    assert below(small_disk) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["config.json", "vocabulary.model", "model.weights.h5"],
+)
+def test_a_directory_that_is_not_whole_is_named(
+    other_process, model_path, tmp_path, broken
+):
+    shutil.copytree(model_path, tmp_path / "m")
+    (tmp_path / "m" / broken).unlink()
+    _, message = other_process(
+        saved_model_runs.run,
+        f"--model_dir={tmp_path / 'm'}",
+        f"--export_dir={tmp_path / 'e'}",
+    )
+    assert str(tmp_path / "m" / broken) in message
+    assert not (tmp_path / "e").exists()
+
+
+def test_an_error_of_the_command_ends_it_with_one_line_and_2(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.saved_model"),
+            f"--model_dir={tmp_path / 'none'}",
+            f"--export_dir={tmp_path / 'e'}",
+        ],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    # TensorFlow's own notes may come first.
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    assert str(tmp_path / "none") in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "e").exists()

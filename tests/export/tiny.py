@@ -1,0 +1,75 @@
+"""A tiny model with random weights whose answers differ."""
+
+import pathlib
+
+import numpy as np
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from export.translator import Translator
+from tests import made_up_text
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Of the export; lets the Translator compile one short shape for long texts.
+MAX_SOURCE_TOKENS = 16
+
+CONFIG = {
+    "vocabulary_size": 200,
+    "num_layers": 2,
+    "d_model": 16,
+    "d_ff": 32,
+    "num_heads": 2,
+    "d_k": 8,
+    "d_v": 8,
+    "norm": "pre",
+    "share_embeddings": "none",
+    "max_output_extra": 5,
+}
+
+
+def config(**changes) -> kt.TransformerConfig:
+    return kt.TransformerConfig(**{**CONFIG, **changes})
+
+
+def model(**changes) -> kt.Transformer:
+    """Fresh weights would answer everything alike; these do not."""
+    made = kt.Transformer(config(**changes))
+    generator = np.random.default_rng(1)
+    for weight in made.trainable_variables:
+        value = generator.normal(size=weight.shape)
+        if weight.name == "gamma":
+            value = 1.0 + 0.3 * value
+        elif len(weight.shape) == 2 and weight.name != "embeddings":
+            value = 6.0 * value * weight.shape[0] ** -0.5
+        else:
+            value = 0.3 * value
+        weight.assign(value.astype("float32"))
+    return made
+
+
+def write(path) -> None:
+    """Writes the model directory."""
+    made = model()
+    directory = ModelDirectory(path)
+    directory.write_config(made.config)
+    directory.write_run({"dataset": "made up"})
+    directory.write_vocabulary(made_up_text.vocabulary())
+    directory.write_weights(made)
+
+
+def translator(path) -> Translator:
+    """With small batches."""
+    directory = ModelDirectory(path)
+    return Translator(
+        directory.load_model(), directory.load_tokenizer(), batch_tokens=64
+    )
+
+
+def refusal_of_large_weights(path) -> str | None:
+    """Writes four megabytes; returns the message of the InputError."""
+    try:
+        ModelDirectory(path).write_weights(model(d_ff=16_000))
+    except InputError as error:
+        return str(error)
+    return None

@@ -1,0 +1,180 @@
+"""Made-up models for beam search, and two searches to compare it with.
+
+A table gives the logits after every prefix over a vocabulary of 5 ids, of
+which 3 ends. A prefix is a number: the empty one 0, and prefix p followed by
+word w 5 p + w + 1. The fake model carries the number of each beam's prefix as
+its state and takes it from the parent, so a wrong parent shows.
+"""
+
+import functools
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_transformer as kt
+from tests.keras_transformer import helpers
+from tests.keras_transformer.reference import length_penalty
+
+VOCABULARY = 5
+END = 3
+IMPOSSIBLE = -1e9
+
+Hypothesis = tuple[tuple[int, ...], float]
+
+
+def number_of(prefix) -> int:
+    number = 0
+    for word in prefix:
+        number = VOCABULARY * number + word + 1
+    return number
+
+
+def prefixes(max_length: int) -> int:
+    """How many prefixes are shorter than `max_length`."""
+    return (VOCABULARY**max_length - 1) // (VOCABULARY - 1)
+
+
+def random_tables(seed: int, sentences: int, max_length: int) -> np.ndarray:
+    """Logits [B, prefixes, V], from almost uniform to almost certain."""
+    generator = np.random.default_rng(seed)
+    shape = (sentences, prefixes(max_length), VOCABULARY)
+    sharpness = generator.choice([0.3, 1.0, 3.0, 8.0], (sentences, 1, 1))
+    return (sharpness * generator.normal(size=shape)).astype("float32")
+
+
+def step_of(tables):
+    """The step function of the tables [B, prefixes, V], and its state."""
+
+    def step(tokens, parents, index, numbers):
+        numbers = ops.take_along_axis(numbers, parents, axis=1)
+        numbers = ops.where(index > 0, VOCABULARY * numbers + tokens + 1, 0)
+        logits = ops.take_along_axis(tables, numbers[..., None], axis=1)
+        return logits, numbers
+
+    return step
+
+
+@functools.cache
+def _search_of(max_length, beam_size, alpha, kind):
+    def run(tables, max_lengths):
+        state = ops.zeros((ops.shape(tables)[0], beam_size), dtype="int32")
+        return kt.beam_search(
+            step_of(tables),
+            state,
+            max_lengths,
+            max_length,
+            beam_size=beam_size,
+            alpha=alpha,
+            length_penalty=kind,
+        )
+
+    return helpers.jitted(run)
+
+
+def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
+    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
+    tokens, scores = _search_of(max_length, beam_size, alpha, kind)(
+        ops.convert_to_tensor(tables, "float32"),
+        ops.convert_to_tensor(limits, "int32"),
+    )
+    assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
+    assert keras.backend.standardize_dtype(scores.dtype) == "float32"
+    return helpers.to_numpy(tokens).astype(int), helpers.to_numpy(scores)
+
+
+def log_softmax(logits) -> np.ndarray:
+    logits = np.asarray(logits, "float64")
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def reader(table):
+    """Prefix -> log-probabilities, of one sentence's table."""
+    log_probabilities = np.stack([log_softmax(row) for row in table])
+    return lambda prefix: log_probabilities[number_of(prefix)]
+
+
+def all_hypotheses(log_probs, limit: int, alpha, kind) -> list[Hypothesis]:
+    """Every one of at most `limit` tokens with its score, best first."""
+    found = []
+
+    def extend(prefix, log_prob):
+        length = len(prefix) + 1
+        ended = log_prob + log_probs(prefix)[END]
+        score = ended / length_penalty(length, alpha, kind)
+        found.append(((*prefix, END), score))
+        if length < limit:
+            for word in range(VOCABULARY):
+                if word != END:
+                    more = log_prob + log_probs(prefix)[word]
+                    extend((*prefix, word), more)
+
+    extend((), 0.0)
+    return sorted(found, key=lambda hypothesis: -hypothesis[1])
+
+
+def plain_beam_search(
+    log_probs, limit: int, beams: int, alpha: float, kind: str
+) -> list[Hypothesis]:
+    """The documented rule in plain Python; it never stops early."""
+    live, finished = [((), 0.0)], []
+    for length in range(1, limit + 1):
+        penalty = length_penalty(length, alpha, kind)
+        continuations = [
+            ((*prefix, word), log_prob + more)
+            for prefix, log_prob in live
+            for word, more in enumerate(log_probs(prefix))
+        ]
+        continuations.sort(key=lambda found: -found[1])
+        looked_at = continuations[: 2 * beams]
+        # At the limit every live hypothesis ends, and nothing else happens.
+        ending = continuations if length == limit else looked_at
+        finished += [
+            (tokens, log_prob / penalty)
+            for tokens, log_prob in ending
+            if tokens[-1] == END
+        ]
+        finished = sorted(finished, key=lambda found: -found[1])[:beams]
+        live = [found for found in looked_at if found[0][-1] != END][:beams]
+    return finished
+
+
+def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):
+    """One sentence's result is `expected`.
+
+    Scores must agree rank by rank; and each hypothesis must be what its
+    score belongs to. Two hypotheses whose scores are equal to the last bits
+    of float32 may thus stand in either order.
+
+    Args:
+        tokens: int [K, T].
+        scores: float [K].
+        expected: best first, at most K.
+        true_score: function of a hypothesis' tokens.
+    """
+    wanted = np.array([score for _, score in expected])
+    np.testing.assert_allclose(scores[: len(wanted)], wanted, 2e-5, 2e-6)
+    found = [as_tuple(row) for row in tokens[: len(wanted)]]
+    assert len(set(found)) == len(found)
+    again = np.array([true_score(hypothesis) for hypothesis in found])
+    np.testing.assert_allclose(scores[: len(wanted)], again, 2e-5, 2e-6)
+
+
+def as_tuple(row) -> tuple[int, ...]:
+    """Tokens up to the end id, after which only padding may stand."""
+    length = list(row).index(END) + 1
+    assert not row[length:].any()
+    return tuple(int(word) for word in row[:length])
+
+
+def scorer(log_probs, alpha, kind):
+    """Tokens -> log-probability / penalty."""
+
+    def true_score(tokens):
+        total = sum(
+            log_probs(tokens[:place])[word] for place, word in enumerate(tokens)
+        )
+        return total / length_penalty(len(tokens), alpha, kind)
+
+    return true_score

@@ -1,0 +1,45 @@
+"""The gradient of the loss by each weight, on the backend at hand."""
+
+import keras
+import numpy as np
+
+from tests.keras_transformer import helpers
+
+
+def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
+    """Float64 arrays under the names of `helpers.weights_by_name`."""
+    backend = keras.backend.backend()
+    by_backend = {"tensorflow": _of_tensorflow, "jax": _of_jax}
+    values = by_backend[backend](model, inputs, labels, loss)
+    return dict(zip(helpers.weights_by_name(model), map(np.asarray, values)))
+
+
+def _of_tensorflow(model, inputs, labels, loss):
+    import tensorflow as tf
+
+    variables = [weight.value for weight in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        value = loss(labels, model(inputs))
+    # An embedding looked up gives slices: made dense here.
+    return [
+        tf.convert_to_tensor(part).numpy().astype("float64")
+        for part in tape.gradient(value, variables)
+    ]
+
+
+def _of_jax(model, inputs, labels, loss):
+    import jax
+
+    def of_weights(trainable):
+        logits, _ = model.stateless_call(
+            trainable,
+            [weight.value for weight in model.non_trainable_variables],
+            inputs,
+        )
+        return loss(labels, logits)
+
+    trainable = [weight.value for weight in model.trainable_variables]
+    return [
+        np.asarray(part, "float64")
+        for part in jax.jit(jax.grad(of_weights))(trainable)
+    ]

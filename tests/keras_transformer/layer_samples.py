@@ -1,0 +1,78 @@
+"""One of each layer, and what it is called on."""
+
+import functools
+
+import numpy as np
+
+import keras_transformer as kt
+from tests.keras_transformer import helpers
+
+CONFIG = helpers.config(norm="pre", attention_window=2, dropout=0.3)
+STATES = np.random.default_rng(1).normal(size=(2, 4, 12)).astype("float32")
+MEMORY = np.random.default_rng(2).normal(size=(2, 3, 12)).astype("float32")
+IDS = np.array([[4, 0, 10], [1, 1, 3]], "int32")
+
+# (how to make it, the arrays it takes, the shapes that its build takes)
+LAYERS = {
+    "self-attention": (
+        functools.partial(
+            kt.MultiHeadAttention,
+            12,
+            2,
+            3,
+            5,
+            dropout=0.1,
+            use_bias=False,
+            window=2,
+            name="mine",
+        ),
+        (STATES,),
+        1,
+    ),
+    "cross-attention": (
+        functools.partial(kt.MultiHeadAttention, 12, 2, 3, 5),
+        (STATES, MEMORY),
+        2,
+    ),
+    "feed-forward": (
+        functools.partial(kt.PositionwiseFeedForward, 12, 10, "gelu", 0.2),
+        (STATES,),
+        1,
+    ),
+    "residual": (
+        functools.partial(kt.ResidualConnection, "pre", 0.2, 1e-3),
+        (STATES, 2 * STATES),
+        1,
+    ),
+    "embedding": (functools.partial(kt.SharedEmbedding, 11, 12), (IDS,), 1),
+    "sinusoid": (kt.SinusoidalPositionEncoding, (STATES,), 1),
+    "learned positions": (
+        functools.partial(kt.LearnedPositionEmbedding, 9),
+        (STATES,),
+        1,
+    ),
+    "encoder layer": (
+        functools.partial(kt.EncoderLayer, CONFIG),
+        (STATES,),
+        1,
+    ),
+    "decoder layer": (
+        functools.partial(kt.DecoderLayer, CONFIG),
+        (STATES, MEMORY),
+        2,
+    ),
+    "encoder": (functools.partial(kt.Encoder, CONFIG), (STATES,), 1),
+    "decoder": (functools.partial(kt.Decoder, CONFIG), (STATES, MEMORY), 2),
+}
+
+
+def make(name: str):
+    """A fresh layer, not yet built, and its arrays."""
+    maker, inputs, _ = LAYERS[name]
+    return maker(), inputs
+
+
+def build(layer, name: str) -> None:
+    """As a parent does that knows its shapes."""
+    _, inputs, shapes = LAYERS[name]
+    layer.build(*(part.shape for part in inputs[:shapes]))

@@ -1,0 +1,165 @@
+"""What TransformerConfig accepts, refuses, and writes."""
+
+import dataclasses
+import json
+import typing
+
+import pytest
+
+import keras_transformer as kt
+
+FIELDS = typing.get_type_hints(kt.TransformerConfig)
+
+OUT_OF_RANGE = {
+    "vocabulary_size": [4, 0, -1],
+    "num_layers": [0],
+    "d_model": [0, 7],
+    "d_ff": [0],
+    "num_heads": [0],
+    "d_k": [0],
+    "d_v": [0],
+    "norm": ["", "middle", "Post"],
+    "layer_norm_epsilon": [0.0, -1e-6],
+    "activation": ["tanh", "ReLU"],
+    "share_embeddings": ["some", ""],
+    "positions": ["relative"],
+    "max_positions": [0],
+    "attention_window": [-1],
+    "dropout": [-0.1, 1.0],
+    "attention_dropout": [-0.1, 1.0],
+    "activation_dropout": [-0.1, 1.0],
+    "label_smoothing": [-0.1, 1.0],
+    "learning_rate_scale": [0.0, -1.0],
+    "warmup_steps": [0],
+    "adam_beta_1": [-0.1, 1.0],
+    "adam_beta_2": [-0.1, 1.0],
+    "adam_epsilon": [0.0],
+    "clip_norm": [-1.0],
+    "train_steps": [0],
+    "batch_tokens": [0],
+    "average_checkpoints": [-1],
+    "beam_size": [0],
+    "alpha": [-0.1],
+    "length_penalty": ["none"],
+    "max_output_extra": [-1],
+}
+
+WRONG_TYPE = {
+    int: [1.5, "8", None, True],
+    float: ["0.1", None, True],
+    str: [1, None],
+    bool: [1, "true", None],
+}
+
+
+def one_field(name, value):
+    return {"vocabulary_size": 100, name: value}
+
+
+def test_the_tables_here_miss_no_field():
+    choices = {name for name, kind in FIELDS.items() if kind is bool}
+    assert OUT_OF_RANGE.keys() | choices == FIELDS.keys()
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [(name, value) for name, bad in OUT_OF_RANGE.items() for value in bad],
+)
+def test_out_of_range(name, value):
+    with pytest.raises(ValueError, match=name):
+        kt.TransformerConfig(**one_field(name, value))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [(name, bad) for name, kind in FIELDS.items() for bad in WRONG_TYPE[kind]],
+)
+def test_wrong_type(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be of type"):
+        kt.TransformerConfig(**one_field(name, value))
+
+
+@pytest.mark.parametrize("name", [n for n, k in FIELDS.items() if k is float])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_not_a_finite_number(name, value):
+    with pytest.raises(ValueError, match=name):
+        kt.TransformerConfig(**one_field(name, value))
+
+
+def test_a_whole_number_is_a_float_too():
+    config = kt.TransformerConfig(vocabulary_size=100, alpha=1, dropout=0)
+    assert (config.alpha, config.dropout) == (1.0, 0.0)
+    assert type(config.alpha) is float
+
+
+def test_learned_positions_need_no_even_width():
+    kt.TransformerConfig(vocabulary_size=5, d_model=7, positions="learned")
+
+
+def test_limits_that_are_allowed():
+    kt.TransformerConfig(
+        vocabulary_size=5, dropout=0.0, alpha=0.0, clip_norm=0.0, beam_size=1
+    )
+
+
+def test_defaults_are_the_base_model():
+    fields = dataclasses.asdict(kt.TransformerConfig(vocabulary_size=37_000))
+    assert fields == dataclasses.asdict(kt.TransformerConfig.preset("base"))
+
+
+def test_unknown_field_is_named():
+    with pytest.raises(ValueError, match="d_modell"):
+        kt.TransformerConfig.preset("base", d_modell=4)
+    with pytest.raises(ValueError, match="heads"):
+        kt.TransformerConfig.preset("base").replace(heads=4)
+    with pytest.raises(ValueError, match="colour"):
+        kt.TransformerConfig.from_json('{"vocabulary_size": 9, "colour": 1}')
+
+
+def test_unknown_preset_lists_those_there_are():
+    with pytest.raises(ValueError, match="'bass'.*base, big, big-enfr"):
+        kt.TransformerConfig.preset("bass")
+
+
+def test_overrides_of_a_preset_are_checked():
+    assert kt.TransformerConfig.preset("base", dropout=0.3).dropout == 0.3
+    with pytest.raises(ValueError, match="dropout"):
+        kt.TransformerConfig.preset("base", dropout=1.0)
+
+
+def test_replace():
+    config = kt.TransformerConfig.preset("base")
+    changed = config.replace(d_k=16)
+    assert (changed.d_k, config.d_k) == (16, 64)
+    assert changed.replace(d_k=64) == config
+    with pytest.raises(ValueError, match="d_k"):
+        config.replace(d_k=0)
+
+
+def test_is_frozen():
+    config = kt.TransformerConfig.preset("base")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 4
+
+
+def test_json_round_trip():
+    config = kt.TransformerConfig.preset(
+        "multi30k-tiny", adam_epsilon=1.0000000000000002e-9, norm="pre"
+    )
+    text = config.to_json()
+    assert kt.TransformerConfig.from_json(text) == config
+    assert json.loads(text) == dataclasses.asdict(config)
+
+
+def test_json_may_leave_out_what_has_a_default():
+    config = kt.TransformerConfig.from_json('{"vocabulary_size": 9}')
+    assert config == kt.TransformerConfig(vocabulary_size=9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1]", "3", "null", "{}", '{"vocabulary_size": "9"}'],
+)
+def test_json_that_is_no_configuration(text):
+    with pytest.raises(ValueError):
+        kt.TransformerConfig.from_json(text)

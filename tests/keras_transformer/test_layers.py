@@ -1,0 +1,257 @@
+"""Each layer alone against the NumPy float64 reference."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.layers.attention import scaled_dot_product_attention
+from tests.keras_transformer import helpers, reference
+
+TOLERANCE = 1e-5
+GENERATOR = np.random.default_rng(11)
+INPUTS = GENERATOR.normal(size=(2, 4, 12)).astype("float32")
+MEMORY = GENERATOR.normal(size=(2, 3, 12)).astype("float32")
+# Every query has a key left to attend to.
+SELF_MASK = GENERATOR.random((2, 4, 4)) < 0.6
+SELF_MASK |= np.eye(4, dtype=bool)
+CROSS_MASK = GENERATOR.random((2, 4, 3)) < 0.6
+CROSS_MASK[..., 1] = True
+
+
+def built(layer, *shapes):
+    layer.build(*shapes)
+    helpers.randomise(layer, seed=12)
+    weights = {
+        weight.path.removeprefix(layer.name + "/"): helpers.to_numpy(weight)
+        for weight in layer.trainable_variables
+    }
+    return layer, weights
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 12, 12), (4, 2, 1)])
+def test_self_attention(sizes, use_bias):
+    layer, weights = built(
+        kt.MultiHeadAttention(12, *sizes, use_bias=use_bias), INPUTS.shape
+    )
+    assert ("output_bias" in weights) == use_bias
+    outputs, seen = layer(INPUTS, attention_mask=SELF_MASK, return_weights=True)
+    pairs = [
+        reference.multi_head(weights, x, x, sizes, mask)
+        for x, mask in zip(INPUTS, SELF_MASK)
+    ]
+    expected, wanted = map(np.stack, zip(*pairs))
+    assert helpers.relative_error(outputs, expected) <= TOLERANCE
+    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+
+
+@pytest.mark.parametrize("memory_width", [12, 7])
+def test_cross_attention(memory_width):
+    sizes, memory = (2, 3, 5), MEMORY[..., :memory_width]
+    layer, weights = built(
+        kt.MultiHeadAttention(12, *sizes), INPUTS.shape, memory.shape
+    )
+    outputs, seen = layer(
+        INPUTS, memory, attention_mask=CROSS_MASK, return_weights=True
+    )
+    pairs = [
+        reference.multi_head(weights, x, m, sizes, mask)
+        for x, m, mask in zip(INPUTS, memory, CROSS_MASK)
+    ]
+    expected, wanted = map(np.stack, zip(*pairs))
+    assert helpers.relative_error(outputs, expected) <= TOLERANCE
+    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+
+
+def test_masks_of_every_rank_mean_the_same():
+    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
+    keys = np.array([[True, True, False, True], [True, False, False, True]])
+    expected = helpers.to_numpy(layer(INPUTS, attention_mask=keys))
+    for mask in (
+        keys[:, None],
+        keys[:, None, None],
+        np.broadcast_to(keys[:, None], (2, 4, 4)),
+        np.broadcast_to(keys[:, None, None], (2, 2, 4, 4)),
+    ):
+        actual = helpers.to_numpy(layer(INPUTS, attention_mask=mask))
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_window(window):
+    sizes = (2, 3, 5)
+    layer, weights = built(
+        kt.MultiHeadAttention(12, *sizes, window=window), INPUTS.shape
+    )
+    near = np.array(
+        [[abs(i - j) <= window for j in range(4)] for i in range(4)]
+    )
+    for mask, allowed in (
+        (None, np.stack([near, near])),
+        (SELF_MASK, SELF_MASK & near),
+    ):
+        expected = np.stack(
+            [
+                reference.multi_head(weights, x, x, sizes, may)[0]
+                for x, may in zip(INPUTS, allowed)
+            ]
+        )
+        outputs = layer(INPUTS, attention_mask=mask)
+        assert helpers.relative_error(outputs, expected) <= TOLERANCE
+
+
+def test_window_is_for_self_attention():
+    layer = kt.MultiHeadAttention(12, 2, 3, 5, window=1)
+    with pytest.raises(ValueError, match="self-attention only"):
+        layer.build(INPUTS.shape, MEMORY.shape)
+
+
+def test_scaled_dot_product_attention():
+    generator = np.random.default_rng(1)
+    queries, keys = generator.normal(size=(2, 2, 3, 4, 6)).astype("float32")
+    values = generator.normal(size=(2, 3, 4, 2)).astype("float32")
+    everywhere = np.ones((4, 4), bool)
+    for mask in (None, SELF_MASK[0]):
+        allowed = everywhere if mask is None else mask
+        outputs = helpers.to_numpy(
+            scaled_dot_product_attention(queries, keys, values, mask)
+        )
+        for place in np.ndindex(2, 3):
+            expected, _ = reference.attention(
+                *(
+                    part[place].astype("float64")
+                    for part in (queries, keys, values)
+                ),
+                allowed,
+            )
+            error = helpers.relative_error(outputs[place], expected)
+            assert error <= TOLERANCE
+
+
+def test_nothing_to_attend_to_is_not_a_number_of_none():
+    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
+    nowhere = np.zeros((2, 4), bool)
+    outputs = helpers.to_numpy(layer(INPUTS, attention_mask=nowhere))
+    assert np.isfinite(outputs).all()
+
+
+def test_very_large_scores_stay_finite():
+    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
+    outputs = layer(1e4 * INPUTS, attention_mask=SELF_MASK)
+    assert np.isfinite(helpers.to_numpy(outputs)).all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_feed_forward(activation):
+    layer, weights = built(
+        kt.PositionwiseFeedForward(12, 10, activation=activation),
+        INPUTS.shape,
+    )
+    expected = reference.feed_forward(weights, INPUTS, activation)
+    assert helpers.relative_error(layer(INPUTS), expected) <= TOLERANCE
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_residual(norm):
+    layer, weights = built(
+        kt.ResidualConnection(norm, epsilon=1e-3), INPUTS.shape
+    )
+    gamma_beta = reference.below(weights, "layer_norm")
+    outputs = 3.0 * INPUTS[..., ::-1]
+    entered, left = layer.enter(INPUTS), layer(INPUTS, outputs)
+    if norm == "post":
+        expected = np.stack(
+            [
+                reference.layer_norm(gamma_beta, row, 1e-3)
+                for row in INPUTS + outputs
+            ]
+        )
+        np.testing.assert_array_equal(helpers.to_numpy(entered), INPUTS)
+        assert helpers.relative_error(left, expected) <= TOLERANCE
+    else:
+        expected = np.stack(
+            [reference.layer_norm(gamma_beta, row, 1e-3) for row in INPUTS]
+        )
+        assert helpers.relative_error(entered, expected) <= TOLERANCE
+        np.testing.assert_array_equal(helpers.to_numpy(left), INPUTS + outputs)
+
+
+def test_residual_refuses_another_norm():
+    with pytest.raises(ValueError, match="post or pre"):
+        kt.ResidualConnection("middle")
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("stack", [False, True])
+def test_encoder(norm, stack):
+    config = helpers.config(norm=norm)
+    made = kt.Encoder if stack else kt.EncoderLayer
+    run = reference.encoder if stack else reference.encoder_layer
+    layer, weights = built(made(config), INPUTS.shape)
+    pairs = [
+        run(config, weights, x, mask) for x, mask in zip(INPUTS, SELF_MASK)
+    ]
+    outputs, seen = layer(INPUTS, attention_mask=SELF_MASK, return_weights=True)
+    alone = layer(INPUTS, attention_mask=SELF_MASK)
+    for row, (expected, wanted) in enumerate(pairs):
+        assert helpers.relative_error(outputs[row], expected) <= TOLERANCE
+        assert helpers.relative_error(alone[row], expected) <= TOLERANCE
+        for actual, part in zip(
+            seen if stack else [seen], wanted if stack else [wanted]
+        ):
+            assert helpers.relative_error(actual[row], part) <= TOLERANCE
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("masked", [True, False])
+def test_decoder_is_causal_whatever_the_mask(norm, masked):
+    config = helpers.config(norm=norm)
+    layer, weights = built(kt.Decoder(config), INPUTS.shape, MEMORY.shape)
+    masks = {"attention_mask": SELF_MASK, "memory_mask": CROSS_MASK}
+    outputs = layer(INPUTS, MEMORY, **(masks if masked else {}))
+    allowed = np.tril(SELF_MASK if masked else np.ones((2, 4, 4), bool))
+    crossed = CROSS_MASK if masked else np.ones((2, 4, 3), bool)
+    for row in range(2):
+        expected, _, _ = reference.decoder(
+            config,
+            weights,
+            INPUTS[row],
+            MEMORY[row],
+            allowed[row],
+            crossed[row],
+        )
+        assert helpers.relative_error(outputs[row], expected) <= TOLERANCE
+
+
+def test_decoder_layer():
+    config = helpers.config()
+    layer, weights = built(kt.DecoderLayer(config), INPUTS.shape, MEMORY.shape)
+    outputs, seen, crossed = layer(
+        INPUTS,
+        MEMORY,
+        attention_mask=SELF_MASK,
+        memory_mask=CROSS_MASK,
+        return_weights=True,
+    )
+    for row in range(2):
+        expected = reference.decoder_layer(
+            config,
+            weights,
+            INPUTS[row],
+            MEMORY[row],
+            SELF_MASK[row],
+            CROSS_MASK[row],
+        )
+        for actual, wanted in zip((outputs, seen, crossed), expected):
+            assert helpers.relative_error(actual[row], wanted) <= TOLERANCE
+
+
+def test_embedding_and_its_transpose():
+    layer, weights = built(kt.SharedEmbedding(11, 12), (None, None))
+    table = weights["embeddings"]
+    ids = np.array([[4, 0, 10], [1, 1, 3]])
+    error = helpers.relative_error(layer(ids), table[ids] * 12**0.5)
+    assert error <= TOLERANCE
+    logits = layer.logits(keras.ops.convert_to_tensor(INPUTS))
+    assert helpers.relative_error(logits, INPUTS @ table.T) <= TOLERANCE

@@ -1,0 +1,132 @@
+"""What runs in bfloat16, and what stays in float32."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from tests.keras_transformer import helpers, reference, whole_model
+
+# The most by which rounding to bfloat16's 8 bits moves a number, relatively.
+ROUNDING = 2.0**-8
+
+
+@pytest.fixture
+def model():
+    made = kt.Transformer(helpers.config(), dtype="mixed_bfloat16")
+    helpers.randomise(made, seed=1)
+    return made
+
+
+def dtype_of(tensor):
+    return keras.backend.standardize_dtype(tensor.dtype)
+
+
+def test_weights_logits_attention_and_loss_are_float32(model):
+    inputs = helpers.padded_inputs()
+    assert {dtype_of(weight) for weight in model.weights} == {"float32"}
+    logits = model(inputs)
+    assert dtype_of(logits) == "float32"
+    for layers in model.attention(inputs).values():
+        assert {dtype_of(weights) for weights in layers} == {"float32"}
+    memory = model.encode(inputs["source"])
+    assert dtype_of(memory) == "bfloat16"
+    decoded = model.decode(inputs["target"], memory, inputs["source"])
+    assert dtype_of(decoded) == "float32"
+    loss = kt.LabelSmoothedCrossEntropy()
+    assert dtype_of(loss(inputs["target"], logits)) == "float32"
+    assert dtype_of(loss(inputs["target"], keras.ops.cast(logits, "bfloat16")))
+
+
+def test_near_the_reference(model):
+    inputs = helpers.padded_inputs()
+    weights = helpers.weights_by_name(model)
+    expected = whole_model.logits(model.config, weights, inputs)
+    real = inputs["target"] != 0
+    actual = helpers.logits(model, inputs)
+    assert 1e-5 < helpers.relative_error(actual[real], expected[real]) < 0.05
+
+
+def test_logits_are_a_float32_product(model):
+    """Of float32 weights, too: rounded to bfloat16 they differ by 2e-3."""
+    inputs = helpers.padded_inputs()
+    states = model.decoder(
+        model.embed_target(inputs["target"]),
+        model.encode(inputs["source"]),
+        attention_mask=(inputs["target"] != 0)[:, None],
+        memory_mask=(inputs["source"] != 0)[:, None],
+    )
+    assert dtype_of(states) == "bfloat16"
+    table = helpers.weights_by_name(model)["target_embedding/embeddings"]
+    real = inputs["target"] != 0
+    expected = (helpers.to_numpy(states) @ table.T)[real]
+    memory = model.encode(inputs["source"])
+    decoded = model.decode(inputs["target"], memory, inputs["source"])
+    decoded = helpers.to_numpy(decoded)[real]
+    assert helpers.relative_error(decoded, expected) < 1e-6
+    called = helpers.to_numpy(model(inputs))[real]
+    assert helpers.relative_error(called, expected) < 1e-6
+
+
+def test_layer_norm_computes_in_float32():
+    """Around 50, bfloat16 steps by 1/4: its own mean would be far off."""
+    layer = kt.ResidualConnection("pre", dtype="mixed_bfloat16")
+    layer.build((2, 3, 64))
+    helpers.randomise(layer, seed=4)
+    generator = np.random.default_rng(5)
+    inputs = 50 + 2 * generator.normal(size=(2, 3, 64))
+    inputs = keras.ops.cast(inputs, "bfloat16")
+    weights = {
+        weight.name: helpers.to_numpy(weight) for weight in layer.weights
+    }
+    expected = np.stack(
+        [
+            reference.layer_norm(weights, row, layer.epsilon)
+            for row in helpers.to_numpy(inputs)
+        ]
+    )
+    outputs = layer.enter(inputs)
+    assert dtype_of(outputs) == "bfloat16"
+    error = np.abs(helpers.to_numpy(outputs) - expected)
+    # Nothing but the rounding of the result, and float32's own.
+    assert (error <= 1.01 * ROUNDING * np.abs(expected) + 1e-5).all()
+
+
+def test_attention_softmax_runs_in_float32():
+    """Rows sum to 1 far closer than bfloat16 weights could."""
+    layer = kt.MultiHeadAttention(12, 2, 3, 5, dtype="mixed_bfloat16")
+    inputs = np.random.default_rng(3).normal(size=(2, 50, 12))
+    _, weights = layer(inputs.astype("float32"), return_weights=True)
+    sums = helpers.to_numpy(weights).sum(axis=-1)
+    np.testing.assert_allclose(sums, 1.0, atol=1e-6)
+
+
+def test_fits_a_copy_task():
+    keras.utils.set_random_seed(1)
+    config = helpers.config(
+        num_layers=1, d_model=32, d_ff=64, num_heads=4, d_k=8, d_v=8
+    )
+    model = kt.Transformer(config, dtype="mixed_bfloat16")
+    generator = np.random.default_rng(1)
+    source = generator.integers(4, 11, (512, 6)).astype("int32")
+    source[:128, 4:] = 0
+    target = np.roll(source, 1, axis=1)
+    target[:, 0] = 2
+    target[source == 0] = 0
+    model.compile(
+        keras.optimizers.Adam(5e-3, beta_2=0.98, epsilon=1e-9),
+        loss=kt.LabelSmoothedCrossEntropy(0.1),
+        jit_compile=helpers.JITTED,
+    )
+    history = model.fit(
+        {"source": source, "target": target},
+        source,
+        batch_size=32,
+        epochs=5,
+        verbose=0,
+    )
+    losses = history.history["loss"]
+    assert np.isfinite(losses).all()
+    assert losses == sorted(losses, reverse=True)
+    # Guessing among 11 costs ln 11 = 2.4, the smoothing alone 0.56.
+    assert losses[-1] < 1.5

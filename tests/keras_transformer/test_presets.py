@@ -1,0 +1,171 @@
+"""The named configurations: sizes, parameter counts, Table 3's changes."""
+
+import dataclasses
+
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.presets import PRESETS
+
+AUTHORS_VOCABULARY = 40_960
+
+# Table 3's last column, in millions.
+PRINTED_MILLIONS = {
+    "base": 65,
+    "B16": 58,
+    "B32": 60,
+    "C-n2": 36,
+    "C-n4": 50,
+    "C-n8": 80,
+    "C-d256": 28,
+    "C-d1024": 168,
+    "C-ff1024": 53,
+    "C-ff4096": 90,
+}
+
+# Table 3: where a row differs from base.
+ROWS = {
+    "A1": {"num_heads": 1, "d_k": 512, "d_v": 512},
+    "A4": {"num_heads": 4, "d_k": 128, "d_v": 128},
+    "A16": {"num_heads": 16, "d_k": 32, "d_v": 32},
+    "A32": {"num_heads": 32, "d_k": 16, "d_v": 16},
+    "B16": {"d_k": 16},
+    "B32": {"d_k": 32},
+    "C-n2": {"num_layers": 2},
+    "C-n4": {"num_layers": 4},
+    "C-n8": {"num_layers": 8},
+    "C-d256": {"d_model": 256, "d_k": 32, "d_v": 32},
+    "C-d1024": {"d_model": 1024, "d_k": 128, "d_v": 128},
+    "C-ff1024": {"d_ff": 1024},
+    "C-ff4096": {"d_ff": 4096},
+    "D-drop0": {"dropout": 0.0},
+    "D-drop2": {"dropout": 0.2},
+    "D-ls0": {"label_smoothing": 0.0},
+    "D-ls2": {"label_smoothing": 0.2},
+    "E-learned": {"positions": "learned"},
+}
+
+
+def counted(config):
+    """Parameters by hand: the paper's matrices, biases and norms."""
+    c = config
+    norm = 2 * c.d_model
+    attention = c.d_model * c.num_heads * 2 * (c.d_k + c.d_v)
+    if c.attention_bias:
+        attention += c.num_heads * (2 * c.d_k + c.d_v) + c.d_model
+    feed = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
+    encoder = attention + feed + 2 * norm
+    decoder = 2 * attention + feed + 3 * norm
+    tables = {"all": 1, "target-softmax": 2, "none": 3}[c.share_embeddings]
+    total = tables * c.vocabulary_size * c.d_model
+    total += c.num_layers * (encoder + decoder)
+    total += 2 * norm * (c.norm == "pre")
+    learned = c.positions == "learned"
+    return total + learned * 2 * c.max_positions * c.d_model
+
+
+def parameters(config):
+    """What a model of this configuration really has."""
+    return kt.Transformer(config).count_params()
+
+
+@pytest.mark.parametrize("name", PRINTED_MILLIONS)
+def test_table_3_parameter_counts(name):
+    config = kt.TransformerConfig.preset(
+        name, vocabulary_size=AUTHORS_VOCABULARY
+    )
+    assert round(counted(config) / 1e6) == PRINTED_MILLIONS[name]
+
+
+@pytest.mark.parametrize("name", ["base", "C-d256"])
+def test_models_have_the_counted_parameters(name):
+    config = kt.TransformerConfig.preset(
+        name, vocabulary_size=AUTHORS_VOCABULARY
+    )
+    assert parameters(config) == counted(config)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"share_embeddings": "target-softmax", "attention_bias": False},
+        {"share_embeddings": "none", "norm": "pre"},
+        {"positions": "learned", "norm": "pre", "attention_bias": False},
+    ],
+)
+def test_small_models_have_the_counted_parameters(changes):
+    config = kt.TransformerConfig(
+        vocabulary_size=11,
+        num_layers=2,
+        d_model=6,
+        d_ff=5,
+        num_heads=3,
+        d_k=2,
+        d_v=4,
+        max_positions=7,
+        **changes,
+    )
+    assert parameters(config) == counted(config)
+
+
+def test_base_has_65_110_016():
+    config = kt.TransformerConfig.preset(
+        "base", vocabulary_size=AUTHORS_VOCABULARY
+    )
+    assert counted(config) == 65_110_016
+
+
+def test_transformer_tiny_has_the_published_count():
+    config = kt.TransformerConfig.preset("multi30k-tiny")
+    assert parameters(config) == 2_568_192
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_configuration(name):
+    kt.TransformerConfig.preset(name)
+    kt.TransformerConfig.preset(name, vocabulary_size=500)
+
+
+def test_all_named_presets_are_there():
+    others = {"base", "big", "big-enfr", "tiny", "multi30k-tiny"}
+    assert PRESETS.keys() == ROWS.keys() | others | {"parsing", "parsing-semi"}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_table_3_rows_differ_from_base_where_they_should(name):
+    base = dataclasses.asdict(kt.TransformerConfig.preset("base"))
+    row = dataclasses.asdict(kt.TransformerConfig.preset(name))
+    unaveraged = {"average_checkpoints": 0}
+    assert row == base | ROWS[name] | unaveraged
+
+
+def test_big():
+    base = dataclasses.asdict(kt.TransformerConfig.preset("base"))
+    big = dataclasses.asdict(kt.TransformerConfig.preset("big"))
+    assert big == base | {
+        "d_model": 1024,
+        "d_ff": 4096,
+        "num_heads": 16,
+        "dropout": 0.3,
+        "train_steps": 300_000,
+        "average_checkpoints": 20,
+    }
+    assert kt.TransformerConfig.preset("big-enfr").dropout == 0.1
+
+
+def test_decoding_as_in_section_6():
+    base = kt.TransformerConfig.preset("base")
+    assert (base.beam_size, base.alpha, base.max_output_extra) == (4, 0.6, 50)
+    parsing = kt.TransformerConfig.preset("parsing")
+    assert (parsing.beam_size, parsing.alpha) == (21, 0.3)
+    assert parsing.max_output_extra == 300
+    assert (parsing.num_layers, parsing.d_model) == (4, 1024)
+
+
+def test_multi30k_peak_learning_rate():
+    config = kt.TransformerConfig.preset("multi30k-tiny")
+    schedule = kt.TransformerSchedule(
+        config.d_model, config.warmup_steps, config.learning_rate_scale
+    )
+    assert float(schedule(config.warmup_steps)) == pytest.approx(0.005)

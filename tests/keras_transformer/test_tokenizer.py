@@ -1,0 +1,224 @@
+"""Text to ids and back."""
+
+import io
+import unicodedata
+
+import keras
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.tokenizer import Tokenizer
+from tests import made_up_text
+
+# All of them, or what NFKC makes of them, are in the vocabulary.
+UNITS = [
+    *made_up_text.CONSONANTS,
+    *made_up_text.VOWELS,
+    *(" ", ".", "\u00a0", "\u3000", "\t"),
+    *("e\u0301", "a\u0300", "\ufb01", "\uff42", "\u2025"),
+]
+
+
+# A new one for each test: see test_outlives_a_new_seed.
+@pytest.fixture
+def tokenizer():
+    return Tokenizer(made_up_text.vocabulary())
+
+
+one_tokenizer_for_all_examples = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def pieces(tokenizer, ids):
+    return [tokenizer.id_to_piece(int(number)) for number in ids]
+
+
+def other_vocabulary(**options):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(made_up_text.sentences()),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=100,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
+
+
+def test_the_special_ids_come_first(tokenizer):
+    numbers = [PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID]
+    assert numbers == [0, 1, 2, 3]
+    assert pieces(tokenizer, numbers) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert tokenizer.vocabulary_size == 200
+
+
+def test_rows_end_with_the_end_id_and_hold_no_other_special_one(tokenizer):
+    for ids in tokenizer.encode(made_up_text.sentences()):
+        assert ids.dtype == np.int32
+        assert ids[-1] == END_ID
+        assert (ids[:-1] > END_ID).all()
+        assert (ids < tokenizer.vocabulary_size).all()
+
+
+def test_ids_are_those_of_the_sentencepiece_library(tokenizer):
+    reference = sentencepiece.SentencePieceProcessor(
+        model_proto=made_up_text.vocabulary()
+    )
+    texts = [*made_up_text.sentences(), " two  words ", "caf\u00e9 \u6f22.", ""]
+    expected = [[*reference.encode(text), END_ID] for text in texts]
+    assert [ids.tolist() for ids in tokenizer.encode(texts)] == expected
+
+
+@one_tokenizer_for_all_examples
+@given(st.lists(st.lists(st.sampled_from(UNITS)).map("".join), min_size=1))
+def test_text_comes_back_as_nfkc_has_it(tokenizer, texts):
+    ids = tf.ragged.constant(
+        [row.tolist() for row in tokenizer.encode(texts)], dtype=tf.int32
+    ).to_tensor()
+    expected = [
+        " ".join(unicodedata.normalize("NFKC", text).split()) for text in texts
+    ]
+    assert tokenizer.decode(ids) == expected
+
+
+@one_tokenizer_for_all_examples
+@given(st.lists(st.text(), max_size=4))
+def test_any_text_gives_ids_of_the_vocabulary(tokenizer, texts):
+    rows = tokenizer.encode(texts)
+    assert len(rows) == len(texts)
+    for text, ids in zip(texts, rows):
+        assert ids[-1] == END_ID
+        assert ((ids >= 0) & (ids < tokenizer.vocabulary_size)).all()
+        # One by one as all at once.
+        assert ids.tolist() == tokenizer.encode([text])[0].tolist()
+
+
+def test_an_unknown_character_is_the_unknown_id(tokenizer):
+    (ids,) = tokenizer.encode(["ba\u6f22"])
+    assert ids[-2:].tolist() == [UNKNOWN_ID, END_ID]
+    assert "\u2047" in tokenizer.decode([ids])[0]
+
+
+def test_nothing_and_blanks(tokenizer):
+    assert tokenizer.encode([]) == []
+    rows = tokenizer.encode(["", "  \t ", "\u3000"])
+    assert [ids.tolist() for ids in rows] == [[END_ID]] * 3
+    assert tokenizer.decode(np.zeros((2, 0), np.int32)) == ["", ""]
+    assert tokenizer.decode(np.zeros((0, 3), np.int32)) == []
+
+
+def test_pad_begin_end_and_ids_outside_the_vocabulary_give_nothing(tokenizer):
+    words = tokenizer.encode(["ba."])[0][:-1].tolist()
+    (expected,) = tokenizer.decode([words])
+    size = tokenizer.vocabulary_size
+    for number in (PAD_ID, BEGIN_ID, END_ID, -1, size, 2**31 - 1, -(2**31)):
+        row = [number, *words, number]
+        assert tokenizer.decode([row]) == [expected], number
+    assert tokenizer.decode([[size, -7], [PAD_ID, PAD_ID]]) == ["", ""]
+
+
+def test_bytes_that_are_not_utf8_count_as_the_replacement_character(tokenizer):
+    broken = [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba", b"\x80\x80"]
+    clean = ["\ufffd", "ba \ufffd", "\ufffd ba", "\ufffd"]
+    found = tokenizer.tokenize(tf.constant(broken)).to_list()
+    expected = [ids.tolist() for ids in tokenizer.encode(clean)]
+    # How many replacement characters stand for a run of bytes is not ours.
+    assert [_without_repeats(ids) for ids in found] == expected
+
+
+def _without_repeats(ids):
+    pairs = zip([None, *ids], ids)
+    return [b for a, b in pairs if not a == b == UNKNOWN_ID]
+
+
+def test_a_graph_gives_the_same_ids_and_text(tokenizer):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def there_and_back(text):
+        ids = tokenizer.tokenize(text).to_tensor()
+        return ids, tokenizer.detokenize(ids)
+
+    texts = [*made_up_text.sentences(), "", "ba \u6f22"]
+    ids, back = there_and_back(tf.constant(texts))
+    rows = [row[row != PAD_ID].tolist() for row in ids.numpy()]
+    assert rows == [ids.tolist() for ids in tokenizer.encode(texts)]
+    assert [text.decode() for text in back.numpy()] == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        b"",
+        b"this is no model",
+        b"\x00" * 64,
+        made_up_text.vocabulary()[:-1],
+    ],
+    ids=["empty", "words", "zeros", "all-but-a-byte"],
+)
+def test_bytes_that_are_no_model_are_refused(proto):
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
+        Tokenizer(proto)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pad_id": 3},
+        {"pad_id": 0, "unk_id": 1, "bos_id": 3, "eos_id": 2},
+        {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": 3},
+        {"pad_id": -1, "unk_id": 0, "bos_id": 2, "eos_id": 3},
+    ],
+    ids=["their-own", "pad-last", "begin-end-swapped", "no-begin", "no-pad"],
+)
+def test_other_special_ids_are_refused(options):
+    with pytest.raises(ValueError, match="special ids"):
+        Tokenizer(other_vocabulary(**options))
+
+
+def test_outlives_a_new_seed(tokenizer):
+    expected = tokenizer.encode(["ba."])[0].tolist()
+    keras.utils.set_random_seed(1)
+    assert tokenizer.encode(["ba."])[0].tolist() == expected
+
+
+def test_two_models_in_one_process_stay_apart():
+    one = Tokenizer(made_up_text.vocabulary(100, seed=1))
+    two = Tokenizer(made_up_text.vocabulary(140, seed=2))
+    texts = made_up_text.sentences()
+    alone = [ids.tolist() for ids in one.encode(texts)]
+    assert [ids.tolist() for ids in two.encode(texts)] != alone
+    assert [ids.tolist() for ids in one.encode(texts)] == alone
+
+
+class _Pair(tf.Module):
+    def __init__(self, one, two):
+        super().__init__()
+        self.one, self.two = one, two
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def ids(self, text):
+        return (
+            self.one.tokenize(text).to_tensor(),
+            self.two.tokenize(text).to_tensor(),
+        )
+
+
+def test_two_models_in_one_export_stay_apart(tmp_path):
+    # tensorflow-text gives both the first one's ids where they have no names.
+    texts = tf.constant(made_up_text.sentences())
+    pair = _Pair(
+        Tokenizer(made_up_text.vocabulary(100, seed=1)),
+        Tokenizer(made_up_text.vocabulary(140, seed=2)),
+    )
+    expected = [ids.numpy() for ids in pair.ids(texts)]
+    tf.saved_model.save(pair, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for found, ids in zip(loaded.ids(texts), expected):
+        np.testing.assert_array_equal(found.numpy(), ids)

@@ -1,0 +1,140 @@
+"""The whole model against the NumPy float64 reference."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from tests.keras_transformer import helpers, whole_model
+
+TOLERANCE = 1e-5
+
+
+def compare(model, inputs):
+    """Logits and attention at every target position that is not padding."""
+    weights = helpers.weights_by_name(model)
+    expected = whole_model.run_batch(model.config, weights, inputs)
+    logits = helpers.logits(model, inputs)
+    seen = model.attention(inputs)
+    for row, pair in enumerate(expected):
+        real = {
+            "encoder": inputs["source"][row] != 0,
+            "decoder": inputs["target"][row] != 0,
+            "cross": inputs["target"][row] != 0,
+        }
+        at = real["decoder"]
+        error = helpers.relative_error(logits[row][at], pair.logits[at])
+        assert error <= TOLERANCE
+        for name, queries in real.items():
+            for actual, wanted in zip(seen[name], getattr(pair, name)):
+                actual = helpers.to_numpy(actual)[row][:, queries]
+                wanted = wanted[:, queries]
+                assert helpers.relative_error(actual, wanted) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", helpers.VARIANTS)
+def test_equals_reference(name):
+    compare(helpers.variant(name), helpers.padded_inputs())
+
+
+@pytest.mark.parametrize("share", ["all", "target-softmax", "none"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_sharing_and_norm(share, norm):
+    model = kt.Transformer(helpers.config(share_embeddings=share, norm=norm))
+    helpers.randomise(model, seed=5)
+    compare(model, helpers.padded_inputs(seed=8))
+
+
+def test_layer_norm_epsilon_is_the_configured_one():
+    model = kt.Transformer(helpers.config(layer_norm_epsilon=0.5))
+    helpers.randomise(model)
+    compare(model, helpers.padded_inputs())
+
+
+@pytest.mark.parametrize("name", helpers.VARIANTS)
+def test_encode_then_decode_is_the_call(name):
+    model, inputs = helpers.variant(name), helpers.padded_inputs()
+    memory = model.encode(inputs["source"])
+    logits = model.decode(inputs["target"], memory, inputs["source"])
+    expected = helpers.logits(model, inputs)
+    assert helpers.relative_error(logits, expected) <= 1e-6
+
+
+@pytest.mark.parametrize("name", ["paper", "window"])
+def test_attention_is_a_distribution_over_real_tokens(name):
+    model, inputs = helpers.variant(name), helpers.padded_inputs()
+    seen = model.attention(inputs)
+    source, target = inputs["source"] != 0, inputs["target"] != 0
+    keys = {"encoder": source, "decoder": target, "cross": source}
+    queries = {"encoder": source, "decoder": target, "cross": target}
+    for kind, layers in seen.items():
+        assert len(layers) == model.config.num_layers
+        for weights in layers:
+            assert keras.backend.standardize_dtype(weights.dtype) == "float32"
+            weights = np.moveaxis(helpers.to_numpy(weights), 1, -1)
+            rows = weights[queries[kind]]
+            np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-6)
+            blocked = np.broadcast_to(
+                (queries[kind][:, :, None] & ~keys[kind][:, None])[..., None],
+                weights.shape,
+            )
+            assert (weights[blocked] == 0).all()
+            assert (weights >= 0).all()
+    later = np.triu_indices(inputs["target"].shape[1], 1)
+    for weights in seen["decoder"]:
+        assert (helpers.to_numpy(weights)[1][:, later[0], later[1]] == 0).all()
+
+
+def test_dropout_only_in_training():
+    model = kt.Transformer(helpers.config(dropout=0.5))
+    inputs = helpers.padded_inputs()
+    plain = helpers.logits(model, inputs)
+    np.testing.assert_array_equal(helpers.logits(model, inputs), plain)
+    first = helpers.to_numpy(model(inputs, training=True))
+    second = helpers.to_numpy(model(inputs, training=True))
+    assert np.abs(first - plain).max() > 1e-2
+    assert np.abs(first - second).max() > 1e-2
+
+
+def test_dropout_is_where_the_paper_puts_it(monkeypatch):
+    def expectation(layer, inputs, training=False):
+        return inputs * (1.0 - layer.rate) if training else inputs
+
+    monkeypatch.setattr(keras.layers.Dropout, "call", expectation)
+    for norm in ("post", "pre"):
+        model = kt.Transformer(
+            helpers.config(
+                norm=norm,
+                dropout=0.1,
+                attention_dropout=0.25,
+                activation_dropout=0.5,
+            )
+        )
+        helpers.randomise(model)
+        inputs = helpers.padded_inputs()
+        weights = helpers.weights_by_name(model)
+        pairs = whole_model.run_batch(model.config, weights, inputs, True)
+        logits = helpers.to_numpy(model(inputs, training=True))
+        real = inputs["target"] != 0
+        expected = np.stack([pair.logits for pair in pairs])[real]
+        assert helpers.relative_error(logits[real], expected) <= TOLERANCE
+
+
+def test_fresh_embeddings_have_unit_scale():
+    config = helpers.config(vocabulary_size=2000, d_model=64)
+    model = kt.Transformer(config)
+    embedded = helpers.to_numpy(model.target_embedding(np.arange(2000)[None]))
+    assert abs(embedded.std() - 1.0) < 0.02
+    assert abs(embedded.mean()) < 0.02
+
+
+def test_fused_projections_begin_as_separate_ones():
+    """Glorot's bound of each block, not of the fused matrix."""
+    config = helpers.config(d_model=64, num_heads=4, d_k=4, d_v=64)
+    kernel = helpers.weights_by_name(kt.Transformer(config))[
+        "encoder/layer_1/self_attention/query_key_value_kernel"
+    ]
+    for start, end in ((0, 16), (16, 32), (32, 288)):
+        bound = (6.0 / (64 + end - start)) ** 0.5
+        largest = np.abs(kernel[:, start:end]).max()
+        assert 0.97 * bound < largest <= bound

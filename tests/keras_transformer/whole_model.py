@@ -1,0 +1,97 @@
+"""The whole model in NumPy float64, from the parts in `reference`."""
+
+import math
+
+import numpy as np
+
+from tests.keras_transformer import reference
+
+_TABLES = {
+    "all": ("target", "target", "target"),
+    "target-softmax": ("source", "target", "target"),
+    "none": ("source", "target", "output"),
+}
+
+
+def _table(config, weights, side):
+    shared = dict(
+        zip(("source", "target", "output"), _TABLES[config.share_embeddings])
+    )
+    return weights[f"{shared[side]}_embedding/embeddings"]
+
+
+def _embed(config, weights, ids, positions, side, training):
+    table = _table(config, weights, side)
+    kept = 1.0 - config.dropout if training else 1.0
+    rows = []
+    for number, position in zip(ids, positions):
+        if config.positions == "learned":
+            place = weights[f"{side}_positions/embeddings"][position]
+        else:
+            place = reference.sinusoid(position, config.d_model)
+        rows.append(kept * (table[number] * math.sqrt(config.d_model) + place))
+    return np.stack(rows)
+
+
+def run_pair(
+    config,
+    weights,
+    source,
+    target,
+    source_segments=None,
+    target_segments=None,
+    source_positions=None,
+    target_positions=None,
+    training=False,
+) -> reference.Outputs:
+    """One row: ids, segments and positions are int [S] or [T].
+
+    With `training`, a dropout of probability p multiplies by 1 - p, so that
+    its place can be seen without chance.
+    """
+    if source_segments is None:
+        source_segments = np.zeros(len(source), int)
+        target_segments = np.zeros(len(target), int)
+    if source_positions is None:
+        source_positions = np.arange(len(source))
+        target_positions = np.arange(len(target))
+    window = config.attention_window
+    memory, encoder_seen = reference.encoder(
+        config,
+        reference.below(weights, "encoder"),
+        _embed(config, weights, source, source_positions, "source", training),
+        reference.may_attend(source, source_segments, source_segments, window),
+        training,
+    )
+    states, decoder_seen, crossed = reference.decoder(
+        config,
+        reference.below(weights, "decoder"),
+        _embed(config, weights, target, target_positions, "target", training),
+        memory,
+        reference.may_attend(
+            target, target_segments, target_segments, window, causal=True
+        ),
+        reference.may_attend(source, target_segments, source_segments),
+        training,
+    )
+    logits = states @ _table(config, weights, "output").T
+    return reference.Outputs(logits, encoder_seen, decoder_seen, crossed)
+
+
+def run_batch(config, weights, inputs, training=False) -> list:
+    """One `Outputs` for each row of the model's dict of inputs."""
+    rows = len(inputs["source"])
+    return [
+        run_pair(
+            config,
+            weights,
+            **{name: ids[row] for name, ids in inputs.items()},
+            training=training,
+        )
+        for row in range(rows)
+    ]
+
+
+def logits(config, weights, inputs) -> np.ndarray:
+    """[B, T, V]."""
+    return np.stack([o.logits for o in run_batch(config, weights, inputs)])

@@ -1,0 +1,63 @@
+"""The README's Python runs as it stands there."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_python_blocks_run_one_after_the_other():
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) == 2
+    checks = """
+assert classifier(np.ones((2, 5), "int32")).shape == (2, 2)
+assert tuple(best.tokens.shape) == (2, 4, 20)
+assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
+"""
+    done = run("\n".join([*blocks, checks]))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_one_liner_prints_the_parameter_counts():
+    code = re.search(r'python -c "\n(.*?)"\n', README, re.DOTALL)[1]
+    done = run(code)
+    counts = dict(line.split() for line in done.stdout.splitlines())
+    assert counts.pop("base") == "65,110,016"
+    millions = {
+        name: round(int(count.replace(",", "")) / 1e6)
+        for name, count in counts.items()
+    }
+    assert millions == {
+        "B16": 58,
+        "B32": 60,
+        "C-n2": 36,
+        "C-n4": 50,
+        "C-n8": 80,
+        "C-d256": 28,
+        "C-d1024": 168,
+        "C-ff1024": 53,
+        "C-ff4096": 90,
+    }
+
+
+@pytest.mark.parametrize(
+    "script", ["bin/demo", "bin/test", "bin/environment", ".ci/run"]
+)
+def test_the_scripts_parse(script):
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)

@@ -1,0 +1,52 @@
+import dataclasses
+import pathlib
+
+import pytest
+
+from tests.trainers import cipher, commands
+
+
+@pytest.fixture(scope="session")
+def worker():
+    """Runs `trainers.wmt` without starting TensorFlow each time."""
+    running = commands.Worker()
+    yield running
+    running.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A finished run of the command, which no test may change.
+
+    Attributes:
+        dataset: what `--dataset` was.
+        arguments: the whole command line.
+        folder: where the command ran.
+        path: the model directory.
+        result: how it ended.
+    """
+
+    dataset: str
+    arguments: tuple[str, ...]
+    folder: pathlib.Path
+    path: pathlib.Path
+    result: commands.Result
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The command as a user runs it, in a process of its own."""
+    folder = tmp_path_factory.mktemp("trained")
+    dataset = cipher.write(folder)
+    arguments = (
+        *commands.MINUTE,
+        f"--dataset={dataset}",
+        "--train_steps=120",
+        "--dev_steps=50",
+        "--report_steps=40",
+        "--checkpoint_steps=50",
+        "--nojit",
+    )
+    result = commands.wmt(*arguments, folder=folder)
+    path = folder / "runs" / f"tiny-{cipher.SOURCE}-{cipher.TARGET}"
+    return Trained(dataset, arguments, folder, path, result)

@@ -1,0 +1,112 @@
+"""What the tests of this folder share: minute models and made-up data."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+import keras_transformer as kt
+from trainers.length_batches import plan_batches
+from trainers.token_pairs import TokenPairs
+from trainers.training_model import TrainingTransformer
+
+# Attention biases are off: that on keys changes nothing, so its gradient is
+# rounding noise, which Adam would blow up to whole steps.
+MINUTE = {
+    "vocabulary_size": 13,
+    "num_layers": 1,
+    "d_model": 8,
+    "d_ff": 12,
+    "num_heads": 2,
+    "d_k": 4,
+    "d_v": 4,
+    "attention_bias": False,
+    "dropout": 0.0,
+    "warmup_steps": 4,
+    "learning_rate_scale": 0.2,
+    "batch_tokens": 64,
+    "average_checkpoints": 0,
+}
+END = 3
+
+
+def minute_config(**changes) -> kt.TransformerConfig:
+    return kt.TransformerConfig(**{**MINUTE, **changes})
+
+
+def minute_model(seed=0, compile_gradient=False, **changes):
+    """A compiled TrainingTransformer, the same for the same seed."""
+    keras.utils.set_random_seed(seed)
+    config = minute_config(**changes)
+    model = TrainingTransformer(config, compile_gradient=compile_gradient)
+    model.compile_for_training()
+    return model
+
+
+def made_up_pairs(count, seed=0, longest=9, vocabulary=13) -> TokenPairs:
+    """Random sentences of 1 to `longest` ids, the end id counted."""
+    generator = np.random.default_rng(seed)
+
+    def sentences():
+        return [
+            [*generator.integers(4, vocabulary, length), END]
+            for length in generator.integers(0, longest, count)
+        ]
+
+    return token_pairs(sentences(), sentences())
+
+
+def token_pairs(sources, targets) -> TokenPairs:
+    """TokenPairs of lists of ids."""
+
+    def flat(sentences):
+        starts = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
+        return np.array(sum(map(list, sentences), []), np.int32), starts
+
+    return TokenPairs(*flat(sources), *flat(targets))
+
+
+def plan_of(pairs, batch_tokens=64, shapes=3, seed=1):
+    """The batches as `trainers.training` plans them."""
+    lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    return plan_batches(lengths, batch_tokens, shapes, seed)
+
+
+def weights_of(model) -> list[np.ndarray]:
+    return [weight.numpy() for weight in model.weights]
+
+
+def largest_difference(one, other) -> float:
+    """Over two lists of arrays of the same shapes."""
+    assert [a.shape for a in one] == [b.shape for b in other]
+    return max(float(np.abs(a - b).max()) for a, b in zip(one, other))
+
+
+@dataclasses.dataclass
+class Figures:
+    """What a batch should give, from its logits, in float64."""
+
+    loss: float
+    perplexity: float
+    accuracy: float
+    tokens: int
+
+
+def figures(logits, labels, smoothing) -> Figures:
+    """Sums over the tokens that are not padding, divided at the end."""
+    loss = plain = right = tokens = 0
+    for row_logits, row_labels in zip(np.float64(logits), labels):
+        for scores, label in zip(row_logits, row_labels):
+            if label == 0:
+                continue
+            log_p = scores - np.log(np.exp(scores - scores.max()).sum())
+            log_p -= scores.max()
+            wanted = np.full(len(scores), smoothing / (len(scores) - 1))
+            wanted[label] = 1 - smoothing
+            loss -= (wanted * log_p).sum()
+            plain -= log_p[label]
+            right += scores.argmax() == label
+            tokens += 1
+    return Figures(
+        loss / tokens, np.exp(plain / tokens), right / tokens, tokens
+    )

@@ -1,0 +1,81 @@
+import dataclasses
+
+import pytest
+
+import keras_transformer as kt
+from export.errors import InputError
+from keras_transformer.presets import PRESETS
+from trainers.settings import make_config
+
+
+def test_no_assignment_gives_the_preset():
+    assert make_config("tiny", []) == kt.TransformerConfig.preset("tiny")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_made(preset):
+    config = make_config(preset, ["vocabulary_size=99"])
+    assert config.vocabulary_size == 99
+    for name, value in PRESETS[preset].items():
+        if name != "vocabulary_size":
+            assert getattr(config, name) == value
+
+
+@pytest.mark.parametrize(
+    ("assignment", "value"),
+    [
+        ("num_layers=3", 3),
+        ("dropout=0", 0.0),
+        ("dropout=.25", 0.25),
+        ("adam_epsilon=1e-8", 1e-8),
+        ("norm=pre", "pre"),
+        ("attention_bias=false", False),
+        ("attention_bias=False", False),
+        ("attention_bias=0", False),
+        ("attention_bias=true", True),
+        ("attention_bias=1", True),
+    ],
+)
+def test_values_take_the_type_of_their_field(assignment, value):
+    config = make_config("tiny", [assignment])
+    actual = getattr(config, assignment.partition("=")[0])
+    assert actual == value
+    assert type(actual) is type(value)
+
+
+def test_every_field_can_be_set():
+    config = kt.TransformerConfig.preset("tiny")
+    fields = dataclasses.asdict(config)
+    assert make_config("tiny", [f"{k}={v}" for k, v in fields.items()]) == (
+        config
+    )
+
+
+def test_the_last_of_several_values_counts():
+    config = make_config("tiny", ["dropout=0.5", "d_ff=7", "dropout=0.2"])
+    assert (config.dropout, config.d_ff) == (0.2, 7)
+
+
+@pytest.mark.parametrize(
+    ("preset", "assignment", "message"),
+    [
+        ("tiniest", "d_ff=7", "no preset 'tiniest'; there are: base, big"),
+        ("tiny", "d_fff=7", "no field 'd_fff'; there are: vocabulary_size"),
+        ("tiny", "dropout", "must be name=value"),
+        ("tiny", "=7", "no field ''"),
+        ("tiny", "dropout=", "dropout must be of type float"),
+        ("tiny", "dropout=high", "dropout must be of type float"),
+        ("tiny", "dropout=1", "at least 0 and below 1"),
+        ("tiny", "dropout=nan", "at least 0 and below 1"),
+        ("tiny", "num_layers=2.0", "num_layers must be of type int"),
+        ("tiny", "num_layers=0", "at least 1"),
+        ("tiny", "attention_bias=maybe", "attention_bias must be of type bool"),
+        ("tiny", "norm=middle", "post or pre"),
+        ("tiny", "d_model=7", "even"),
+        ("tiny", "vocabulary_size=4", "at least 5"),
+    ],
+)
+def test_what_is_wrong_is_one_clear_line(preset, assignment, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make_config(preset, [assignment])
+    assert "\n" not in str(caught.value)

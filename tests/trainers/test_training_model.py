@@ -1,0 +1,214 @@
+"""The training step on one device; several are in test_replicas."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainers import helpers
+from tests.trainers.helpers import (
+    figures,
+    largest_difference,
+    made_up_pairs,
+    minute_model,
+    plan_of,
+    weights_of,
+)
+from trainers import input_data
+
+SMOOTHING = 0.1
+PAIRS = made_up_pairs(45, seed=4)
+NAMES = ("loss", "perplexity", "accuracy")
+
+
+class _Log(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        del batch
+        self.rows.append({name: float(logs[name]) for name in logs})
+
+
+def _batches(count):
+    batches = plan_of(PAIRS).from_step(0)
+    return [
+        input_data.make_batch(PAIRS, *batch)
+        for batch in itertools.islice(batches, count)
+    ]
+
+
+def _fit(model, steps):
+    log = _Log()
+    # One shape: each is compiled.
+    plan = plan_of(PAIRS, shapes=1)
+    model.fit(
+        input_data.training_data(PAIRS, plan, 0),
+        steps_per_epoch=steps,
+        callbacks=[log],
+        shuffle=False,
+        verbose=0,
+    )
+    return log.rows
+
+
+def _logits(model, inputs):
+    return model(inputs, training=False).numpy()
+
+
+def _change(model, batch):
+    """What one step of SGD with rate 1 takes from the weights."""
+    before = weights_of(model)
+    model.train_step(batch)
+    return [a - b for a, b in zip(before, weights_of(model))]
+
+
+def _gradient(model, batch):
+    """Of the mean over target tokens, written with one-hot labels."""
+    inputs, labels = batch
+    size = model.config.vocabulary_size
+    wanted = np.full((*labels.shape, size), SMOOTHING / (size - 1), np.float32)
+    np.put_along_axis(wanted, labels[..., None], 1 - SMOOTHING, axis=-1)
+    wanted *= (labels != 0)[..., None]
+    with tf.GradientTape() as tape:
+        logits = model(inputs, training=False)
+        loss = -tf.reduce_sum(wanted * tf.nn.log_softmax(logits))
+        loss = loss / (labels != 0).sum()
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return [tf.convert_to_tensor(each).numpy() for each in gradients]
+
+
+def _norm(arrays):
+    return np.sqrt(sum(np.square(np.float64(each)).sum() for each in arrays))
+
+
+def _with_sgd(**changes):
+    model = minute_model(**changes)
+    model.compile(optimizer=keras.optimizers.SGD(1.0), jit_compile=False)
+    return model
+
+
+def test_a_step_reports_what_numpy_computes():
+    model = minute_model()
+    steps = 4
+    for batch in _batches(steps):
+        inputs, labels = batch
+        wanted = figures(_logits(model, inputs), labels, SMOOTHING)
+        logs = model.train_step(batch)
+        for name in (*NAMES, "tokens"):
+            expected = getattr(wanted, name)
+            assert float(logs[name]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_dev_figures_weigh_every_token_of_uneven_batches_alike():
+    model = minute_model()
+    pairs = made_up_pairs(21, seed=5)
+    plan = plan_of(pairs)
+    assert plan.batches_per_epoch >= 3
+    dev = model.evaluate(
+        input_data.evaluation_data(pairs, plan), return_dict=True, verbose=0
+    )
+    inputs, labels = input_data.make_batch(pairs, np.arange(len(pairs)), 9)
+    wanted = figures(_logits(model, inputs), labels, SMOOTHING)
+    assert set(dev) == set(NAMES)
+    for name in NAMES:
+        assert dev[name] == pytest.approx(getattr(wanted, name), rel=1e-5)
+
+
+def test_compiled_and_plain_gradients_train_alike():
+    plain = minute_model(compile_gradient=False)
+    compiled = minute_model(compile_gradient=True)
+    before = weights_of(plain)
+    logs, compiled_logs = _fit(plain, 4), _fit(compiled, 4)
+    assert largest_difference(weights_of(plain), weights_of(compiled)) <= 1e-5
+    assert largest_difference(weights_of(plain), before) > 1e-2
+    for one, other in zip(logs, compiled_logs, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+def test_an_update_follows_the_gradient_of_the_mean_over_tokens():
+    model = _with_sgd()
+    batch = _batches(1)[0]
+    expected = _gradient(model, batch)
+    assert largest_difference(_change(model, batch), expected) <= 1e-6
+
+
+@pytest.mark.parametrize("factor", [0.3, 2.0])
+def test_clipping_is_by_the_global_norm(factor):
+    batch = _batches(1)[0]
+    gradient = _gradient(_with_sgd(), batch)
+    norm = _norm(gradient)
+    model = _with_sgd(clip_norm=float(factor * norm))
+    expected = [min(factor, 1) * each for each in gradient]
+    change = _change(model, batch)
+    assert largest_difference(change, expected) <= 1e-6
+    assert _norm(change) == pytest.approx(min(factor, 1) * norm, rel=1e-5)
+
+
+def test_rows_of_padding_change_nothing():
+    inputs, labels = _batches(1)[0]
+
+    def longer(ids):
+        return np.pad(ids, ((0, 8), (0, 3)))
+
+    padded = ({k: longer(v) for k, v in inputs.items()}, longer(labels))
+    one, other = _with_sgd(), _with_sgd()
+    change = _change(one, (inputs, labels))
+    assert largest_difference(change, _change(other, padded)) <= 1e-6
+
+
+def test_a_batch_of_one_token_is_a_number():
+    pairs = helpers.token_pairs([[3]], [[3]])
+    batch = input_data.make_batch(pairs, np.array([0] + 7 * [-1]), 2)
+    model = minute_model()
+    logs = model.train_step(batch)
+    assert float(logs["tokens"]) == 1
+    assert np.isfinite([float(value) for value in logs.values()]).all()
+    assert all(np.isfinite(each).all() for each in weights_of(model))
+
+
+def test_dropout_is_drawn_anew_in_training_and_off_in_measuring():
+    model = minute_model(dropout=0.5)
+    model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
+    batch = _batches(1)[0]
+    trained = {float(model.train_step(batch)["loss"]) for _ in range(4)}
+    assert len(trained) == 4
+    model.reset_metrics()
+    measured = float(model.test_step(batch)["loss"])
+    wanted = figures(_logits(model, batch[0]), batch[1], SMOOTHING)
+    assert measured == pytest.approx(wanted.loss, rel=1e-5)
+
+
+def test_adam_takes_its_values_from_the_config():
+    model = minute_model(
+        adam_beta_1=0.7, adam_beta_2=0.8, adam_epsilon=1e-3, warmup_steps=9
+    )
+    optimizer = model.optimizer
+    assert (optimizer.beta_1, optimizer.beta_2) == (0.7, 0.8)
+    assert optimizer.epsilon == 1e-3
+    expected = 0.2 * 8**-0.5 * 9**-1.5
+    assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-6)
+
+
+def test_update_n_has_the_rate_of_step_n():
+    """Section 5.3's step_num counts from 1, as the first update's number.
+
+    As long as the gradient hardly changes, Adam's update is the rate itself
+    (times the sign), so the largest change of a weight shows it.
+    """
+    model = minute_model(
+        learning_rate_scale=1e-4, warmup_steps=1000, adam_epsilon=1e-12
+    )
+    batch = _batches(1)[0]
+    rate = 1e-4 * 8**-0.5 * 1000**-1.5
+    # A bias starts at 0, where float32 is fine enough for steps so small.
+    bias = next(w for w in model.trainable_variables if w.name == "beta")
+    sizes = []
+    for _ in range(4):
+        before = bias.numpy()
+        model.train_step(batch)
+        sizes.append(np.abs(bias.numpy() - before).max())
+    assert sizes == pytest.approx([rate * n for n in (1, 2, 3, 4)], rel=1e-3)

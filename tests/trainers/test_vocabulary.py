@@ -1,0 +1,91 @@
+import re
+
+import pytest
+import sentencepiece
+
+from export.errors import InputError
+from keras_transformer.tokenizer import Tokenizer
+from tests.trainers.cipher import sentences
+from trainers.vocabulary import train_vocabulary
+
+PAIRS = sentences(200)
+
+
+def _both_sides():
+    for pair in PAIRS:
+        yield from pair
+
+
+def test_the_size_is_the_one_asked_for_with_the_special_ids_first():
+    tokenizer = Tokenizer(train_vocabulary(_both_sides(), 60))
+    assert tokenizer.vocabulary_size == 60
+    pieces = [tokenizer.id_to_piece(i) for i in range(4)]
+    assert pieces == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+def test_it_is_a_byte_pair_encoding():
+    model = train_vocabulary(_both_sides(), 60)
+    # Merges in the order they were learned, best first: section 5.1's kind.
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    multiple = [
+        processor.get_score(i)
+        for i in range(4, 60)
+        if len(processor.id_to_piece(i)) > 1
+    ]
+    assert multiple == [-float(rank) for rank in range(len(multiple))]
+
+
+def test_both_languages_come_through_without_unknown_pieces():
+    tokenizer = Tokenizer(train_vocabulary(_both_sides(), 60))
+    texts = list(_both_sides())
+    ids = tokenizer.encode(texts)
+    assert not any((row == 1).any() for row in ids)
+    assert all(row[-1] == 3 for row in ids)
+    assert [tokenizer.decode([row])[0] for row in ids[:20]] == texts[:20]
+
+
+def test_the_same_text_gives_the_same_bytes():
+    assert train_vocabulary(_both_sides(), 50) == train_vocabulary(
+        _both_sides(), 50
+    )
+
+
+def _numbers(message):
+    assert "\n" not in message
+    return list(map(int, re.findall(r"\d+", message)))
+
+
+def test_too_large_names_a_size_that_works():
+    with pytest.raises(InputError, match="5000 pieces is too large") as caught:
+        train_vocabulary(_both_sides(), 5000)
+    _, possible = _numbers(str(caught.value))
+    assert len(train_vocabulary(_both_sides(), possible)) > 0
+
+
+def test_too_small_names_a_size_that_works():
+    with pytest.raises(InputError, match="6 pieces is too small") as caught:
+        train_vocabulary(_both_sides(), 6)
+    _, needed = _numbers(str(caught.value))
+    assert len(train_vocabulary(_both_sides(), needed)) > 0
+
+
+def test_a_size_beyond_sentencepieces_numbers_is_too_large():
+    with pytest.raises(InputError):
+        train_vocabulary(_both_sides(), 10**10)
+
+
+def test_no_text_gives_no_vocabulary():
+    with pytest.raises(InputError):
+        train_vocabulary(iter([]), 60)
+
+
+def test_what_is_wrong_with_the_corpus_is_said_as_the_corpus_says_it():
+    """Not as an error of SentencePiece, and without a Python stack."""
+
+    def broken():
+        yield from _both_sides()
+        raise InputError("x.en, line 7 is not UTF-8.")
+
+    with pytest.raises(InputError) as caught:
+        train_vocabulary(broken(), 60)
+    assert str(caught.value) == "x.en, line 7 is not UTF-8."

@@ -1,0 +1,362 @@
+"""`python -m trainers.wmt` as a user runs it, from data to a score."""
+
+import json
+import math
+import re
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from tensorboard.backend.event_processing import event_accumulator
+
+from export.translator import Translator
+from tests.trainers import cipher, commands
+from trainers.checkpoints import Checkpoints
+from trainers.corpora import open_corpus
+
+FIGURE = r"([\d.,]+)"
+REPORT = re.compile(
+    rf"step (\d+)/120: loss {FIGURE}, perplexity {FIGURE}, accuracy {FIGURE}%"
+    r", learning rate ([\d.e+-]+), [\d,]+ tokens/s, [\d:]+ left"
+)
+
+
+def _weights(path):
+    """{name: array} of a model directory's weights."""
+    found = {}
+
+    def keep(name, item):
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()]
+
+    with h5py.File(path / "model.weights.h5") as file:
+        file.visititems(keep)
+    return found
+
+
+def _of_the_model(path):
+    """The same without whatever else is in the file, as a sorted list."""
+    arrays = [
+        array
+        for name, array in _weights(path).items()
+        if not name.startswith("optimizer/")
+    ]
+    return _sorted(arrays)
+
+
+def _sorted(arrays):
+    """By shape and first number: files name the weights differently."""
+    return sorted(arrays, key=lambda each: (each.shape, float(each.flat[0])))
+
+
+def _checkpoint(path):
+    """{name: array} of a checkpoint's weights."""
+    with np.load(path) as file:
+        return {n: file[n] for n in file.files if n.startswith("weight/")}
+
+
+def _scalars(folder):
+    accumulator = event_accumulator.EventAccumulator(str(folder))
+    accumulator.Reload()
+    return {
+        tag: {
+            event.step: float(tf.make_ndarray(event.tensor_proto))
+            for event in accumulator.Tensors(tag)
+        }
+        for tag in accumulator.Tags()["tensors"]
+    }
+
+
+def _after(lines, mark):
+    return lines[lines.index(mark) + 1 :]
+
+
+@pytest.fixture(scope="module")
+def lines(trained):
+    return trained.result.out.splitlines()
+
+
+def test_it_ends_well(trained):
+    assert trained.result.code == 0, trained.result.raw_err
+    assert "Traceback" not in trained.result.raw_err
+
+
+def test_no_warning_is_shown_to_a_newcomer(trained):
+    assert trained.result.err == ""
+
+
+def test_tensorflows_start_up_notes_are_kept_away(trained):
+    """Some cannot be; these can, by TF_CPP_MIN_LOG_LEVEL before its import."""
+    notes = [
+        line
+        for line in trained.result.raw_err.splitlines()
+        if re.search(r"cpu_feature_guard|dataset\.cc|auto_shard", line)
+    ]
+    assert notes == []
+
+
+def test_it_says_what_it_works_on(lines, trained):
+    assert lines[:4] == [
+        f"Data: {trained.dataset}, en to xx, splits train, dev, test.",
+        "Training a vocabulary of 64 pieces.",
+        f"train: 200 pairs, {_target_tokens(trained, 'train')} target tokens.",
+        f"dev: 12 pairs, {_target_tokens(trained, 'dev')} target tokens.",
+    ]
+    assert lines[4].startswith("Model: 5,536 parameters, on 1 device.")
+
+
+def _target_tokens(trained, split):
+    translator = Translator.from_directory(trained.path)
+    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
+    targets = [target for _, target in corpus.pairs(split)]
+    ids = translator.tokenizer.encode(targets)
+    return f"{sum(map(len, ids)):,}"
+
+
+def test_progress_comes_early_and_as_often_as_asked(lines):
+    reports = [REPORT.fullmatch(line) for line in lines]
+    steps = [int(match[1]) for match in reports if match]
+    assert steps == [1, 10, 40, 80, 120]
+    dev = [line for line in lines if re.match(r"step \d+: dev loss", line)]
+    assert [line.partition(":")[0] for line in dev] == [
+        "step 50",
+        "step 100",
+        "step 120",
+    ]
+
+
+def test_it_learns(lines):
+    losses = [float(m[2]) for m in map(REPORT.fullmatch, lines) if m]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_tensorboard_gets_what_the_terminal_gets(lines, trained):
+    logs = _scalars(trained.path / "logs" / "train")
+    assert set(logs) == {
+        "loss",
+        "perplexity",
+        "accuracy",
+        "learning_rate",
+        "tokens_per_second",
+    }
+    for match in filter(None, map(REPORT.fullmatch, lines)):
+        step = int(match[1])
+        assert f"{logs['loss'][step]:.3f}" == match[2]
+        assert f"{logs['perplexity'][step]:.2f}" == match[3]
+        assert f"{logs['accuracy'][step]:.1%}" == f"{match[4]}%"
+        rate = 16**-0.5 * min(step**-0.5, step * 40**-1.5)
+        assert logs["learning_rate"][step] == pytest.approx(rate, rel=1e-5)
+        assert logs["tokens_per_second"][step] > 0
+
+
+def test_tensorboard_gets_the_dev_split(lines, trained):
+    logs = _scalars(trained.path / "logs" / "dev")
+    assert set(logs) == {"loss", "perplexity", "accuracy"}
+    for step in (50, 100, 120):
+        figures = {name: values[step] for name, values in logs.items()}
+        assert (
+            f"step {step}: dev loss {figures['loss']:.3f}, "
+            f"perplexity {figures['perplexity']:.2f}, "
+            f"accuracy {figures['accuracy']:.1%}"
+        ) in lines
+        # Label smoothing holds the loss above the plain cross-entropy.
+        assert math.log(figures["perplexity"]) < figures["loss"] + 0.1
+
+
+def test_the_score_is_that_of_the_translations(lines, trained):
+    translator = Translator.from_directory(trained.path)
+    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
+    pairs = list(corpus.pairs("test"))
+    texts = [t.text for t in translator.translate([s for s, _ in pairs])]
+    metric = sacrebleu.BLEU()
+    bleu = metric.corpus_score(texts, [[t for _, t in pairs]])
+    signature = str(metric.get_signature())
+    (line,) = [line for line in lines if line.startswith("Test: ")]
+    assert line == f"Test: {bleu.format(signature=signature)}"
+    (record,) = json.loads((trained.path / "scores.json").read_text())
+    assert record.pop("date")
+    assert record == {
+        "metric": "BLEU",
+        "score": pytest.approx(bleu.score, abs=1e-4),
+        "signature": signature,
+        "dataset": trained.dataset,
+        "split": "test",
+        "sentences": 8,
+        "beam_size": 2,
+        "alpha": 0.6,
+        "length_penalty": "gnmt",
+        "step": 120,
+    }
+
+
+def test_five_samples_are_shown_with_their_references(lines, trained):
+    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
+    pairs = dict(corpus.pairs("test"))
+    shown = [line for line in lines if line.startswith("  source:      ")]
+    assert len(shown) == 5
+    for line in shown:
+        translation, reference = _after(lines, line)[:2]
+        source = line.removeprefix("  source:      ")
+        assert translation.startswith("  translation:")
+        assert reference == f"  reference:   {pairs[source]}"
+
+
+def test_it_ends_with_what_to_do_next(lines):
+    assert _after(lines, "Next:") == [
+        "  tensorboard --logdir runs/tiny-en-xx/logs",
+        "  python -m export.saved_model --model_dir runs/tiny-en-xx "
+        "--export_dir exports/tiny-en-xx",
+    ]
+
+
+def test_the_model_directory_is_as_designed(trained):
+    names = {path.name for path in trained.path.iterdir()}
+    assert names == {
+        "config.json",
+        "run.json",
+        "vocabulary.model",
+        "model.weights.h5",
+        "checkpoints",
+        "logs",
+        "scores.json",
+    }
+    assert Checkpoints(trained.path / "checkpoints", 5).steps() == [
+        50,
+        100,
+        120,
+    ]
+    # Nothing half-written, and nothing outside the model directory.
+    hidden = [p for p in trained.folder.rglob(".*") if p.is_file()]
+    assert hidden == []
+    others = {p.name for p in trained.folder.iterdir()} - {"runs"}
+    assert all(name.startswith("toy.") for name in others)
+
+
+def test_the_weights_are_those_of_the_last_step(trained):
+    saved = _checkpoint(trained.path / "checkpoints" / "step-00000120.npz")
+    for one, other in zip(
+        _sorted(saved.values()), _of_the_model(trained.path), strict=True
+    ):
+        assert np.array_equal(one, other)
+
+
+def test_the_weights_to_use_come_without_the_optimizers(trained):
+    """Adam's moments would make the file three times as large."""
+    strays = [n for n in _weights(trained.path) if n.startswith("optimizer")]
+    assert strays == []
+
+
+def test_the_same_command_again_trains_no_further(trained, worker, tmp_path):
+    shutil.copytree(trained.folder, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / trained.path.relative_to(trained.folder)
+    result = worker.wmt(*trained.arguments, folder=tmp_path)
+    assert result.code == 0, result.err
+    assert "Going on from step 120." in result.out
+    assert "step 121" not in result.out
+    last = trained.result.out.splitlines()[-20:]
+    assert result.out.splitlines()[-20:] == last
+    before, after = _weights(trained.path), _weights(path)
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.fixture(scope="module")
+def without_test(tmp_path_factory, worker):
+    """(folder, result) of a corpus of train alone, averaged at the end."""
+    folder = tmp_path_factory.mktemp("without_test")
+    cipher.write(folder, splits=("train",))
+    arguments = (
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--train_steps=9",
+        "--checkpoint_steps=2",
+        "--keep_checkpoints=2",
+        "--average_checkpoints=3",
+    )
+    return folder, worker.wmt(*arguments, "--model_dir=m", folder=folder)
+
+
+def test_without_dev_and_test_there_is_no_score_but_a_model(without_test):
+    folder, result = without_test
+    assert result.code == 0, result.err
+    assert "splits train." in result.out
+    assert "dev loss" not in result.out
+    assert "no test split, so there is no BLEU" in result.out
+    assert "Next:" in result.out
+    assert not (folder / "m" / "scores.json").exists()
+    Translator.from_directory(folder / "m")
+
+
+def test_the_last_checkpoints_are_averaged(without_test):
+    folder, result = without_test
+    assert "Averaged the checkpoints of steps 6 8 9\n" in result.out
+    # As many are kept as are averaged, though fewer were asked for.
+    checkpoints = Checkpoints(folder / "m" / "checkpoints", 3)
+    assert checkpoints.steps() == [6, 8, 9]
+    arrays = [_checkpoint(checkpoints.path(step)) for step in (6, 8, 9)]
+    means = [
+        np.mean([np.float64(each[name]) for each in arrays], axis=0)
+        for name in arrays[0]
+    ]
+    written = _of_the_model(folder / "m")
+    for mean, actual in zip(_sorted(means), written, strict=True):
+        np.testing.assert_allclose(actual, mean, rtol=1e-6, atol=1e-9)
+
+
+def test_minutes_stop_a_training_that_goes_on_later(
+    without_test, worker, tmp_path
+):
+    shutil.copytree(without_test[0], tmp_path, dirs_exist_ok=True)
+    # Two updates take longer than 0.6 ms.
+    result = worker.wmt(
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--model_dir=m",
+        "--train_steps=1000000",
+        "--train_minutes=0.00001",
+        "--average_checkpoints=0",
+        "--nojit",
+        folder=tmp_path,
+    )
+    assert result.code == 0, result.err
+    assert "Going on from step 9." in result.out
+    assert "step 10/1,000,000" in result.out
+    steps = Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()
+    assert steps == [6, 8, 9, 10]
+    before, after = (_weights(p / "m") for p in (without_test[0], tmp_path))
+    assert any(not np.array_equal(before[n], after[n]) for n in before)
+
+
+@pytest.mark.slow
+def test_two_devices_train_as_one_does(tmp_path):
+    """The flags that try replicas without GPUs, from data to dev loss."""
+    cipher.write(tmp_path, splits=("train", "dev"))
+    arguments = (
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--set=dropout=0",
+        "--train_steps=12",
+    )
+    results = [
+        commands.wmt(
+            *arguments,
+            f"--logical_cpus={count}",
+            f"--strategy={strategy}",
+            f"--model_dir={strategy}",
+            folder=tmp_path,
+        )
+        for count, strategy in ((1, "one"), (2, "mirrored"))
+    ]
+    assert [result.code for result in results] == [0, 0]
+    assert "on 1 device." in results[0].out
+    assert "on 2 devices." in results[1].out
+    one, two = (
+        _scalars(tmp_path / strategy / "logs" / split)
+        for strategy, split in (("one", "dev"), ("mirrored", "dev"))
+    )
+    assert one["loss"][12] == pytest.approx(two["loss"][12], rel=1e-3)
+    one, two = (_weights(tmp_path / name) for name in ("one", "mirrored"))
+    for name in one:
+        np.testing.assert_allclose(one[name], two[name], atol=1e-2)
