@@ -28,17 +28,23 @@ def written_whole(path):
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(temporary)
         yield temporary
         _flush(temporary)
         temporary.replace(path)
     except OSError as error:
         raise InputError(
-            f"Cannot write {path}: {error.strerror or error}; what was there "
+            f"Cannot write {path}: {_reason(error)}; what was there "
             "before is untouched. Make room or choose another place, then "
             "run the same command again."
         ) from error
     finally:
-        _remove(temporary)
+        with contextlib.suppress(OSError):
+            _remove(temporary)
+
+
+def _reason(error):
+    return os.strerror(error.errno) if error.errno else error
 
 
 def _flush(path):

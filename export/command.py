@@ -1,7 +1,10 @@
 """What every command does the same way: start, fail, be interrupted."""
 
-import os
 import sys
+
+from absl import app
+
+from export.errors import InputError
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -16,12 +19,6 @@ def run(main):
     Args:
         main: function of the arguments left after the flags.
     """
-    # Set before TensorFlow loads: its start-up notes would hide our first
-    # lines from a newcomer.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from absl import app
-
-    from export.errors import InputError
 
     def guarded(arguments):
         try:

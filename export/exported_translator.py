@@ -1,7 +1,8 @@
 """Translates text with an exported version, as a server would."""
 
-from export.server_session import ServerSession
-from export.translator import Translation
+from export.errors import InputError
+from export.server_session import ServerError, ServerSession
+from export.translation import Translation
 
 _BATCH = 64
 
@@ -17,7 +18,13 @@ class ExportedTranslator:
     """
 
     def __init__(self, path):
-        self._session = ServerSession(path)
+        try:
+            self._session = ServerSession(path)
+        except ServerError as error:
+            raise InputError(
+                f"{path} is not an exported version that TensorFlow Serving "
+                f"could load: {error}"
+            ) from error
 
     def translate(self, texts, on_progress=None):
         """Translates sentences; see `Translator.translate`."""

@@ -3,6 +3,8 @@
 import json
 import pathlib
 
+import h5py
+
 import keras_transformer as kt
 from export.atomic import written_whole
 from export.errors import InputError
@@ -42,7 +44,7 @@ class ModelDirectory:
         """
         try:
             return kt.TransformerConfig.from_json(self._read(self.config_path))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise InputError(
                 f"{self.config_path} is not a configuration: {error}"
             ) from error
@@ -86,9 +88,17 @@ class ModelDirectory:
             InputError: the vocabulary is missing or not one of ours.
         """
         try:
-            return Tokenizer(self.read_vocabulary())
+            tokenizer = Tokenizer(self.read_vocabulary())
         except ValueError as error:
             raise InputError(f"{self.vocabulary_path}: {error}") from error
+        expected = self.read_config().vocabulary_size
+        if tokenizer.vocabulary_size != expected:
+            raise InputError(
+                f"{self.vocabulary_path} has {tokenizer.vocabulary_size} "
+                f"pieces, but {self.config_path} says {expected}; they are "
+                "not of the same training."
+            )
+        return tokenizer
 
     def read_vocabulary(self):
         """Returns the bytes of vocabulary.model.
@@ -121,6 +131,7 @@ class ModelDirectory:
             )
         try:
             model.load_weights(self.weights_path)
+            _check_all_used(self.weights_path, model)
         except (ValueError, OSError, KeyError) as error:
             raise InputError(
                 f"{self.weights_path} does not hold the weights of "
@@ -136,7 +147,7 @@ class ModelDirectory:
     def _read_json(self, path, kind):
         try:
             content = json.loads(self._read(path))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}.") from error
         if not isinstance(content, kind):
             raise InputError(f"{path} must hold a JSON {kind.__name__}.")
@@ -155,6 +166,22 @@ class ModelDirectory:
             ) from None
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _check_all_used(path, model):
+    """Keras passes over arrays that a model has no place for."""
+    arrays = []
+
+    def count(_, item):
+        if isinstance(item, h5py.Dataset):
+            arrays.append(item.name)
+
+    with h5py.File(path) as file:
+        file.visititems(count)
+    if len(arrays) != len(model.weights):
+        raise ValueError(
+            f"it has {len(arrays)} arrays, the model {len(model.weights)}."
+        )
 
 
 def _write_text(path, text):

@@ -4,6 +4,7 @@ E/<version>/ appears under its number only when it is whole, so a server that
 watches E never loads half of one.
 """
 
+import errno
 import pathlib
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ from export.atomic import written_whole
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.served_translator import ServedTranslator
+from export.versions import is_version
 
 FLAGS = flags.FLAGS
 
@@ -68,18 +70,21 @@ def save(directory, path, max_source_tokens):
         directory.load_model(), directory.load_tokenizer(), max_source_tokens
     )
     with written_whole(path) as temporary:
-        tf.saved_model.save(
-            servable,
-            str(temporary),
-            signatures={"serving_default": servable.translate},
-        )
+        try:
+            tf.saved_model.save(
+                servable,
+                str(temporary),
+                signatures={"serving_default": servable.translate},
+            )
+        except tf.errors.ResourceExhaustedError as error:
+            raise OSError(errno.ENOSPC, error.message) from error
 
 
 def _version(export_dir, asked):
     found = []
     if export_dir.is_dir():
         names = [path.name for path in export_dir.iterdir()]
-        found = [int(name) for name in names if name.isdecimal()]
+        found = [int(name) for name in names if is_version(name)]
     version = max(found, default=0) + 1 if asked is None else asked
     if version < 1:
         raise InputError(f"--version must be at least 1, not {version}.")

@@ -13,8 +13,7 @@ from tqdm import tqdm
 
 from export import command
 from export.errors import InputError
-from export.exported_translator import ExportedTranslator
-from export.translator import Translator
+from export.versions import is_version
 
 FLAGS = flags.FLAGS
 
@@ -58,12 +57,23 @@ def open_translator(model):
             f"There is no folder {path}; --model must be a model directory "
             "or an exported version."
         )
-    if (path / "saved_model.pb").exists():
-        return ExportedTranslator(path)
-    versions = [p for p in path.iterdir() if p.name.isdecimal()]
-    if versions:
-        return ExportedTranslator(max(versions, key=lambda p: int(p.name)))
+    version = _exported_version(path)
+    # Only one of the two is imported: a session that behaves as the server's
+    # wants a process without Python's TensorFlow.
+    if version is not None:
+        from export.exported_translator import ExportedTranslator
+
+        return ExportedTranslator(version)
+    from export.translator import Translator
+
     return Translator.from_directory(path)
+
+
+def _exported_version(path):
+    if (path / "saved_model.pb").exists():
+        return path
+    versions = [child for child in path.iterdir() if is_version(child.name)]
+    return max(versions, key=lambda child: int(child.name), default=None)
 
 
 def read_lines(stream):

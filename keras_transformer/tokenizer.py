@@ -32,14 +32,11 @@ class Tokenizer(tf.Module):
         digest = hashlib.sha256(proto).hexdigest()[:16]
         super().__init__(name=f"tokenizer_{digest}")
         self.proto = proto
+        self._pieces_name = f"sentencepiece_{digest}"
         try:
-            self._pieces = tf_text.SentencepieceTokenizer(
-                model=proto, add_eos=True, name=f"sentencepiece_{digest}"
-            )
-            size = int(self._pieces.vocab_size())
+            self._load_pieces()
         except tf.errors.OpError as error:
             raise ValueError("This is not a SentencePiece model.") from error
-        self.vocabulary_size = size
         ends = self._pieces.tokenize("").numpy().tolist()
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
         found = {i: self.id_to_piece(i) for i in expected}
@@ -49,6 +46,22 @@ class Tokenizer(tf.Module):
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.vocabulary."
             )
+
+    def _load_pieces(self):
+        self._pieces = tf_text.SentencepieceTokenizer(
+            model=self.proto, add_eos=True, name=self._pieces_name
+        )
+        self.vocabulary_size = int(self._pieces.vocab_size())
+
+    def _revive(self):
+        """Loads the pieces again where setting a global seed dropped them.
+
+        `tf.random.set_seed` clears TensorFlow's eager resources.
+        """
+        try:
+            self._pieces.vocab_size()
+        except tf.errors.NotFoundError:
+            self._load_pieces()
 
     def tokenize(self, text):
         """Splits text into ids.
@@ -87,11 +100,13 @@ class Tokenizer(tf.Module):
         """Splits a list of str; returns a list of int32 arrays."""
         if not texts:
             return []
+        self._revive()
         ragged = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
     def decode(self, ids):
         """Joins int32 [B, T] ids; returns a list of str."""
+        self._revive()
         texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
         return [text.decode("utf-8") for text in texts]

@@ -85,13 +85,13 @@ def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
 
 def log_softmax(logits) -> np.ndarray:
     logits = np.asarray(logits, "float64")
-    shifted = logits - logits.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def reader(table):
     """Prefix -> log-probabilities, of one sentence's table."""
-    log_probabilities = np.stack([log_softmax(row) for row in table])
+    log_probabilities = log_softmax(table)
     return lambda prefix: log_probabilities[number_of(prefix)]
 
 

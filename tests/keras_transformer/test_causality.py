@@ -23,7 +23,7 @@ def changes(after, before):
 def test_later_target_tokens_change_nothing(name):
     model, inputs = helpers.variant(name), helpers.padded_inputs()
     before = helpers.logits(model, inputs)
-    for position in range(1, 6):
+    for position in (1, 3, 5):
         target = inputs["target"].copy()
         target[1, position:] = other_word(target[1, position:])
         after = helpers.logits(model, inputs | {"target": target})

@@ -1,5 +1,7 @@
 """What runs in bfloat16, and what stays in float32."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -99,6 +101,22 @@ def test_attention_softmax_runs_in_float32():
     _, weights = layer(inputs.astype("float32"), return_weights=True)
     sums = helpers.to_numpy(weights).sum(axis=-1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-6)
+
+
+def test_beam_search_in_half_width_is_near_float32(model):
+    """Same weights; the scores may differ by what rounding does to them."""
+    inputs = helpers.padded_inputs()
+    whole = kt.Transformer(model.config)
+    whole.set_weights([helpers.to_numpy(weight) for weight in model.weights])
+    source = keras.ops.convert_to_tensor(inputs["source"])
+    scores = []
+    for one in (model, whole):
+        run = functools.partial(kt.translate_ids, one, max_length=6)
+        result = helpers.jitted(run)(source)
+        assert dtype_of(result.scores) == "float32"
+        scores.append(helpers.to_numpy(result.scores))
+    assert np.abs(scores[0][:, 0] - scores[1][:, 0]).max() < 0.1
+    assert np.abs(scores[0] - scores[1]).max() > 0
 
 
 def test_fits_a_copy_task():

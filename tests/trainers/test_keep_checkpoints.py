@@ -20,9 +20,7 @@ class _Saved:
 @pytest.fixture
 def clock(monkeypatch):
     now = types.SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(
-        keep_checkpoints.time, "monotonic", lambda: now.seconds
-    )
+    monkeypatch.setattr(keep_checkpoints.time, "monotonic", lambda: now.seconds)
     return now
 
 
@@ -61,9 +59,7 @@ def test_every_so_many_minutes(clock):
 
 
 def test_a_save_by_steps_restarts_the_minutes(clock):
-    saved, _ = _run(
-        clock, 7, seconds_a_step=25, every_minutes=1, every_steps=2
-    )
+    saved, _ = _run(clock, 7, seconds_a_step=25, every_minutes=1, every_steps=2)
     assert saved == [2, 4, 6]
 
 

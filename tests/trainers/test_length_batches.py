@@ -62,9 +62,7 @@ def test_no_pair_is_forgotten_cut_or_over_budget(lengths, tokens, shapes):
 
 @given(PLANS, st.integers(0, 4))
 def test_a_bucket_has_at_most_one_batch_with_padding_rows(plan, epoch):
-    short = [
-        length for rows, length in plan.epoch(epoch) if (rows < 0).any()
-    ]
+    short = [length for rows, length in plan.epoch(epoch) if (rows < 0).any()]
     assert len(short) == len(set(short))
 
 

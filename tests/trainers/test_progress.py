@@ -94,9 +94,7 @@ def test_gone_on_with_steps_count_from_the_very_first(tmp_path, clock):
     run.steps(STEPS * 3)
     run.progress.on_train_end()
     steps = [line.partition(":")[0] for line in run.lines()]
-    assert steps == [
-        f"step {n}/9,000" for n in ("1,201", "1,208", "1,210")
-    ]
+    assert steps == [f"step {n}/9,000" for n in ("1,201", "1,208", "1,210")]
 
 
 def test_figures_are_weighted_by_tokens_since_the_last_report(tmp_path, clock):

@@ -84,9 +84,7 @@ def test_all_right_is_100_and_case_counts():
 
 
 def test_a_record_says_how_the_score_was_made():
-    bleu = score_bleu(
-        HYPOTHESES, _evaluation_set([g[:1] for g in REFERENCES])
-    )
+    bleu = score_bleu(HYPOTHESES, _evaluation_set([g[:1] for g in REFERENCES]))
     config = minute_config(beam_size=5, alpha=1.5, length_penalty="power")
     record = score_record(bleu, config, "test", 70, "text:x", 6)
     date = record.pop("date")
