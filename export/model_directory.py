@@ -82,15 +82,13 @@ class ModelDirectory:
         _write_text(self.scores_path, text)
 
     def load_tokenizer(self):
-        """Returns the Tokenizer.
+        """Returns the Tokenizer, which fits config.json.
 
         Raises:
-            InputError: the vocabulary is missing or not one of ours.
+            InputError: the vocabulary is missing, not one of ours, or of
+                another size than the configuration says.
         """
-        try:
-            tokenizer = Tokenizer(self.read_vocabulary())
-        except ValueError as error:
-            raise InputError(f"{self.vocabulary_path}: {error}") from error
+        tokenizer = self.read_tokenizer()
         expected = self.read_config().vocabulary_size
         if tokenizer.vocabulary_size != expected:
             raise InputError(
@@ -99,6 +97,17 @@ class ModelDirectory:
                 "not of the same training."
             )
         return tokenizer
+
+    def read_tokenizer(self):
+        """Returns the Tokenizer of vocabulary.model.
+
+        Raises:
+            InputError: the vocabulary is missing or not one of ours.
+        """
+        try:
+            return Tokenizer(self.read_vocabulary())
+        except ValueError as error:
+            raise InputError(f"{self.vocabulary_path}: {error}") from error
 
     def read_vocabulary(self):
         """Returns the bytes of vocabulary.model.
@@ -141,8 +150,11 @@ class ModelDirectory:
 
     def write_weights(self, model):
         """Writes model.weights.h5 from a Transformer."""
+        # Of a compiled model Keras would write the optimizer as well.
+        plain = kt.Transformer(model.config)
+        plain.set_weights(model.get_weights())
         with written_whole(self.weights_path) as temporary:
-            model.save_weights(temporary)
+            plain.save_weights(temporary)
 
     def _read_json(self, path, kind):
         try:

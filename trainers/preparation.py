@@ -107,7 +107,7 @@ def _tokenizer(directory, config, corpus):
         sentences = itertools.chain.from_iterable(corpus.pairs("train"))
         size = config.vocabulary_size
         directory.write_vocabulary(train_vocabulary(sentences, size))
-    tokenizer = directory.load_tokenizer()
+    tokenizer = directory.read_tokenizer()
     if tokenizer.vocabulary_size != config.vocabulary_size:
         raise InputError(
             f"{directory.vocabulary_path} has {tokenizer.vocabulary_size} "
