@@ -5,8 +5,12 @@ import typing
 from keras import ops
 
 from keras_transformer.beam_search import beam_search
-from keras_transformer.special_ids import PAD_ID
+from keras_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.transformer import padding_mask
+
+# No translation holds these: padding would look like an end, and an unknown
+# piece is nothing that a reader can use.
+_NEVER_SAID = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
 
 class BeamState(typing.NamedTuple):
@@ -50,6 +54,7 @@ def translate_ids(model, source, max_length, max_lengths=None):
         beam_size=config.beam_size,
         alpha=config.alpha,
         length_penalty=config.length_penalty,
+        never=_NEVER_SAID,
     )
 
 
@@ -76,20 +81,31 @@ def beam_step(model, source, beam_size, max_length):
         beam_size: K.
         max_length: steps there is room for: a number or int32 scalar.
 
+    Raises:
+        ValueError: `max_length` is a number beyond the learned positions.
+
     Returns:
         `step` and the first `state`, as `beam_search` takes them.
     """
+    config = model.config
+    table = config.max_positions if config.positions == "learned" else None
+    if table and isinstance(max_length, int) and max_length > table:
+        raise ValueError(
+            f"max_length={max_length} does not fit the learned table of "
+            f"max_positions={table}; give a smaller max_length."
+        )
     batch = ops.shape(source)[0]
     memory = model.decoder.project_memory(model.encode(source))
     memory_mask = padding_mask(source)
 
     def step(tokens, parents, index, state):
         ancestry = _descend(state.ancestry, parents, index, beam_size)
+        visible = _within_window(ancestry, index, config.attention_window)
         logits, caches, _ = model.decode_step(
             tokens,
             index,
             state.caches,
-            ops.reshape(ancestry, (batch, beam_size, max_length * beam_size)),
+            ops.reshape(visible, (batch, beam_size, max_length * beam_size)),
             memory,
             memory_mask,
         )
@@ -110,3 +126,11 @@ def _descend(ancestry, parents, index, beam_size):
     now = ops.arange(ops.shape(ancestry)[2]) == index
     own = ops.eye(beam_size, dtype="bool")[None, :, None, :]
     return ops.where(now[None, None, :, None], own, inherited)
+
+
+def _within_window(ancestry, index, window):
+    """Restricted self-attention sees the latest `window` steps and its own."""
+    if not window:
+        return ancestry
+    near = index - ops.arange(ops.shape(ancestry)[2]) <= window
+    return ops.logical_and(ancestry, near[None, None, :, None])

@@ -56,6 +56,7 @@ def beam_search(
     beam_size=4,
     alpha=0.6,
     length_penalty="gnmt",
+    never=(),
 ):
     """Finds the hypotheses with the highest penalised log-probability.
 
@@ -82,6 +83,8 @@ def beam_search(
         alpha: exponent of the length penalty, at least 0.
         length_penalty: "gnmt" or "power"; see
             `keras_transformer.length_penalty`.
+        never: ids that no hypothesis may hold. The probabilities of the
+            others stay as they are.
 
     Returns:
         BeamSearchResult.
@@ -108,10 +111,15 @@ def beam_search(
             tokens, search.parents, search.index, search.state
         )
         length = search.index + 1
-        candidates = _candidates(logits, search.live_log_probs, beam_size)
+        candidates = _candidates(
+            logits, search.live_log_probs, beam_size, never
+        )
         at_limit = ops.expand_dims(length >= max_lengths, 1)
         endings = ops.where(
-            ops.logical_or(candidates.may_end, at_limit),
+            ops.logical_and(
+                search.live_log_probs > 0.5 * _IMPOSSIBLE,
+                ops.logical_or(candidates.may_end, at_limit),
+            ),
             candidates.end_log_probs / penalise(length, alpha, length_penalty),
             _IMPOSSIBLE,
         )
@@ -185,10 +193,10 @@ class _Candidates(typing.NamedTuple):
     may_end: typing.Any
 
 
-def _candidates(logits, live_log_probs, beam_size):
+def _candidates(logits, live_log_probs, beam_size, never):
     logits = ops.cast(logits, "float32")
     vocabulary = logits.shape[-1]
-    per_beam = min(2 * beam_size, vocabulary)
+    per_beam = min(2 * beam_size + len(never), vocabulary)
     # Within a beam logits and log-probabilities have the same order, so the
     # normaliser is added to the few that are kept and not to all V.
     offsets = live_log_probs - ops.logsumexp(logits, axis=-1)
@@ -198,6 +206,8 @@ def _candidates(logits, live_log_probs, beam_size):
         top_logits + offsets[..., None], (batch, beam_size * per_beam)
     )
     tokens = ops.cast(ops.reshape(top_tokens, ops.shape(flat)), "int32")
+    for number in never:
+        flat = ops.where(tokens == number, _IMPOSSIBLE, flat)
     best, _ = ops.top_k(flat, min(2 * beam_size, beam_size * per_beam))
     end_log_probs = logits[..., END_ID] + offsets
     continuing = ops.where(tokens == END_ID, _IMPOSSIBLE, flat)

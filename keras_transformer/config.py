@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import typing
 
 from keras_transformer.presets import PRESETS
@@ -152,6 +153,8 @@ class TransformerConfig:
             )
         for name in _POSITIVE:
             self._require(name, getattr(self, name) > 0, "above 0")
+        for name in (*_AT_LEAST_ZERO, *_POSITIVE):
+            self._require(name, math.isfinite(getattr(self, name)), "finite")
         for name, allowed in _CHOICES.items():
             self._require(
                 name, getattr(self, name) in allowed, " or ".join(allowed)
@@ -229,7 +232,7 @@ class TransformerConfig:
 
 def _checked_type(name, kind, value):
     if kind is float and type(value) is int:
-        return float(value)
+        value = float(value) if abs(value) < 2**53 else math.inf
     if type(value) is not kind:
         raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
     return value

@@ -35,12 +35,20 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         smoothing: e, epsilon_ls.
         name: of the loss.
         **kwargs: of `keras.losses.Loss`.
+
+    Raises:
+        ValueError: another `reduction` is asked for.
     """
 
     def __init__(
         self, smoothing=0.1, name="label_smoothed_cross_entropy", **kwargs
     ):
         super().__init__(name=name, **kwargs)
+        if self.reduction != "sum_over_batch_size":
+            raise ValueError(
+                "The reduction is always the mean over target tokens, not "
+                f"{self.reduction!r}; for each token's loss use call()."
+            )
         self.smoothing = smoothing
 
     def __call__(self, y_true, y_pred, sample_weight=None):
@@ -49,7 +57,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         Args:
             y_true: int32 [B, T], 0 on padding.
             y_pred: logits, float [B, T, V].
-            sample_weight: float, broadcastable to [B, T], or None.
+            sample_weight: float [B], a weight for each sentence, or
+                broadcastable to [B, T]; None for equal weights.
 
         Returns:
             float32 scalar.
@@ -57,7 +66,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         losses = self.call(y_true, y_pred)
         weights = ops.cast(ops.not_equal(y_true, PAD_ID), losses.dtype)
         if sample_weight is not None:
-            weights = weights * ops.cast(sample_weight, losses.dtype)
+            sample_weight = ops.convert_to_tensor(sample_weight, losses.dtype)
+            if len(sample_weight.shape) == 1:
+                sample_weight = sample_weight[:, None]
+            weights = weights * sample_weight
         total = ops.sum(weights)
         return ops.sum(losses * weights) / ops.maximum(total, 1e-9)
 

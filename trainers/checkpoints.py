@@ -8,7 +8,6 @@ a checksum of every array.
 
 import pathlib
 import re
-import zipfile
 
 import numpy as np
 from absl import logging
@@ -16,7 +15,9 @@ from absl import logging
 from export.atomic import written_whole
 from export.errors import InputError
 
-_NAME = re.compile(r"step-(\d{8,})\.npz")
+# Checksums cover the arrays and not what the archive calls them.
+_NAMES = "names"
+_FILE = re.compile(r"step-(\d{8,})\.npz")
 
 
 class Checkpoints:
@@ -35,7 +36,7 @@ class Checkpoints:
         """Returns the steps there are checkpoints of, ascending."""
         if not self.folder.is_dir():
             return []
-        matches = map(_NAME.fullmatch, (p.name for p in self.folder.iterdir()))
+        matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
         return sorted(int(match[1]) for match in matches if match)
 
     def path(self, step):
@@ -55,6 +56,7 @@ class Checkpoints:
         """
         arrays = {name: variable.numpy() for name, variable in _named(model)}
         arrays["step"] = np.array(step, np.int64)
+        arrays[_NAMES] = np.array(sorted(arrays))
         with written_whole(self.path(step)) as temporary:
             np.savez(temporary, **arrays)
         for old in self.steps()[: -self.keep]:
@@ -145,8 +147,14 @@ def _named(model):
 def _read(path):
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            arrays = {name: file[name] for name in file.files}
+        names = arrays.pop(_NAMES)
+        if sorted(arrays) != names.tolist():
+            raise ValueError("its list of arrays is not its own")
+        return arrays
+    # What a damaged archive raises is anything between BadZipFile and
+    # NotImplementedError ("zip file version 10.9").
+    except Exception as error:
         logging.warning("Passing over the damaged %s: %s", path, error)
         return None
 

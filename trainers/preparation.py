@@ -73,16 +73,19 @@ def prepare(directory, config, corpus, plan):
         "fingerprint": corpus.fingerprint(),
         "seed": plan.seed,
         "max_tokens": plan.max_tokens,
+        "shapes": plan.shapes,
     }
     _refuse_other_training(directory, config, facts)
     tokenizer = _tokenizer(directory, config, corpus)
-    # Written after the vocabulary: a corpus that gives none leaves no trace.
-    directory.write_config(config)
-    directory.write_run(facts)
     training = _tokenised("train", corpus, tokenizer, plan)
     dev = None
     if "dev" in corpus.splits():
         dev = _tokenised("dev", corpus, tokenizer, plan)
+    # Written when nothing about the corpus can go wrong any more; the
+    # configuration last, since it is what claims the directory.
+    directory.write_vocabulary(tokenizer.proto)
+    directory.write_run(facts)
+    directory.write_config(config)
     return Prepared(directory, config, tokenizer, training, dev)
 
 
@@ -105,8 +108,7 @@ def _tokenizer(directory, config, corpus):
     if not directory.vocabulary_path.exists():
         _say(f"Training a vocabulary of {config.vocabulary_size:,} pieces.")
         sentences = itertools.chain.from_iterable(corpus.pairs("train"))
-        size = config.vocabulary_size
-        directory.write_vocabulary(train_vocabulary(sentences, size))
+        return Tokenizer(train_vocabulary(sentences, config.vocabulary_size))
     tokenizer = directory.read_tokenizer()
     if tokenizer.vocabulary_size != config.vocabulary_size:
         raise InputError(

@@ -89,14 +89,13 @@ class Progress(keras.callbacks.Callback):
     def _report(self):
         figures = self._window.figures()
         self._window = _Window()
-        rate = float(self.model.optimizer.learning_rate)
         self._say(
             f"step {self.step:,}/{self._last_step:,}: {_describe(figures)}, "
-            f"learning rate {rate:.2e}, "
+            f"learning rate {figures['learning_rate']:.2e}, "
             f"{figures['tokens_per_second']:,.0f} tokens/s, "
             f"{_clock(self._seconds_left())} left"
         )
-        self._summarise("train", figures | {"learning_rate": rate})
+        self._summarise("train", figures)
 
     def _seconds_left(self):
         now = time.monotonic()
@@ -122,6 +121,7 @@ class _Window:
     def __init__(self):
         self._started = time.monotonic()
         self._tokens = 0.0
+        self._learning_rate = 0.0
         self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
 
     def add(self, logs):
@@ -130,6 +130,7 @@ class _Window:
         self._sums["loss"] += tokens * float(logs["loss"])
         self._sums["perplexity"] += tokens * math.log(logs["perplexity"])
         self._sums["accuracy"] += tokens * float(logs["accuracy"])
+        self._learning_rate = float(logs["learning_rate"])
 
     def figures(self):
         tokens = max(self._tokens, 1.0)
@@ -139,6 +140,7 @@ class _Window:
             "perplexity": math.exp(self._sums["perplexity"] / tokens),
             "accuracy": self._sums["accuracy"] / tokens,
             "tokens_per_second": self._tokens / seconds,
+            "learning_rate": self._learning_rate,
         }
 
 

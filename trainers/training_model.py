@@ -11,6 +11,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.special_ids import PAD_ID
 from trainers.token_metrics import TokenMetrics
+from trainers.update_schedule import UpdateSchedule
 
 
 class TrainingTransformer(kt.Transformer):
@@ -40,8 +41,12 @@ class TrainingTransformer(kt.Transformer):
         """Compiles with Adam, its values from the config (section 5.3)."""
         config = self.config
         optimizer = keras.optimizers.Adam(
-            kt.TransformerSchedule(
-                config.d_model, config.warmup_steps, config.learning_rate_scale
+            UpdateSchedule(
+                kt.TransformerSchedule(
+                    config.d_model,
+                    config.warmup_steps,
+                    config.learning_rate_scale,
+                )
             ),
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
@@ -79,6 +84,7 @@ class TrainingTransformer(kt.Transformer):
             "perplexity": tf.exp(sums["perplexity"] / global_tokens),
             "accuracy": sums["accuracy"] / global_tokens,
             "tokens": global_tokens,
+            "learning_rate": learning_rate,
         }
 
     def test_step(self, data):

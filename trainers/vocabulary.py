@@ -28,9 +28,10 @@ def train_vocabulary(sentences, size):
         InputError: the text cannot give so many or so few pieces.
     """
     model = io.BytesIO()
+    guarded = _Guarded(sentences)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
+            sentence_iterator=iter(guarded),
             model_writer=model,
             model_type="bpe",
             vocab_size=size,
@@ -42,12 +43,35 @@ def train_vocabulary(sentences, size):
             num_threads=os.cpu_count() or 1,
             minloglevel=2,
         )
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, ValueError) as error:
+        if guarded.error is not None:
+            raise guarded.error from None
         raise InputError(_explain(str(error), size)) from error
     return model.getvalue()
 
 
+class _Guarded:
+    """Sentences whose errors SentencePiece would turn into its own."""
+
+    def __init__(self, sentences):
+        self.error = None
+        self._sentences = sentences
+
+    def __iter__(self):
+        try:
+            yield from self._sentences
+        except BaseException as error:
+            # Ctrl-C among them.
+            self.error = error
+            raise
+
+
 def _explain(message, size):
+    if "as int" in message:
+        return (
+            f"A vocabulary of {size} pieces is too large for any text; lower "
+            "vocabulary_size."
+        )
     highest = re.search(r"value <= (\d+)", message)
     if highest:
         return (

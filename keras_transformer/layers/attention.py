@@ -48,6 +48,9 @@ def attention_weights(queries, keys, mask=None):
     if mask is not None:
         # Added rather than selected: the mask stays at its own, smaller shape.
         scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
+    if scores.shape[-1] == 1:
+        # What softmax would give, without Keras' warning that it does.
+        return ops.ones_like(scores)
     return ops.softmax(scores, axis=-1)
 
 
@@ -245,10 +248,6 @@ class MultiHeadAttention(keras.layers.Layer):
         distance = ops.abs(positions[:, None] - positions[None, :])
         near = (distance <= self.window)[None, None]
         return near if mask is None else ops.logical_and(mask, near)
-
-    def compute_output_shape(self, query_shape, memory_shape=None):
-        """Returns the shape of the output without the weights."""
-        return (*query_shape[:-1], self.d_model)
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -143,10 +143,6 @@ class Decoder(ConfiguredLayer):
             all_weights.append(weights)
         return self.final_norm(outputs), tuple(new_caches), all_weights
 
-    def compute_output_shape(self, inputs_shape, memory_shape):
-        """Returns the shape of the outputs."""
-        return inputs_shape
-
 
 def _causal_mask(length):
     positions = ops.arange(length)

@@ -138,7 +138,3 @@ class DecoderLayer(ConfiguredLayer):
         return self.feed_forward_residual.leave(
             states, outputs, training=training
         )
-
-    def compute_output_shape(self, inputs_shape, memory_shape):
-        """Returns the shape of the outputs."""
-        return inputs_shape

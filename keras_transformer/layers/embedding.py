@@ -32,6 +32,8 @@ class SharedEmbedding(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(
                 stddev=self.d_model**-0.5
             ),
+            # Logits are a float32 product under every policy.
+            autocast=False,
         )
         self.built = True
 

@@ -59,7 +59,3 @@ class Encoder(ConfiguredLayer):
             all_weights.append(weights)
         outputs = self.final_norm(outputs)
         return (outputs, all_weights) if return_weights else outputs
-
-    def compute_output_shape(self, input_shape):
-        """Returns the shape of the outputs."""
-        return input_shape

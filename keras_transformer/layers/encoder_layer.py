@@ -71,7 +71,3 @@ class EncoderLayer(ConfiguredLayer):
             states, outputs, training=training
         )
         return (outputs, weights) if return_weights else outputs
-
-    def compute_output_shape(self, input_shape):
-        """Returns the shape of the outputs."""
-        return input_shape

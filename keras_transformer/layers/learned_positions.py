@@ -35,8 +35,9 @@ class LearnedPositionEmbedding(PositionLayer):
 
     def call(self, inputs, positions=None):
         """Adds the embedding; see PositionLayer."""
-        length = inputs.shape[1]
-        if length is not None and length > self.max_positions:
+        # Packed rows are longer than any sentence in them, and give positions.
+        length = inputs.shape[1] if positions is None else None
+        if isinstance(length, int) and length > self.max_positions:
             raise ValueError(
                 f"A sequence of {length} positions does not fit the table of "
                 f"max_positions={self.max_positions}; raise max_positions."

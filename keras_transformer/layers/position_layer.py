@@ -30,7 +30,3 @@ class PositionLayer(keras.layers.Layer):
     @abc.abstractmethod
     def encode(self, positions):
         """Returns the vectors of int32 [...] positions: float [..., D]."""
-
-    def compute_output_shape(self, input_shape, positions_shape=None):
-        """Returns the shape of the outputs."""
-        return input_shape

@@ -25,6 +25,7 @@ MINUTE = (
     "--set=d_k=8",
     "--set=d_v=8",
     "--set=warmup_steps=40",
+    "--set=dropout=0.1",
     "--set=max_output_extra=4",
     "--set=beam_size=2",
     "--batch_tokens=128",
@@ -118,4 +119,6 @@ class Worker:
         return Result(answer["code"], answer["out"], answer["err"])
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        # It has nothing to lose, and TensorFlow may take its time to exit.
+        self._process.kill()
+        self._process.communicate()

@@ -106,3 +106,13 @@ def test_evaluation_data_hold_every_pair_once():
         assert sorted(filter(None, seen)) == sorted(
             ids.tolist() for ids in wanted
         )
+
+
+def test_tf_data_tunes_nothing():
+    """Its tuning thread sleeps up to a minute, and whoever frees the iterator
+    waits for it: after training, minutes in which nothing seems to happen.
+    """
+    pairs = made_up_pairs(50)
+    plan = plan_of(pairs)
+    for data in (training_data(pairs, plan, 0), evaluation_data(pairs, plan)):
+        assert data.options().autotune.enabled is False
