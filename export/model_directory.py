@@ -1,7 +1,10 @@
 """The model directory: the contract between training and everything else."""
 
+import errno
 import json
+import os
 import pathlib
+import shutil
 
 import h5py
 
@@ -24,10 +27,19 @@ class ModelDirectory:
 
     Args:
         path: of the folder; it need not exist yet.
+
+    Raises:
+        InputError: there can be no such folder.
     """
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
+        try:
+            self.path.exists()
+        except OSError as error:
+            raise InputError(
+                f"Cannot use {path} as a model directory: {error.strerror}."
+            ) from None
         self.config_path = self.path / "config.json"
         self.run_path = self.path / "run.json"
         self.vocabulary_path = self.path / "vocabulary.model"
@@ -154,6 +166,7 @@ class ModelDirectory:
         plain = kt.Transformer(model.config)
         plain.set_weights(model.get_weights())
         with written_whole(self.weights_path) as temporary:
+            _refuse_full_disk(temporary.parent, plain)
             plain.save_weights(temporary)
 
     def _read_json(self, path, kind):
@@ -178,6 +191,14 @@ class ModelDirectory:
             ) from None
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _refuse_full_disk(folder, model):
+    """HDF5 crashes the process when a disk fills up under it."""
+    size = sum(weight.nbytes for weight in model.get_weights())
+    # HDF5 adds about 2.3 kB an array, groups and all.
+    if shutil.disk_usage(folder).free < size + 2560 * len(model.weights):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _check_all_used(path, model):

@@ -19,7 +19,7 @@ def close(prepared, corpus, step):
         step: updates the model was trained for.
     """
     directory = prepared.directory
-    if "test" in corpus.splits():
+    if prepared.test is not None:
         _score(prepared, corpus, step)
     else:
         print("The data set has no test split, so there is no BLEU score.")
@@ -37,7 +37,7 @@ def close(prepared, corpus, step):
 
 def _score(prepared, corpus, step):
     config, directory = prepared.config, prepared.directory
-    evaluation_set = corpus.evaluation_set("test")
+    evaluation_set = prepared.test
     sources = list(evaluation_set.sources)
     print(
         f"Translating {len(sources):,} test sentences, beam "

@@ -46,7 +46,11 @@ def _dataset(batches):
     dataset = tf.data.Dataset.from_generator(
         batches, output_signature=_SIGNATURE
     )
-    return dataset.prefetch(8)
+    options = tf.data.Options()
+    # There is nothing to tune, and the tuning thread sleeps up to a minute
+    # when its iterator is freed.
+    options.autotune.enabled = False
+    return dataset.prefetch(8).with_options(options)
 
 
 def make_batch(pairs, rows, length):

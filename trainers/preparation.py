@@ -10,6 +10,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.tokenizer import Tokenizer
+from trainers.corpora import EvaluationSet
 from trainers.token_pairs import TokenPairs, tokenise_pairs
 from trainers.vocabulary import train_vocabulary
 
@@ -35,6 +36,7 @@ class Prepared:
         tokenizer: Tokenizer.
         training: TokenPairs.
         dev: TokenPairs, or None where the corpus has no dev split.
+        test: EvaluationSet, or None where the corpus has no test split.
     """
 
     directory: ModelDirectory
@@ -42,6 +44,7 @@ class Prepared:
     tokenizer: Tokenizer
     training: TokenPairs
     dev: TokenPairs | None
+    test: EvaluationSet | None
 
 
 def prepare(directory, config, corpus, plan):
@@ -66,6 +69,12 @@ def prepare(directory, config, corpus, plan):
     )
     if corpus.attribution:
         _say(corpus.attribution)
+    _refuse_too_few_positions(config, plan)
+    # Read before training: what is wrong with the test split should not come
+    # out after days of it.
+    test = None
+    if "test" in corpus.splits():
+        test = corpus.evaluation_set("test")
     facts = {
         "dataset": corpus.name,
         "source_language": corpus.source_language,
@@ -86,7 +95,17 @@ def prepare(directory, config, corpus, plan):
     directory.write_vocabulary(tokenizer.proto)
     directory.write_run(facts)
     directory.write_config(config)
-    return Prepared(directory, config, tokenizer, training, dev)
+    return Prepared(directory, config, tokenizer, training, dev, test)
+
+
+def _refuse_too_few_positions(config, plan):
+    learned = config.positions == "learned"
+    if learned and plan.max_tokens > config.max_positions:
+        raise InputError(
+            f"Sentences of --max_tokens={plan.max_tokens} pieces do not fit "
+            f"the learned table of max_positions={config.max_positions}; "
+            "lower the one or raise the other."
+        )
 
 
 def _refuse_other_training(directory, config, facts):

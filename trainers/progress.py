@@ -1,11 +1,14 @@
 """Tells how a training goes, on the terminal and to TensorBoard."""
 
+import contextlib
 import math
 import time
 
 import keras
 import tensorflow as tf
 from tqdm import tqdm
+
+from export.errors import InputError
 
 
 class Progress(keras.callbacks.Callback):
@@ -23,6 +26,9 @@ class Progress(keras.callbacks.Callback):
         every: steps between reports.
         stop_time: `time.monotonic()` at which training will stop, or None.
         stream: where to print.
+
+    Raises:
+        InputError: TensorBoard's files cannot be written.
     """
 
     def __init__(
@@ -35,10 +41,12 @@ class Progress(keras.callbacks.Callback):
         self._every = every
         self._stop_time = stop_time
         self._stream = stream
-        self._writers = {
-            name: tf.summary.create_file_writer(str(log_dir / name))
-            for name in ("train", "dev")
-        }
+        self._log_dir = log_dir
+        with self._writing():
+            self._writers = {
+                name: tf.summary.create_file_writer(str(log_dir / name))
+                for name in ("train", "dev")
+            }
         self._window = _Window()
 
     def on_train_begin(self, logs=None):
@@ -83,8 +91,9 @@ class Progress(keras.callbacks.Callback):
     def close(self):
         """Puts away the bar; safe to call twice."""
         self._bar.close()
-        for writer in self._writers.values():
-            writer.flush()
+        with self._writing():
+            for writer in self._writers.values():
+                writer.flush()
 
     def _report(self):
         figures = self._window.figures()
@@ -110,9 +119,20 @@ class Progress(keras.callbacks.Callback):
         self._stream.flush()
 
     def _summarise(self, writer, figures):
-        with self._writers[writer].as_default(step=self.step):
+        with self._writing(), self._writers[writer].as_default(step=self.step):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
+
+    @contextlib.contextmanager
+    def _writing(self):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = " ".join(error.message.split())
+            raise InputError(
+                f"Cannot write {self._log_dir}: {reason}. Make room, then "
+                "run the same command again."
+            ) from error
 
 
 class _Window:

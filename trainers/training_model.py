@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.special_ids import PAD_ID
+from trainers.replica_seeds import ReplicaSeeds
 from trainers.token_metrics import TokenMetrics
 from trainers.update_schedule import UpdateSchedule
 
@@ -31,6 +32,7 @@ class TrainingTransformer(kt.Transformer):
         super().__init__(config, **kwargs)
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.token_metrics = TokenMetrics()
+        self.seeds = ReplicaSeeds(self)
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
@@ -73,9 +75,12 @@ class TrainingTransformer(kt.Transformer):
         replica = tf.distribute.get_replica_context()
         tokens = _count_tokens(labels)
         global_tokens = replica.all_reduce("SUM", tokens)
-        sums, gradients = self._gradient(inputs, labels, global_tokens)
+        sums, gradients = self._gradient(
+            inputs, labels, global_tokens, _number_of(replica)
+        )
         if self.config.clip_norm:
             gradients = self._clip(gradients, replica)
+        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         self.token_metrics.update(sums, tokens)
         sums = replica.all_reduce("SUM", sums)
@@ -94,8 +99,8 @@ class TrainingTransformer(kt.Transformer):
         self.token_metrics.update(sums, _count_tokens(labels))
         return self.get_metrics_result()
 
-    def _loss_and_gradient(self, inputs, labels, global_tokens):
-        with tf.GradientTape() as tape:
+    def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
+        with self.seeds.of(replica), tf.GradientTape() as tape:
             sums = self._sums(labels, self(inputs, training=True))
             loss = sums["loss"] / global_tokens
         gradients = tape.gradient(loss, self.trainable_variables)
@@ -115,6 +120,11 @@ class TrainingTransformer(kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+def _number_of(replica):
+    # A tensor, so that replicas share one compiled function.
+    return tf.convert_to_tensor(replica.replica_id_in_sync_group, tf.int32)
 
 
 def _count_tokens(labels):

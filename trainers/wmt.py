@@ -49,7 +49,8 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "train_minutes",
     0.0,
-    "Stop this many minutes after the first update; 0 is no limit.",
+    "Stop so many minutes after training began; 0 is no limit.",
+    lower_bound=0.0,
 )
 flags.DEFINE_integer(
     "batch_tokens",
@@ -90,7 +91,13 @@ flags.DEFINE_enum(
 flags.DEFINE_bool(
     "jit", True, "Compile loss and gradient with XLA, once for each shape."
 )
-flags.DEFINE_integer("seed", 1, "Of weights, dropout and the data's order.")
+flags.DEFINE_integer(
+    "seed",
+    1,
+    "Of weights, dropout and the data's order.",
+    lower_bound=0,
+    upper_bound=2**32 - 1,
+)
 flags.DEFINE_integer(
     "report_steps", 100, "Updates between reports.", lower_bound=1
 )
@@ -98,10 +105,16 @@ flags.DEFINE_integer(
     "dev_steps", 1000, "Updates between measures of dev loss.", lower_bound=1
 )
 flags.DEFINE_integer(
-    "checkpoint_steps", 1000, "Updates between checkpoints; 0 for none."
+    "checkpoint_steps",
+    1000,
+    "Updates between checkpoints; 0 for none.",
+    lower_bound=0,
 )
 flags.DEFINE_float(
-    "checkpoint_minutes", 10.0, "Minutes between checkpoints; 0 for none."
+    "checkpoint_minutes",
+    10.0,
+    "Minutes between checkpoints; 0 for none.",
+    lower_bound=0.0,
 )
 flags.DEFINE_integer(
     "keep_checkpoints", 5, "How many checkpoints are kept.", lower_bound=1

@@ -12,7 +12,7 @@ from keras_transformer.beam_decoder import output_limits
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers, reference
 
-PAD, BEGIN, END = 0, 2, 3
+PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
 SOURCE = np.array([[4, 8, 5, 9, 3], [7, 3, 0, 0, 0], [10, 6, 3, 0, 0]], "int32")
 ROOM = 6
 
@@ -75,7 +75,10 @@ def log_probs_of(model, source):
             "target": ops.convert_to_tensor(target),
         }
         logits = helpers.to_numpy(helpers.jitted_once(model)(inputs))
-        return bt.log_softmax(logits[0, len(prefix)])
+        log_probs = bt.log_softmax(logits[0, len(prefix)])
+        # Never said; what they would have is not given to others.
+        log_probs[[PAD, UNKNOWN, BEGIN]] = -np.inf
+        return log_probs
 
     return read
 

@@ -6,6 +6,7 @@ line {"arguments", "folder"} from standard input for each command, and answers
 with {"code", "out", "err"}.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -22,21 +23,27 @@ def run(arguments, folder):
     """Runs one command and returns its exit code and what it wrote."""
     os.chdir(folder)
     sys.argv = ["trainers.wmt", *arguments]
-    kept = [os.dup(1), os.dup(2)]
-    files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
-    # The descriptors themselves, for what C++ writes.
-    for number, file in zip((1, 2), files):
-        os.dup2(file.fileno(), number)
-    try:
+    with (
+        _redirected(1) as out,
+        _redirected(2) as err,
+    ):
         code = _exit_code()
-    finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for number, descriptor in zip((1, 2), kept):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-    out, err = map(_content, files)
-    return {"code": code, "out": out, "err": err}
+        return {"code": code, "out": _content(out), "err": _content(err)}
+
+
+@contextlib.contextmanager
+def _redirected(descriptor):
+    """A file that takes even what C++ writes to a descriptor."""
+    kept = os.dup(descriptor)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), descriptor)
+        try:
+            yield file
+        finally:
+            os.dup2(kept, descriptor)
+            os.close(kept)
 
 
 def _exit_code():
@@ -53,8 +60,7 @@ def _exit_code():
 
 def _content(file):
     file.seek(0)
-    with file:
-        return file.read().decode("utf-8")
+    return file.read().decode("utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import pathlib
 import pytest
 
 from tests.trainers import cipher, commands
+from tests.trainers.checkpoint_models import fill, new_model
+from trainers.checkpoints import Checkpoints
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +52,18 @@ def trained(tmp_path_factory):
     result = commands.wmt(*arguments, folder=folder)
     path = folder / "runs" / f"tiny-{cipher.SOURCE}-{cipher.TARGET}"
     return Trained(dataset, arguments, folder, path, result)
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints", keep=3)
+
+
+@pytest.fixture
+def saved(checkpoints):
+    """(checkpoints, model, the values of steps 10, 20 and 30)."""
+    model, values = new_model(), {}
+    for step in (10, 20, 30):
+        values[step] = fill(model, step)
+        checkpoints.save(model, step)
+    return checkpoints, model, values

@@ -84,9 +84,12 @@ def dropout_masks(strategy):
     ones = tf.ones((4, 16))
 
     def mask():
-        return model.embedding_dropout(ones, training=True)
+        context = tf.distribute.get_replica_context()
+        replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+        with model.seeds.of(replica):
+            return model.embedding_dropout(ones, training=True)
 
-    masks = strategy.run(tf.function(mask))
+    masks = tf.function(lambda: strategy.run(mask))()
     masks = strategy.experimental_local_results(masks)
     return {"masks": np.stack([each.numpy() for each in masks])}
 

@@ -61,6 +61,7 @@ class _Run:
                 "perplexity": tf.constant(math.exp(plain)),
                 "accuracy": tf.constant(accuracy),
                 "tokens": tf.constant(float(tokens)),
+                "learning_rate": tf.constant(RATE),
             }
             self.progress.on_train_batch_end(number, logs)
 
@@ -180,7 +181,13 @@ def test_a_perplexity_beyond_float32_is_told_and_does_not_crash(
 ):
     run = _Run(tmp_path, clock)
     run.steps([(120.0, 88.0, 0.0, 5)])
-    logs = {"loss": 120.0, "perplexity": math.inf, "accuracy": 0, "tokens": 5}
+    logs = {
+        "loss": 120.0,
+        "perplexity": math.inf,
+        "accuracy": 0,
+        "tokens": 5,
+        "learning_rate": 0.001,
+    }
     run.progress.on_train_batch_end(1, logs)
     run.progress.on_train_end()
     assert len(run.lines()) == 1

@@ -89,3 +89,14 @@ def test_what_is_wrong_with_the_corpus_is_said_as_the_corpus_says_it():
     with pytest.raises(InputError) as caught:
         train_vocabulary(broken(), 60)
     assert str(caught.value) == "x.en, line 7 is not UTF-8."
+
+
+def test_ctrl_c_while_the_text_is_read_is_no_fault_of_the_vocabulary():
+    """It arrives in the iterator, inside SentencePiece's call."""
+
+    def interrupted():
+        yield from _both_sides()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_vocabulary(interrupted(), 60)

@@ -5,7 +5,6 @@ import math
 import re
 import shutil
 
-import h5py
 import numpy as np
 import pytest
 import sacrebleu
@@ -13,7 +12,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from export.translator import Translator
-from tests.trainers import cipher, commands
+from tests.trainers import cipher, weights_files
 from trainers.checkpoints import Checkpoints
 from trainers.corpora import open_corpus
 
@@ -22,40 +21,6 @@ REPORT = re.compile(
     rf"step (\d+)/120: loss {FIGURE}, perplexity {FIGURE}, accuracy {FIGURE}%"
     r", learning rate ([\d.e+-]+), [\d,]+ tokens/s, [\d:]+ left"
 )
-
-
-def _weights(path):
-    """{name: array} of a model directory's weights."""
-    found = {}
-
-    def keep(name, item):
-        if isinstance(item, h5py.Dataset):
-            found[name] = item[()]
-
-    with h5py.File(path / "model.weights.h5") as file:
-        file.visititems(keep)
-    return found
-
-
-def _of_the_model(path):
-    """The same without whatever else is in the file, as a sorted list."""
-    arrays = [
-        array
-        for name, array in _weights(path).items()
-        if not name.startswith("optimizer/")
-    ]
-    return _sorted(arrays)
-
-
-def _sorted(arrays):
-    """By shape and first number: files name the weights differently."""
-    return sorted(arrays, key=lambda each: (each.shape, float(each.flat[0])))
-
-
-def _checkpoint(path):
-    """{name: array} of a checkpoint's weights."""
-    with np.load(path) as file:
-        return {n: file[n] for n in file.files if n.startswith("weight/")}
 
 
 def _scalars(folder):
@@ -236,16 +201,24 @@ def test_the_model_directory_is_as_designed(trained):
 
 
 def test_the_weights_are_those_of_the_last_step(trained):
-    saved = _checkpoint(trained.path / "checkpoints" / "step-00000120.npz")
+    saved = weights_files.of_a_checkpoint(
+        trained.path / "checkpoints" / "step-00000120.npz"
+    )
     for one, other in zip(
-        _sorted(saved.values()), _of_the_model(trained.path), strict=True
+        weights_files.in_order(saved.values()),
+        weights_files.of_the_model(trained.path),
+        strict=True,
     ):
         assert np.array_equal(one, other)
 
 
 def test_the_weights_to_use_come_without_the_optimizers(trained):
     """Adam's moments would make the file three times as large."""
-    strays = [n for n in _weights(trained.path) if n.startswith("optimizer")]
+    strays = [
+        n
+        for n in weights_files.arrays(trained.path)
+        if n.startswith("optimizer")
+    ]
     assert strays == []
 
 
@@ -258,105 +231,8 @@ def test_the_same_command_again_trains_no_further(trained, worker, tmp_path):
     assert "step 121" not in result.out
     last = trained.result.out.splitlines()[-20:]
     assert result.out.splitlines()[-20:] == last
-    before, after = _weights(trained.path), _weights(path)
+    before, after = (
+        weights_files.arrays(trained.path),
+        weights_files.arrays(path),
+    )
     assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
-@pytest.fixture(scope="module")
-def without_test(tmp_path_factory, worker):
-    """(folder, result) of a corpus of train alone, averaged at the end."""
-    folder = tmp_path_factory.mktemp("without_test")
-    cipher.write(folder, splits=("train",))
-    arguments = (
-        *commands.MINUTE,
-        "--dataset=text:toy",
-        "--train_steps=9",
-        "--checkpoint_steps=2",
-        "--keep_checkpoints=2",
-        "--average_checkpoints=3",
-    )
-    return folder, worker.wmt(*arguments, "--model_dir=m", folder=folder)
-
-
-def test_without_dev_and_test_there_is_no_score_but_a_model(without_test):
-    folder, result = without_test
-    assert result.code == 0, result.err
-    assert "splits train." in result.out
-    assert "dev loss" not in result.out
-    assert "no test split, so there is no BLEU" in result.out
-    assert "Next:" in result.out
-    assert not (folder / "m" / "scores.json").exists()
-    Translator.from_directory(folder / "m")
-
-
-def test_the_last_checkpoints_are_averaged(without_test):
-    folder, result = without_test
-    assert "Averaged the checkpoints of steps 6 8 9\n" in result.out
-    # As many are kept as are averaged, though fewer were asked for.
-    checkpoints = Checkpoints(folder / "m" / "checkpoints", 3)
-    assert checkpoints.steps() == [6, 8, 9]
-    arrays = [_checkpoint(checkpoints.path(step)) for step in (6, 8, 9)]
-    means = [
-        np.mean([np.float64(each[name]) for each in arrays], axis=0)
-        for name in arrays[0]
-    ]
-    written = _of_the_model(folder / "m")
-    for mean, actual in zip(_sorted(means), written, strict=True):
-        np.testing.assert_allclose(actual, mean, rtol=1e-6, atol=1e-9)
-
-
-def test_minutes_stop_a_training_that_goes_on_later(
-    without_test, worker, tmp_path
-):
-    shutil.copytree(without_test[0], tmp_path, dirs_exist_ok=True)
-    # Two updates take longer than 0.6 ms.
-    result = worker.wmt(
-        *commands.MINUTE,
-        "--dataset=text:toy",
-        "--model_dir=m",
-        "--train_steps=1000000",
-        "--train_minutes=0.00001",
-        "--average_checkpoints=0",
-        "--nojit",
-        folder=tmp_path,
-    )
-    assert result.code == 0, result.err
-    assert "Going on from step 9." in result.out
-    assert "step 10/1,000,000" in result.out
-    steps = Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()
-    assert steps == [6, 8, 9, 10]
-    before, after = (_weights(p / "m") for p in (without_test[0], tmp_path))
-    assert any(not np.array_equal(before[n], after[n]) for n in before)
-
-
-@pytest.mark.slow
-def test_two_devices_train_as_one_does(tmp_path):
-    """The flags that try replicas without GPUs, from data to dev loss."""
-    cipher.write(tmp_path, splits=("train", "dev"))
-    arguments = (
-        *commands.MINUTE,
-        "--dataset=text:toy",
-        "--set=dropout=0",
-        "--train_steps=12",
-    )
-    results = [
-        commands.wmt(
-            *arguments,
-            f"--logical_cpus={count}",
-            f"--strategy={strategy}",
-            f"--model_dir={strategy}",
-            folder=tmp_path,
-        )
-        for count, strategy in ((1, "one"), (2, "mirrored"))
-    ]
-    assert [result.code for result in results] == [0, 0]
-    assert "on 1 device." in results[0].out
-    assert "on 2 devices." in results[1].out
-    one, two = (
-        _scalars(tmp_path / strategy / "logs" / split)
-        for strategy, split in (("one", "dev"), ("mirrored", "dev"))
-    )
-    assert one["loss"][12] == pytest.approx(two["loss"][12], rel=1e-3)
-    one, two = (_weights(tmp_path / name) for name in ("one", "mirrored"))
-    for name in one:
-        np.testing.assert_allclose(one[name], two[name], atol=1e-2)

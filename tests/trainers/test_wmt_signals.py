@@ -4,11 +4,10 @@ import os
 import re
 import signal
 
-import h5py
 import numpy as np
 import pytest
 
-from tests.trainers import commands
+from tests.trainers import commands, weights_files
 from trainers.checkpoints import Checkpoints
 
 # The smallest a pipe can be. With a report of some 100 letters each step,
@@ -84,18 +83,9 @@ def test_what_it_stopped_with_was_kept(runs):
 def test_the_model_is_the_one_of_a_training_never_stopped(runs, trained):
     folder, results = runs
 
-    def arrays(path):
-        found = {}
-
-        def keep(name, item):
-            if isinstance(item, h5py.Dataset):
-                found[name] = item[()]
-
-        with h5py.File(path / "model.weights.h5") as file:
-            file.visititems(keep)
-        return found
-
-    one, other = arrays(trained.path), arrays(folder / "m")
+    one, other = (
+        weights_files.arrays(path) for path in (trained.path, folder / "m")
+    )
     assert set(one) == set(other)
     for name in one:
         assert np.array_equal(one[name], other[name]), name

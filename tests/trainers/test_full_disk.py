@@ -1,0 +1,110 @@
+"""A disk that is really full: a small file system made for the test."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.trainers import cipher, commands
+from tests.trainers.full_disk_weights import fill_up
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """Mounts a file system of so many KiB."""
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(kibibytes):
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs"]
+            + [str(folder)],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip(f"mounting is not allowed here: {done.stderr!r}")
+        return folder
+
+    yield mount
+    # Lazily, in case that a file is still open.
+    subprocess.run(
+        ["umount", "--lazy", str(folder)], capture_output=True, check=False
+    )
+
+
+def _run(worker, tmp_path, disk, *more):
+    cipher.write(tmp_path, splits=("train",))
+    return worker.wmt(
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--train_steps=4",
+        "--nojit",
+        f"--model_dir={disk}/m",
+        *more,
+        folder=tmp_path,
+    )
+
+
+def _assert_one_clear_line(result):
+    assert "Traceback" not in result.raw_err
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert line.startswith("Error: Cannot write ")
+    assert "No space left on device" in line
+
+
+def _half_written(disk):
+    return [path for path in disk.rglob(".*") if path.is_file()]
+
+
+# The vocabulary takes 236 KiB, configuration and facts a page each, logs two
+# pages at first, a checkpoint 92 KiB.
+@pytest.mark.parametrize("kibibytes", [64, 240, 244, 248, 252, 300])
+def test_wherever_it_is_full_one_line_says_so(
+    worker, tmp_path, disk, kibibytes
+):
+    folder = disk(kibibytes)
+    result = _run(worker, tmp_path, folder)
+    _assert_one_clear_line(result)
+    assert _half_written(folder) == []
+
+
+def test_with_room_again_the_same_command_goes_on(worker, tmp_path, disk):
+    folder = disk(600)
+    arguments = ("--checkpoint_steps=2", "--keep_checkpoints=9")
+    # Room for the checkpoint of step 2 and not for that of step 4.
+    fill_up(folder, 400)
+    result = _run(worker, tmp_path, folder, *arguments)
+    _assert_one_clear_line(result)
+    names = [path.name for path in (folder / "m" / "checkpoints").iterdir()]
+    assert names == ["step-00000002.npz"]
+    (folder / "filler").unlink()
+    result = _run(worker, tmp_path, folder, *arguments)
+    assert result.code == 0, result.err
+    assert "Going on from step 2." in result.out
+
+
+def test_the_final_weights_are_whole_or_not_there(disk):
+    """HDF5 fails in ways of its own; in a process that it may take along."""
+    folder = disk(1024)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.trainers.full_disk_weights", str(folder)],
+        cwd=commands.ROOT,
+        env=commands.environment(),
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 5
+    for line in lines:
+        assert re.fullmatch(
+            r"Cannot write .*No space left on device.* left: \[\]", line
+        )
