@@ -2,7 +2,7 @@
 
 import sys
 
-from absl import app
+from absl import app, logging
 
 from export.errors import InputError
 
@@ -21,6 +21,8 @@ def run(main):
     """
 
     def guarded(arguments):
+        # TensorFlow's notes while saving are not what a user asked for.
+        logging.set_verbosity(logging.WARNING)
         try:
             if len(arguments) > 1:
                 raise InputError(

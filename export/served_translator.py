@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.limits import source_limit
 from keras_transformer.special_ids import END_ID
 
 
@@ -23,10 +24,10 @@ class ServedTranslator(tf.Module):
     def __init__(self, model, tokenizer, max_source_tokens):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
-        self.max_source_tokens = max_source_tokens
+        self.max_source_tokens = source_limit(model.config, max_source_tokens)
         self.model_variables = [variable.value for variable in model.weights]
         self._translate_ids = lambda source: kt.translate_ids(
-            model, source, tf.shape(source)[1] + model.config.max_output_extra
+            model, source, kt.output_room(source, model.config)
         )
 
     @tf.function(

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.limits import source_limit
 from export.model_directory import ModelDirectory
 from export.translation import Translation
 from keras_transformer.special_ids import END_ID
@@ -57,7 +58,9 @@ class Translator:
         Returns:
             A list of Translation in the same order.
         """
-        sources = [_cut(ids) for ids in self.tokenizer.encode(list(texts))]
+        limit = source_limit(self.model.config, MAX_SOURCE_TOKENS)
+        encoded = self.tokenizer.encode(list(texts))
+        sources = [_cut(ids, limit) for ids in encoded]
         results = [Translation("", 0.0)] * len(sources)
         for batch in _batches(sources, self.batch_tokens):
             tokens, scores = self._search(_padded([sources[i] for i in batch]))
@@ -69,7 +72,7 @@ class Translator:
         return results
 
     def _search_ids(self, source):
-        room = tf.shape(source)[1] + self.model.config.max_output_extra
+        room = kt.output_room(source, self.model.config)
         result = kt.translate_ids(self.model, source, room)
         return result.tokens[:, 0], result.scores[:, 0]
 
@@ -92,7 +95,7 @@ def _padded(sources):
     return tf.constant(matrix)
 
 
-def _cut(ids):
-    if len(ids) <= MAX_SOURCE_TOKENS:
+def _cut(ids, limit):
+    if len(ids) <= limit:
         return ids
-    return np.append(ids[: MAX_SOURCE_TOKENS - 1], END_ID).astype(np.int32)
+    return np.append(ids[: limit - 1], END_ID).astype(np.int32)

@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
-from keras_transformer.beam_decoder import translate_ids
+from keras_transformer.beam_decoder import output_room, translate_ids
 from keras_transformer.beam_search import BeamSearchResult, beam_search
 from keras_transformer.config import TransformerConfig
 from keras_transformer.layers.attention import MultiHeadAttention
@@ -38,5 +38,6 @@ __all__ = [
     "TransformerConfig",
     "TransformerSchedule",
     "beam_search",
+    "output_room",
     "translate_ids",
 ]

@@ -67,6 +67,23 @@ def output_limits(source, extra):
     return ops.maximum(ops.sum(real, axis=1) - 1 + extra, 1)
 
 
+def output_room(source, config):
+    """Returns T, the room that every output of a batch fits in.
+
+    Args:
+        source: int32 [B, S].
+        config: TransformerConfig.
+
+    Returns:
+        S + `config.max_output_extra`, and no more than there are learned
+        positions; a number, or an int32 scalar where S is not known.
+    """
+    room = ops.shape(source)[1] + config.max_output_extra
+    if config.positions == "learned":
+        return ops.minimum(room, config.max_positions)
+    return room
+
+
 def beam_step(model, source, beam_size, max_length):
     """Encodes the source once and returns how to decode it step by step.
 

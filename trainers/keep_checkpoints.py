@@ -1,8 +1,11 @@
 """Saves while fit runs, and ends it when it is time."""
 
+import math
 import time
 
 import keras
+
+from export.errors import InputError
 
 
 class KeepCheckpoints(keras.callbacks.Callback):
@@ -15,6 +18,9 @@ class KeepCheckpoints(keras.callbacks.Callback):
         every_steps: steps between checkpoints; 0 for none by steps.
         every_minutes: minutes between checkpoints; 0 for none by minutes.
         stop_time: `time.monotonic()` at which fit is stopped, or None.
+
+    Raises:
+        InputError: the loss became infinite or no number; it is not saved.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class KeepCheckpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Counts a step; saves and stops when it is time."""
         self.step += 1
+        self._refuse_diverged(logs or {})
         now = time.monotonic()
         by_steps = self._every_steps and self.step % self._every_steps == 0
         by_time = (
@@ -55,6 +62,15 @@ class KeepCheckpoints(keras.callbacks.Callback):
             self.model.stop_training = True
         if by_steps or by_time or self.model.stop_training:
             self.save()
+
+    def _refuse_diverged(self, logs):
+        if not math.isfinite(float(logs.get("loss", 0.0))):
+            raise InputError(
+                f"The loss of step {self.step:,} is not a number: training "
+                "diverged. The earlier checkpoints are kept; begin anew with "
+                "a lower learning_rate_scale or more warmup_steps, in another "
+                "--model_dir."
+            )
 
     def save(self):
         """Saves now, unless nothing happened since the last time."""

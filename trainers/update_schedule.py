@@ -22,4 +22,10 @@ class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {"schedule": self.schedule}
+        return {"schedule": keras.optimizers.schedules.serialize(self.schedule)}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the schedule from what `get_config` returned."""
+        inner = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(inner)

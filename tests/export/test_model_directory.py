@@ -259,11 +259,11 @@ def test_a_failed_write_leaves_the_weights_that_were_there(
     before = directory.weights_path.read_bytes()
     model = tiny.model()
 
-    def fail(path):
+    def fail(self, path):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model, "save_weights", fail)
+    monkeypatch.setattr(type(model), "save_weights", fail)
     refused(lambda: directory.write_weights(model), directory.weights_path)
     assert directory.weights_path.read_bytes() == before
     assert len(names(directory)) == 4

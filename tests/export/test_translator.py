@@ -115,11 +115,10 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
     assert len(steps) > 1
 
 
-def test_each_padded_length_is_compiled_once(translator, translations):
-    compiled = len(translator._compiled)
+def test_one_graph_serves_every_shape(translator, translations):
     translator.translate(TEXTS[:3])
     translator.translate(TEXTS[3:17])
-    assert len(translator._compiled) == compiled <= 2
+    assert translator._search.experimental_get_tracing_count() == 1
 
 
 def test_a_directory_that_is_not_whole_is_refused(tmp_path):

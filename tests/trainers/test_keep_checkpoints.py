@@ -1,7 +1,9 @@
+import math
 import types
 
 import pytest
 
+from export.errors import InputError
 from trainers import keep_checkpoints
 from trainers.keep_checkpoints import KeepCheckpoints
 
@@ -87,3 +89,14 @@ def test_save_does_nothing_when_nothing_happened(clock):
     keeper.set_model(None)
     keeper.save()
     assert saved.steps == []
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_diverged_training_ends_and_is_not_saved(loss):
+    saved = _Saved()
+    keeper = KeepCheckpoints(saved, 0, 100, 1, 0, None)
+    keeper.set_model(types.SimpleNamespace(stop_training=False))
+    keeper.on_train_batch_end(0, {"loss": 2.0})
+    with pytest.raises(InputError, match="step 2 is not a number"):
+        keeper.on_train_batch_end(1, {"loss": loss})
+    assert saved.steps == [1]
