@@ -3,11 +3,14 @@
 import io
 import os
 import re
+import signal
+import sys
 
 import sentencepiece
 
 from export.errors import InputError
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from trainers.stop_signals import StopSignals
 
 # More sentences do not change 37,000 pieces much, and the trainer holds them
 # all in memory.
@@ -29,25 +32,36 @@ def train_vocabulary(sentences, size):
     """
     model = io.BytesIO()
     guarded = _Guarded(sentences)
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(guarded),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=size,
-            pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
-            bos_id=BEGIN_ID,
-            eos_id=END_ID,
-            input_sentence_size=_MAX_SENTENCES,
-            num_threads=os.cpu_count() or 1,
-            minloglevel=2,
-        )
-    except (RuntimeError, OSError, ValueError) as error:
-        if guarded.error is not None:
-            raise guarded.error from None
-        raise InputError(_explain(str(error), size)) from error
+    # An interrupt inside SentencePiece's callbacks may get lost there.
+    with StopSignals(guarded.stop) as signals:
+        try:
+            _train(guarded, model, size)
+        except (RuntimeError, OSError, ValueError) as error:
+            if guarded.error is None and not signals.received:
+                raise InputError(_explain(str(error), size)) from error
+    if signals.received == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.received:
+        sys.exit(128 + signals.received)
+    if guarded.error is not None:
+        raise guarded.error
     return model.getvalue()
+
+
+def _train(sentences, model, size):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=size,
+        pad_id=PAD_ID,
+        unk_id=UNKNOWN_ID,
+        bos_id=BEGIN_ID,
+        eos_id=END_ID,
+        input_sentence_size=_MAX_SENTENCES,
+        num_threads=os.cpu_count() or 1,
+        minloglevel=2,
+    )
 
 
 class _Guarded:
@@ -56,12 +70,18 @@ class _Guarded:
     def __init__(self, sentences):
         self.error = None
         self._sentences = sentences
+        self._stopped = False
+
+    def stop(self):
+        self._stopped = True
 
     def __iter__(self):
         try:
-            yield from self._sentences
+            for sentence in self._sentences:
+                if self._stopped:
+                    return
+                yield sentence
         except BaseException as error:
-            # Ctrl-C among them.
             self.error = error
             raise
 
