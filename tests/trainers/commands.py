@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -77,8 +78,15 @@ def start(*arguments, folder, **options) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        preexec_fn=_heed_interrupts,
         **options,
     )
+
+
+def _heed_interrupts():
+    # A shell starts what runs in its background with SIGINT ignored, and the
+    # tests may run there.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen) -> Result:
