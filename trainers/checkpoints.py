@@ -101,8 +101,10 @@ class Checkpoints:
         """
         used, sums = [], None
         for step in reversed(self.steps()):
+            if len(used) == count:
+                break
             arrays = _read(self.path(step))
-            if arrays is None or len(used) == count:
+            if arrays is None:
                 continue
             weights = [
                 arrays[name].astype(np.float64) for name, _ in _weights(model)
