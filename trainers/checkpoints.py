@@ -2,12 +2,14 @@
 
 A checkpoint is one file, `step-00001000.npz`, written whole or not at all:
 the model's variables (random states of dropout among them), the optimizer's,
-and the step, from which the place in the data follows. Its zip format holds
-a checksum of every array.
+the measures of the dev split so far, and the step, from which the place in the
+data follows. Its zip format holds a checksum of every array.
 """
 
+import json
 import pathlib
 import re
+import typing
 
 import numpy as np
 from absl import logging
@@ -17,7 +19,20 @@ from export.errors import InputError
 
 # Checksums cover the arrays and not what the archive calls them.
 _NAMES = "names"
+_HISTORY = "history"
 _FILE = re.compile(r"step-(\d{8,})\.npz")
+
+
+class Restored(typing.NamedTuple):
+    """Where a training goes on.
+
+    Attributes:
+        step: updates made.
+        history: measures of the dev split so far, list of dict.
+    """
+
+    step: int
+    history: list
 
 
 class Checkpoints:
@@ -43,12 +58,14 @@ class Checkpoints:
         """Returns the file of one step."""
         return self.folder / f"step-{step:08d}.npz"
 
-    def save(self, model, step):
+    def save(self, model, step, history=()):
         """Writes a checkpoint and removes those that are too old.
 
         Args:
             model: a compiled model with its optimizer built.
             step: number of updates made.
+            history: measures of the dev split so far, list of dict of
+                numbers.
 
         Raises:
             InputError: the system refused to write; earlier checkpoints are
@@ -56,7 +73,11 @@ class Checkpoints:
         """
         arrays = {name: variable.numpy() for name, variable in _named(model)}
         arrays["step"] = np.array(step, np.int64)
+        arrays[_HISTORY] = np.array(json.dumps(list(history)))
         arrays[_NAMES] = np.array(sorted(arrays))
+        # What a killed process left half-written.
+        for path in self.folder.glob(".[0-9]*.step-*.npz"):
+            path.unlink()
         with written_whole(self.path(step)) as temporary:
             np.savez(temporary, **arrays)
         for old in self.steps()[: -self.keep]:
@@ -71,7 +92,7 @@ class Checkpoints:
             model: as given to `save`.
 
         Returns:
-            The number of updates made; 0 when there is no checkpoint.
+            Restored; step 0 when there is no checkpoint.
 
         Raises:
             InputError: a checkpoint is of another model, or all are damaged.
@@ -81,13 +102,13 @@ class Checkpoints:
             arrays = _read(self.path(step))
             if arrays is not None:
                 _assign(model, arrays, self.path(step))
-                return step
+                return Restored(step, json.loads(str(arrays[_HISTORY])))
         if steps:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
                 "folder to begin anew."
             )
-        return 0
+        return Restored(0, [])
 
     def average(self, model, count):
         """Sets a model to the mean of its latest checkpoints (section 6.1).
@@ -163,7 +184,7 @@ def _read(path):
 
 def _assign(model, arrays, path):
     named = _named(model)
-    names = {name for name, _ in named} | {"step"}
+    names = {name for name, _ in named} | {"step", _HISTORY}
     fits = names == set(arrays) and all(
         arrays[name].shape == tuple(variable.shape) for name, variable in named
     )

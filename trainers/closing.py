@@ -1,26 +1,22 @@
 """What a newcomer sees at the end: a score, examples, what to do next."""
 
-import sys
-
-from tqdm import tqdm
-
 from export.translator import Translator
+from trainers.progress_bar import ProgressBar
 from trainers.scoring import score_bleu, score_record
 
 _SAMPLES = 5
 
 
-def close(prepared, corpus, step):
+def close(prepared, step):
     """Scores the test split, shows translations, names the next commands.
 
     Args:
         prepared: Prepared, its directory with the weights to use.
-        corpus: Corpus.
         step: updates the model was trained for.
     """
     directory = prepared.directory
     if prepared.test is not None:
-        _score(prepared, corpus, step)
+        _score(prepared, step)
     else:
         print("The data set has no test split, so there is no BLEU score.")
     export_dir = f"exports/{directory.path.name}"
@@ -35,7 +31,7 @@ def close(prepared, corpus, step):
     )
 
 
-def _score(prepared, corpus, step):
+def _score(prepared, step):
     config, directory = prepared.config, prepared.directory
     evaluation_set = prepared.test
     sources = list(evaluation_set.sources)
@@ -45,14 +41,12 @@ def _score(prepared, corpus, step):
         flush=True,
     )
     translator = Translator.from_directory(directory.path)
-    with tqdm(
-        total=len(sources), unit=" sentences", disable=not sys.stderr.isatty()
-    ) as bar:
+    with ProgressBar("Translating", len(sources), "sentences") as bar:
         translations = translator.translate(sources, bar.update)
     texts = [translation.text for translation in translations]
     bleu = score_bleu(texts, evaluation_set)
     directory.add_score(
-        score_record(bleu, config, "test", step, corpus.name, len(sources))
+        score_record(bleu, config, "test", step, prepared.dataset, len(sources))
     )
     _show_samples(sources, texts, evaluation_set.references)
     print("", f"Test: {bleu.line}", sep="\n", flush=True)

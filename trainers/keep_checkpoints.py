@@ -11,70 +11,66 @@ from export.errors import InputError
 class KeepCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every so many steps or minutes, and stops fit.
 
+    Fit stops when any worker asked for it: after a signal, or when the time
+    is up. All workers hear of it after the same step.
+
     Args:
-        checkpoints: Checkpoints.
-        first_step: updates made before this run.
-        last_step: updates to be made in all; fit is stopped there.
+        counter: StepCounter.
+        save: function that saves a checkpoint of the step just made; None
+            on a worker that writes none.
         every_steps: steps between checkpoints; 0 for none by steps.
         every_minutes: minutes between checkpoints; 0 for none by minutes.
         stop_time: `time.monotonic()` at which fit is stopped, or None.
+
+    Attributes:
+        interrupted: whether fit was stopped by a signal.
 
     Raises:
         InputError: the loss became infinite or no number; it is not saved.
     """
 
-    def __init__(
-        self,
-        checkpoints,
-        first_step,
-        last_step,
-        every_steps,
-        every_minutes,
-        stop_time,
-    ):
+    def __init__(self, counter, save, every_steps, every_minutes, stop_time):
         super().__init__()
-        self.step = first_step
-        self._checkpoints = checkpoints
-        self._last_step = last_step
+        self.interrupted = False
+        self._counter = counter
+        self._save = save
         self._every_steps = every_steps
         self._every_seconds = 60 * every_minutes
         self._stop_time = stop_time
-        self._saved_step = first_step
         self._saved_time = time.monotonic()
-        self._stop_asked = False
 
     def stop(self):
-        """Asks fit to save and stop after the current step."""
-        self._stop_asked = True
+        """Asks fit to save and stop; of use from a signal's handler."""
+        self.model.signal_vote = 1.0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Votes for a stop after this step when the time is up."""
+        if self._stop_time is not None and time.monotonic() >= self._stop_time:
+            self.model.time_vote = 1.0
 
     def on_train_batch_end(self, batch, logs=None):
-        """Counts a step; saves and stops when it is time."""
-        self.step += 1
-        self._refuse_diverged(logs or {})
+        """Saves and stops when it is time."""
+        logs = logs or {}
+        self._refuse_diverged(logs)
+        self.interrupted = float(logs.get("signal", 0.0)) > 0.0
+        if self.interrupted or float(logs.get("time_up", 0.0)) > 0.0:
+            self.model.stop_training = True
         now = time.monotonic()
-        by_steps = self._every_steps and self.step % self._every_steps == 0
         by_time = (
             self._every_seconds
             and now - self._saved_time >= self._every_seconds
         )
-        out_of_time = self._stop_time is not None and now >= self._stop_time
-        if self.step >= self._last_step or out_of_time or self._stop_asked:
-            self.model.stop_training = True
+        by_steps = self._counter.is_multiple_of(self._every_steps)
         if by_steps or by_time or self.model.stop_training:
-            self.save()
+            self._saved_time = now
+            if self._save is not None:
+                self._save()
 
     def _refuse_diverged(self, logs):
         if not math.isfinite(float(logs.get("loss", 0.0))):
             raise InputError(
-                f"The loss of step {self.step:,} is not a number: training "
-                "diverged. The earlier checkpoints are kept; begin anew with "
-                "a lower learning_rate_scale or more warmup_steps, in another "
-                "--model_dir."
+                f"The loss of step {self._counter.step:,} is not a number: "
+                "training diverged. The earlier checkpoints are kept; begin "
+                "anew with a lower learning_rate_scale or more warmup_steps, "
+                "in another --model_dir."
             )
-
-    def save(self):
-        """Saves now, unless nothing happened since the last time."""
-        if self.step != self._saved_step:
-            self._checkpoints.save(self.model, self.step)
-            self._saved_step = self.step
-            self._saved_time = time.monotonic()

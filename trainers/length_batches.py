@@ -1,143 +1,81 @@
-"""Batches by approximate length (section 5.1), in few shapes.
-
-Which pairs make up which batch of which epoch is a pure function of the
-lengths, the seed and the epoch, so any step can be reached at once.
-"""
-
-import dataclasses
+"""Batches by approximate length (section 5.1), in few shapes."""
 
 import numpy as np
 
-# Rows come in multiples of this, so that 2, 4 and 8 replicas share a batch
-# evenly.
-_ROW_MULTIPLE = 8
+from trainers.batch_plan import (
+    BatchPlan,
+    BatchShape,
+    Bucket,
+    balanced_rows,
+    most_rows,
+)
+from trainers.box_merging import merge_boxes
+from trainers.length_boxes import Boxes, split_boxes
+
+# Boxes that are merged into buckets: several times as many as there may be
+# buckets, and few enough to compare each with each.
+_BOXES = 400
 
 
-@dataclasses.dataclass(frozen=True)
-class LengthBatches:
-    """The plan of every epoch.
-
-    Attributes:
-        buckets: the pairs of each bucket, int64 arrays of their numbers.
-        lengths: padded length of each bucket's rows.
-        rows: rows of each bucket's batches.
-        seed: of the order.
-    """
-
-    buckets: tuple[np.ndarray, ...]
-    lengths: tuple[int, ...]
-    rows: tuple[int, ...]
-    seed: int
-
-    @property
-    def batches_per_epoch(self):
-        """Number of batches that hold every pair once."""
-        return sum(self._counts())
-
-    def _counts(self):
-        return [
-            -(-len(pairs) // rows)
-            for pairs, rows in zip(self.buckets, self.rows)
-        ]
-
-    def epoch(self, number):
-        """Yields the batches of one epoch in their order.
-
-        Each is a pair of int64 [rows], the numbers of its pairs with -1 for
-        rows of padding, and the length its rows are padded to.
-        """
-        counts = self._counts()
-        which = np.repeat(np.arange(len(counts)), counts)
-        np.random.default_rng([self.seed, number, 0]).shuffle(which)
-        orders = [self._order(number, bucket) for bucket in range(len(counts))]
-        taken = [0] * len(counts)
-        for bucket in which:
-            start = taken[bucket]
-            taken[bucket] = start + self.rows[bucket]
-            yield (
-                orders[bucket][start : taken[bucket]],
-                self.lengths[bucket],
-            )
-
-    def _order(self, epoch, bucket):
-        pairs, rows = self.buckets[bucket], self.rows[bucket]
-        random = np.random.default_rng([self.seed, epoch, bucket + 1])
-        missing = -len(pairs) % rows
-        return np.append(random.permutation(pairs), np.full(missing, -1))
-
-    def from_step(self, step):
-        """Yields batches without end, beginning with that of `step`.
-
-        Args:
-            step: number of batches already used, from 0.
-        """
-        epoch, skip = divmod(step, self.batches_per_epoch)
-        while True:
-            for number, batch in enumerate(self.epoch(epoch)):
-                if number >= skip:
-                    yield batch
-            epoch, skip = epoch + 1, 0
-
-
-def plan_batches(lengths, batch_tokens, shapes, seed):
-    """Sorts pairs into buckets of similar length.
+def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
+    """Sorts pairs into buckets of similar source and target lengths.
 
     Args:
-        lengths: int64 [pairs], the longer side of each pair.
+        source_lengths: int [pairs], at least 1 each.
+        target_lengths: int [pairs], at least 1 each.
         batch_tokens: positions a batch has on each side, at most; a batch
             has at least 8 rows all the same.
-        shapes: how many padded lengths there may be.
-        seed: of the order in which batches come.
+        shapes: how many shapes batches may have; 0 takes as few as keep
+            padding at about 3 %, at most 128.
+        seed: of the order in which batches come, at least 0.
 
     Returns:
-        LengthBatches.
+        BatchPlan of one pair a row.
     """
-    edges = bucket_edges(lengths, shapes)
-    bucket_of = np.searchsorted(edges, lengths)
-    buckets, kept, rows = [], [], []
-    for number, edge in enumerate(edges):
-        pairs = np.flatnonzero(bucket_of == number)
-        if len(pairs):
-            buckets.append(pairs)
-            kept.append(edge)
-            rows.append(rows_for(edge, batch_tokens))
-    return LengthBatches(tuple(buckets), tuple(kept), tuple(rows), seed)
+    cells, cell_of = _cells(source_lengths, target_lengths)
+    box_of_cell = split_boxes(cells, _BOXES)
+    boxes = _whole_batches_apart(cells.grouped(box_of_cell), batch_tokens)
+    real = int(source_lengths.sum()) + int(target_lengths.sum())
+    bucket_of_box = merge_boxes(boxes, batch_tokens, shapes, real)
+    # Which pairs of a box make its whole batches is left to chance.
+    order = np.random.default_rng(seed).permutation(len(cell_of))
+    order = order[np.argsort(box_of_cell[cell_of[order]], kind="stable")]
+    bucket_of = np.repeat(bucket_of_box, boxes.pairs)
+    by_bucket = order[np.argsort(bucket_of, kind="stable")]
+    ends = np.cumsum(np.bincount(bucket_of))[:-1]
+    return BatchPlan(
+        [
+            _bucket(pairs, source_lengths, target_lengths, batch_tokens)
+            for pairs in np.split(by_bucket, ends)
+        ],
+        seed,
+    )
 
 
-def rows_for(length, batch_tokens):
-    """Returns how many rows of a length a budget of positions allows."""
-    rows = batch_tokens // length // _ROW_MULTIPLE * _ROW_MULTIPLE
-    return max(rows, _ROW_MULTIPLE)
+def _cells(source_lengths, target_lengths):
+    """Returns Boxes of one length a side, and that of each pair."""
+    width = int(target_lengths.max()) + 1
+    cells, cell_of, counts = np.unique(
+        source_lengths.astype(np.int64) * width + target_lengths,
+        return_inverse=True,
+        return_counts=True,
+    )
+    return Boxes(counts, *np.divmod(cells, width)), cell_of
 
 
-def bucket_edges(lengths, shapes):
-    """Returns the padded lengths that make the least padding.
+def _whole_batches_apart(boxes, batch_tokens):
+    """Cuts each box in two: whole batches, which want no company, and rest."""
+    rest = boxes.pairs % most_rows(boxes.source, boxes.target, batch_tokens)
+    pairs = np.stack([boxes.pairs - rest, rest], axis=1).ravel()
+    halves = Boxes(
+        pairs, np.repeat(boxes.source, 2), np.repeat(boxes.target, 2)
+    )
+    return halves.at(pairs > 0)
 
-    Args:
-        lengths: int64 [pairs].
-        shapes: how many padded lengths there may be.
 
-    Returns:
-        Ascending list of at most `shapes` lengths; the last is the longest.
-    """
-    counts = np.bincount(lengths)
-    present = np.flatnonzero(counts)
-    # cost[j]: positions when all pairs up to present[j] are padded with the
-    # edges so far; cut[s][j]: where the last of s edges begins.
-    pairs = np.cumsum(counts[present])
-    cost, cuts = present * pairs, []
-    for _ in range(min(shapes, len(present)) - 1):
-        # Row i: edges end at present[i], one more covers i + 1 up to j.
-        added = present[None, :] * (pairs[None, :] - pairs[:, None])
-        total = np.where(
-            np.arange(len(present))[:, None] < np.arange(len(present)),
-            cost[:, None] + added,
-            np.iinfo(np.int64).max,
-        )
-        cuts.append(total.argmin(axis=0))
-        cost = np.minimum(cost, total.min(axis=0))
-    edges, last = [present[-1]], len(present) - 1
-    for cut in reversed(cuts):
-        last = cut[last]
-        edges.append(present[last])
-    return [int(edge) for edge in sorted(set(edges))]
+def _bucket(pairs, source_lengths, target_lengths, batch_tokens):
+    source = int(source_lengths[pairs].max())
+    target = int(target_lengths[pairs].max())
+    rows = balanced_rows(len(pairs), most_rows(source, target, batch_tokens))
+    shape = BatchShape(int(rows), source, target)
+    return Bucket(pairs, np.arange(len(pairs) + 1), shape)

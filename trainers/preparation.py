@@ -1,18 +1,12 @@
-"""From a corpus to a model directory with a vocabulary, and data as ids."""
+"""From prepared data to a model directory, ready to train."""
 
 import dataclasses
-import itertools
-import sys
-
-from tqdm import tqdm
 
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from keras_transformer.tokenizer import Tokenizer
-from trainers.corpora import EvaluationSet
-from trainers.token_pairs import TokenPairs, tokenise_pairs
-from trainers.vocabulary import train_vocabulary
+from trainers.corpora.corpus import EvaluationSet
+from trainers.token_pairs import TokenPairs
 
 # What may change from one run to the next in the same model directory: it
 # decides how long to train and how to decode, not which model this is.
@@ -24,6 +18,8 @@ _MAY_CHANGE = (
     "length_penalty",
     "max_output_extra",
 )
+# What decides, beside the configuration, which update follows on which.
+_PLAN_FACTS = ("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Prepared:
     Attributes:
         directory: ModelDirectory, with configuration and vocabulary in it.
         config: TransformerConfig.
-        tokenizer: Tokenizer.
+        dataset: name of the data set.
         training: TokenPairs.
         dev: TokenPairs, or None where the corpus has no dev split.
         test: EvaluationSet, or None where the corpus has no test split.
@@ -41,64 +37,80 @@ class Prepared:
 
     directory: ModelDirectory
     config: kt.TransformerConfig
-    tokenizer: Tokenizer
+    dataset: str
     training: TokenPairs
     dev: TokenPairs | None
     test: EvaluationSet | None
 
 
 def prepare(directory, config, corpus, plan):
-    """Claims the model directory, makes the vocabulary, tokenises.
+    """Opens the data, without writing anything.
 
     Args:
         directory: ModelDirectory; new, or of the same training.
         config: TransformerConfig.
-        corpus: Corpus.
+        corpus: PreparedCorpus.
         plan: TrainingPlan.
 
     Returns:
         Prepared.
 
     Raises:
-        InputError: the directory is of another training, or the corpus is
-            broken or does not fit the vocabulary size.
+        InputError: the directory is of another training, the data are
+            damaged, or do not fit the configuration.
     """
-    _say(
-        f"Data: {corpus.name}, {corpus.source_language} to "
-        f"{corpus.target_language}, splits {', '.join(corpus.splits())}."
+    source = corpus.manifest.source
+    refuse_other_training(directory, config, source, plan)
+    if source.vocabulary_size != config.vocabulary_size:
+        raise InputError(
+            f"The data in {corpus.folder} were prepared with "
+            f"vocabulary_size={source.vocabulary_size}, not "
+            f"{config.vocabulary_size}; use "
+            f"--set=vocabulary_size={source.vocabulary_size}."
+        )
+    training = _pairs(corpus, "train", plan.max_tokens)
+    if training is None:
+        raise InputError(
+            f"{corpus.folder} has no train split; there is nothing to train on."
+        )
+    return Prepared(
+        directory,
+        config,
+        source.dataset,
+        training,
+        _pairs(corpus, "dev", plan.max_tokens),
+        corpus.test_set(),
     )
-    if corpus.attribution:
-        _say(corpus.attribution)
-    _refuse_too_few_positions(config, plan)
-    # Read before training: what is wrong with the test split should not come
-    # out after days of it.
-    test = None
-    if "test" in corpus.splits():
-        test = corpus.evaluation_set("test")
-    facts = {
-        "dataset": corpus.name,
-        "source_language": corpus.source_language,
-        "target_language": corpus.target_language,
-        "fingerprint": corpus.fingerprint(),
-        "seed": plan.seed,
-        "max_tokens": plan.max_tokens,
-        "shapes": plan.shapes,
-    }
-    _refuse_other_training(directory, config, facts)
-    tokenizer = _tokenizer(directory, config, corpus)
-    training = _tokenised("train", corpus, tokenizer, plan)
-    dev = None
-    if "dev" in corpus.splits():
-        dev = _tokenised("dev", corpus, tokenizer, plan)
-    # Written when nothing about the corpus can go wrong any more; the
-    # configuration last, since it is what claims the directory.
-    directory.write_vocabulary(tokenizer.proto)
-    directory.write_run(facts)
+
+
+def claim(directory, config, corpus, plan):
+    """Writes what makes a folder this training's model directory.
+
+    Args:
+        directory: ModelDirectory; new, or of the same training.
+        config: TransformerConfig.
+        corpus: PreparedCorpus.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    # The configuration last, since it is what claims the directory.
+    directory.write_vocabulary(corpus.vocabulary)
+    directory.write_run(_facts(corpus.manifest.source, plan))
     directory.write_config(config)
-    return Prepared(directory, config, tokenizer, training, dev, test)
 
 
-def _refuse_too_few_positions(config, plan):
+def refuse_too_few_positions(config, plan):
+    """Refuses sentences that a table of learned positions has no room for.
+
+    Args:
+        config: TransformerConfig.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: there may be longer ones.
+    """
     learned = config.positions == "learned"
     if learned and plan.max_tokens > config.max_positions:
         raise InputError(
@@ -108,12 +120,23 @@ def _refuse_too_few_positions(config, plan):
         )
 
 
-def _refuse_other_training(directory, config, facts):
+def refuse_other_training(directory, config, source, plan):
+    """Refuses a directory whose training is not the one asked for.
+
+    Args:
+        directory: ModelDirectory.
+        config: TransformerConfig.
+        source: Source of the prepared data.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: saying what differs.
+    """
     if not directory.config_path.exists():
         return
     old = dataclasses.asdict(directory.read_config())
     old |= directory.read_run()
-    new = dataclasses.asdict(config) | facts
+    new = dataclasses.asdict(config) | _facts(source, plan)
     for name, value in new.items():
         if name not in _MAY_CHANGE and old.get(name) != value:
             raise InputError(
@@ -123,37 +146,35 @@ def _refuse_other_training(directory, config, facts):
             )
 
 
-def _tokenizer(directory, config, corpus):
-    if not directory.vocabulary_path.exists():
-        _say(f"Training a vocabulary of {config.vocabulary_size:,} pieces.")
-        sentences = itertools.chain.from_iterable(corpus.pairs("train"))
-        return Tokenizer(train_vocabulary(sentences, config.vocabulary_size))
-    tokenizer = directory.read_tokenizer()
-    if tokenizer.vocabulary_size != config.vocabulary_size:
-        raise InputError(
-            f"{directory.vocabulary_path} has {tokenizer.vocabulary_size} "
-            f"pieces, not vocabulary_size={config.vocabulary_size}; use "
-            f"--set=vocabulary_size={tokenizer.vocabulary_size}."
-        )
-    return tokenizer
+def _facts(source, plan):
+    return {
+        "dataset": source.dataset,
+        "source_language": source.source_language,
+        "target_language": source.target_language,
+        "fingerprint": source.fingerprint,
+        **{name: getattr(plan, name) for name in _PLAN_FACTS},
+    }
 
 
-def _tokenised(split, corpus, tokenizer, plan):
-    with tqdm(
-        desc=f"Tokenising {split}",
-        unit=" pairs",
-        disable=not sys.stderr.isatty(),
-    ) as bar:
-        pairs = tokenise_pairs(
-            corpus.pairs(split), tokenizer, plan.max_tokens, bar.update
+def _pairs(corpus, split, max_tokens):
+    pairs = corpus.pairs(split)
+    if pairs is None:
+        return None
+    kept = pairs.no_longer_than(max_tokens)
+    left_out = ""
+    if kept.dropped:
+        left_out = (
+            f", {kept.dropped:,} pairs of more than {max_tokens:,} left out"
         )
-    dropped = f", {pairs.dropped:,} too long" if pairs.dropped else ""
-    _say(
-        f"{split}: {len(pairs):,} pairs, "
-        f"{pairs.target_starts[-1]:,} target tokens{dropped}."
+    print(
+        f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
+        f"tokens{left_out}.",
+        flush=True,
     )
-    return pairs
-
-
-def _say(line):
-    print(line, flush=True)
+    if not len(kept):
+        raise InputError(
+            f"No sentence pair of {split} is left ({kept.dropped:,} have more "
+            f"than --max_tokens={max_tokens} pieces on a side); raise it, or "
+            "check the data set."
+        )
+    return kept

@@ -1,7 +1,6 @@
 """Tells how a training goes, on the terminal and to TensorBoard."""
 
 import contextlib
-import math
 import time
 
 import keras
@@ -9,6 +8,8 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from export.errors import InputError
+from trainers.progress_bar import clock
+from trainers.token_means import TokenMeans
 
 
 class Progress(keras.callbacks.Callback):
@@ -20,9 +21,8 @@ class Progress(keras.callbacks.Callback):
     of the dev split when fit measures it.
 
     Args:
+        counter: StepCounter.
         log_dir: TensorBoard's folder.
-        first_step: updates made before this run.
-        last_step: updates to be made in all.
         every: steps between reports.
         stop_time: `time.monotonic()` at which training will stop, or None.
         stream: where to print.
@@ -31,13 +31,9 @@ class Progress(keras.callbacks.Callback):
         InputError: TensorBoard's files cannot be written.
     """
 
-    def __init__(
-        self, log_dir, first_step, last_step, every, stop_time, stream
-    ):
+    def __init__(self, counter, log_dir, every, stop_time, stream):
         super().__init__()
-        self.step = first_step
-        self._first_step = first_step
-        self._last_step = last_step
+        self._counter = counter
         self._every = every
         self._stop_time = stop_time
         self._stream = stream
@@ -54,8 +50,8 @@ class Progress(keras.callbacks.Callback):
         self._started = time.monotonic()
         self._window = _Window()
         self._bar = tqdm(
-            total=self._last_step,
-            initial=self._first_step,
+            total=self._counter.last,
+            initial=self._counter.first,
             unit="step",
             file=self._stream,
             disable=not self._stream.isatty(),
@@ -63,26 +59,20 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_train_batch_end(self, batch, logs=None):
-        """Counts a step and reports when it is time."""
-        self.step += 1
+        """Reports when it is time."""
         self._bar.update()
         self._window.add(logs)
         # The first steps include compiling; a newcomer should see early that
         # something happens.
-        early = self.step - self._first_step in (1, 10)
-        if early or self.step % self._every == 0:
+        early = self._counter.step - self._counter.first in (1, 10)
+        if early or self._counter.is_multiple_of(self._every):
             self._report()
 
-    def on_epoch_end(self, epoch, logs=None):
-        """Reports what fit measured on the dev split."""
-        dev = {
-            name.removeprefix("val_"): float(value)
-            for name, value in (logs or {}).items()
-            if name.startswith("val_")
-        }
-        if dev:
-            self._say(f"step {self.step:,}: dev {_describe(dev)}")
-            self._summarise("dev", dev)
+    def report_dev(self, measure):
+        """Reports a measure of the dev split, a dict of figures."""
+        figures = {n: value for n, value in measure.items() if n != "step"}
+        self._say(f"step {self._counter.step:,}: dev {_describe(figures)}")
+        self._summarise("dev", figures)
 
     def on_train_end(self, logs=None):
         """Puts away the bar."""
@@ -99,17 +89,19 @@ class Progress(keras.callbacks.Callback):
         figures = self._window.figures()
         self._window = _Window()
         self._say(
-            f"step {self.step:,}/{self._last_step:,}: {_describe(figures)}, "
+            f"step {self._counter.step:,}/{self._counter.last:,}: "
+            f"{_describe(figures)}, "
             f"learning rate {figures['learning_rate']:.2e}, "
             f"{figures['tokens_per_second']:,.0f} tokens/s, "
-            f"{_clock(self._seconds_left())} left"
+            f"{clock(self._seconds_left())} left"
         )
         self._summarise("train", figures)
 
     def _seconds_left(self):
         now = time.monotonic()
-        done = self.step - self._first_step
-        left = (self._last_step - self.step) * (now - self._started) / done
+        counter = self._counter
+        done = counter.step - counter.first
+        left = (counter.last - counter.step) * (now - self._started) / done
         if self._stop_time is not None:
             left = min(left, self._stop_time - now)
         return max(left, 0.0)
@@ -119,7 +111,10 @@ class Progress(keras.callbacks.Callback):
         self._stream.flush()
 
     def _summarise(self, writer, figures):
-        with self._writing(), self._writers[writer].as_default(step=self.step):
+        with (
+            self._writing(),
+            self._writers[writer].as_default(step=self._counter.step),
+        ):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
 
@@ -136,31 +131,23 @@ class Progress(keras.callbacks.Callback):
 
 
 class _Window:
-    """Sums over the steps since the last report."""
+    """The steps since the last report."""
 
     def __init__(self):
         self._started = time.monotonic()
-        self._tokens = 0.0
-        self._learning_rate = 0.0
-        self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
+        self._means = TokenMeans()
+        self._last = None
 
     def add(self, logs):
-        tokens = float(logs["tokens"])
-        self._tokens += tokens
-        self._sums["loss"] += tokens * float(logs["loss"])
-        self._sums["perplexity"] += tokens * math.log(logs["perplexity"])
-        self._sums["accuracy"] += tokens * float(logs["accuracy"])
-        self._learning_rate = float(logs["learning_rate"])
+        self._means.add(logs)
+        self._last = logs
 
     def figures(self):
-        tokens = max(self._tokens, 1.0)
         seconds = max(time.monotonic() - self._started, 1e-9)
         return {
-            "loss": self._sums["loss"] / tokens,
-            "perplexity": math.exp(self._sums["perplexity"] / tokens),
-            "accuracy": self._sums["accuracy"] / tokens,
-            "tokens_per_second": self._tokens / seconds,
-            "learning_rate": self._learning_rate,
+            **self._means.figures(),
+            "tokens_per_second": self._means.tokens / seconds,
+            "learning_rate": float(self._last["learning_rate"]),
         }
 
 
@@ -169,11 +156,3 @@ def _describe(figures):
         f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
         f"accuracy {figures['accuracy']:.1%}"
     )
-
-
-def _clock(seconds):
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}:{minutes:02d}:{seconds:02d}"
-    return f"{minutes}:{seconds:02d}"

@@ -1,10 +1,15 @@
-"""Which devices a training runs on."""
+"""Which devices, of which machines, a training runs on."""
+
+import json
+import os
+import re
 
 import tensorflow as tf
 
 from export.errors import InputError
 
-NAMES = ("auto", "one", "mirrored")
+_ADDRESS = re.compile(r".+:\d+")
+NAMES = ("auto", "one", "mirrored", "multiworker")
 
 
 def split_cpu(count):
@@ -26,21 +31,71 @@ def make_strategy(name):
 
     Args:
         name: "one" for a single device, "mirrored" for all GPUs of this
-            machine (or all logical CPUs when it has none), "auto" for
-            mirrored where there are several GPUs and one where not.
+            machine (or all logical CPUs when it has none), "multiworker" for
+            the machines that TF_CONFIG names, "auto" for mirrored where
+            there are several GPUs and one where not. Make "multiworker"
+            before TensorFlow runs anything; it waits for all workers.
 
     Returns:
         tf.distribute.Strategy.
 
     Raises:
-        InputError: there is no such strategy.
+        InputError: there is no such strategy, or TF_CONFIG is missing or
+            wrong.
     """
     if name not in NAMES:
         raise InputError(
             f"There is no strategy {name!r}; there are: {', '.join(NAMES)}."
         )
+    if name == "multiworker":
+        check_tf_config(os.environ.get("TF_CONFIG", ""))
+        return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one" or (name == "auto" and len(gpus) < 2):
         return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
     devices = gpus or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def is_chief(strategy):
+    """Whether this process writes what is the same on all workers."""
+    resolver = strategy.cluster_resolver
+    return resolver is None or not resolver.task_id
+
+
+def check_tf_config(text):
+    """Refuses a TF_CONFIG that TensorFlow would hang or crash on.
+
+    Args:
+        text: of the environment variable.
+
+    Raises:
+        InputError: it does not name this worker among the cluster's.
+    """
+    example = (
+        '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+        '"task": {"type": "worker", "index": 0}}'
+    )
+    try:
+        content = json.loads(text)
+        workers = content["cluster"]["worker"]
+        task = content["task"]
+        fits = (
+            set(content["cluster"]) == {"worker"}
+            and all(_ADDRESS.fullmatch(address) for address in workers)
+            and task["type"] == "worker"
+            and 0 <= int(str(task["index"])) < len(workers)
+        )
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ):
+        fits = False
+    if not fits:
+        raise InputError(
+            "--strategy=multiworker needs the environment variable TF_CONFIG "
+            f"on every machine, such as {example}; it is {text!r}."
+        )

@@ -1,105 +1,96 @@
-"""Sentence pairs as ids, in two flat arrays each."""
-
-import dataclasses
-import itertools
+"""Sentence pairs as ids, read in place from their shards."""
 
 import numpy as np
 
-from export.errors import InputError
 
-_CHUNK = 20_000
-
-
-@dataclasses.dataclass(frozen=True)
 class TokenPairs:
     """Many sentence pairs, every sentence ending with the end id.
 
+    Args:
+        shards: sequence of (ids, lengths): ids int [tokens], source and
+            target of each pair one after the other, which may be a memory
+            map; lengths int [pairs, 2].
+
     Attributes:
-        source: int32, all source ids one after the other.
-        source_starts: int64 [pairs + 1], where each sentence begins.
-        target: int32, all target ids.
-        target_starts: int64 [pairs + 1].
-        dropped: pairs left out because a side was too long.
+        source_lengths: int32 [pairs], ids of each source.
+        target_lengths: int32 [pairs], ids of each target.
+        dropped: pairs left out by `no_longer_than`.
     """
 
-    source: np.ndarray
-    source_starts: np.ndarray
-    target: np.ndarray
-    target_starts: np.ndarray
-    dropped: int = 0
+    def __init__(self, shards):
+        lengths = [lengths.astype(np.int32) for _, lengths in shards]
+        joined = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
+        self.source_lengths, self.target_lengths = joined.T.copy()
+        self.dropped = 0
+        self._ids = [ids for ids, _ in shards]
+        self._shard = np.repeat(
+            np.arange(len(shards), dtype=np.int32), [len(n) for n in lengths]
+        )
+        self._start = np.concatenate(
+            [np.zeros(0, np.int64), *map(_starts_in_shard, lengths)]
+        )
 
     def __len__(self):
-        return len(self.source_starts) - 1
+        return len(self.source_lengths)
 
-    @property
-    def source_lengths(self):
-        """int64 [pairs], ids of each source, the end id counted."""
-        return np.diff(self.source_starts)
+    def no_longer_than(self, max_tokens):
+        """Returns the pairs with no side of more ids than `max_tokens`."""
+        longer = np.maximum(self.source_lengths, self.target_lengths)
+        kept = longer <= max_tokens
+        if kept.all():
+            return self
+        fewer = TokenPairs([])
+        fewer.source_lengths = self.source_lengths[kept]
+        fewer.target_lengths = self.target_lengths[kept]
+        fewer.dropped = self.dropped + int((~kept).sum())
+        fewer._ids = self._ids
+        fewer._shard, fewer._start = self._shard[kept], self._start[kept]
+        return fewer
 
-    @property
-    def target_lengths(self):
-        """int64 [pairs], ids of each target, the end id counted."""
-        return np.diff(self.target_starts)
+    def sources(self, pairs):
+        """Returns some sources' ids one after the other: int32 [tokens].
 
+        Args:
+            pairs: int64 [N], numbers of pairs.
+        """
+        return self._gather(pairs, self._start, self.source_lengths[pairs])
 
-def tokenise_pairs(pairs, tokenizer, max_tokens, on_progress=None):
-    """Tokenises sentence pairs.
+    def targets(self, pairs):
+        """Returns some targets' ids one after the other: int32 [tokens].
 
-    Args:
-        pairs: iterable of (source, target) str.
-        tokenizer: Tokenizer.
-        max_tokens: pairs with a side of more ids than this, the end id
-            counted, are left out and counted.
-        on_progress: function of the number of pairs just done, or None.
+        Args:
+            pairs: int64 [N], numbers of pairs.
+        """
+        lengths = self.target_lengths[pairs]
+        return self._gather(pairs, self._start, lengths, self.source_lengths)
 
-    Returns:
-        TokenPairs.
-
-    Raises:
-        InputError: no pair is left.
-    """
-    sources, targets, dropped = [], [], 0
-    remaining = iter(pairs)
-    while chunk := list(itertools.islice(remaining, _CHUNK)):
-        encoded = zip(
-            tokenizer.encode([source for source, _ in chunk]),
-            tokenizer.encode([target for _, target in chunk]),
-        )
-        for source, target in encoded:
-            if max(len(source), len(target)) > max_tokens:
-                dropped += 1
-            else:
-                sources.append(source)
-                targets.append(target)
-        if on_progress is not None:
-            on_progress(len(chunk))
-    if not sources:
-        raise InputError(
-            f"No sentence pair is left to train on ({dropped} have more than "
-            f"{max_tokens} pieces on a side); check the data set."
-        )
-    return TokenPairs(*_flatten(sources), *_flatten(targets), dropped)
+    def _gather(self, pairs, starts, lengths, skipped=None):
+        starts = starts[pairs]
+        if skipped is not None:
+            starts = starts + skipped[pairs]
+        places = ranges(starts, lengths)
+        shard_of = np.repeat(self._shard[pairs], lengths)
+        result = np.empty(len(places), np.int32)
+        for shard in np.unique(self._shard[pairs]):
+            here = shard_of == shard
+            result[here] = self._ids[shard][places[here]]
+        return result
 
 
-def _flatten(sentences):
-    starts = np.zeros(len(sentences) + 1, np.int64)
-    np.cumsum([len(ids) for ids in sentences], out=starts[1:])
-    return np.concatenate(sentences).astype(np.int32), starts
-
-
-def padded(flat, starts, rows, length):
-    """Returns some sentences as a matrix padded with 0.
+def ranges(starts, lengths):
+    """Returns starts[0], starts[0] + 1, ... lengths[0] of them, and so on.
 
     Args:
-        flat: int32, all ids.
-        starts: int64 [pairs + 1].
-        rows: int64 [B], which sentences; -1 gives a row of padding.
-        length: columns.
+        starts: int64 [N].
+        lengths: int [N].
 
     Returns:
-        int32 [B, length].
+        int64 [sum of lengths].
     """
-    first, last = starts[rows], starts[rows + 1]
-    places = first[:, None] + np.arange(length)
-    real = (places < last[:, None]) & (rows >= 0)[:, None]
-    return np.where(real, flat[np.where(real, places, 0)], 0).astype(np.int32)
+    before = np.cumsum(lengths, dtype=np.int64) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+
+
+def _starts_in_shard(lengths):
+    both = lengths.sum(axis=1, dtype=np.int64)
+    return np.cumsum(both) - both

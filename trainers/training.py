@@ -1,28 +1,32 @@
 """Trains through `model.fit`, from the first step or where it stopped."""
 
-import math
 import sys
 import time
 
 import keras
-import numpy as np
 
-from trainers import input_data
+from trainers import batch_plans, input_data
 from trainers.checkpoints import Checkpoints
+from trainers.initial_weights import load_initial_weights
 from trainers.keep_checkpoints import KeepCheckpoints
-from trainers.length_batches import plan_batches
+from trainers.measure_dev import MeasureDev
 from trainers.progress import Progress
+from trainers.step_counter import StepCounter
 from trainers.stop_signals import StopSignals
-from trainers.strategies import make_strategy
+from trainers.strategies import is_chief
 from trainers.training_model import TrainingTransformer
+from trainers.workers import noticing_lost_workers, refuse_unequal_steps
 
 
-def train(prepared, plan):
-    """Trains until the configured step, the time limit or a signal.
+def train(prepared, plan, strategy, init_from=None):
+    """Trains until the configured step, the time limit, a plateau or a signal.
 
     Args:
         prepared: Prepared.
         plan: TrainingPlan.
+        strategy: tf.distribute.Strategy.
+        init_from: ModelDirectory whose weights a new training begins with,
+            or None.
 
     Returns:
         The number of updates made; the model directory then holds the
@@ -33,29 +37,37 @@ def train(prepared, plan):
         SystemExit: SIGINT or SIGTERM came; a checkpoint was saved.
     """
     config, directory = prepared.config, prepared.directory
-    model = _new_model(config, plan)
+    model = _new_model(config, plan, strategy)
     checkpoints = Checkpoints(
         directory.checkpoints_path,
         max(plan.keep_checkpoints, config.average_checkpoints),
     )
-    first_step = checkpoints.restore_latest(model)
-    _announce(model, prepared, first_step)
-    step = first_step
-    if first_step < config.train_steps:
-        step = _fit(model, prepared, plan, checkpoints, first_step)
-    _write_weights(model, config, directory, checkpoints)
-    return step
+    step, history = checkpoints.restore_latest(model)
+    if init_from is not None and not step:
+        load_initial_weights(model, init_from)
+    refuse_unequal_steps(strategy, step)
+    if is_chief(strategy):
+        _announce(model, prepared, step)
+    counter = StepCounter(step, config.train_steps)
+    if not counter.finished:
+        _fit(model, prepared, plan, checkpoints, counter, history)
+    if is_chief(strategy):
+        _write_weights(model, plan, config, directory, checkpoints)
+    return counter.step
 
 
-def _new_model(config, plan):
+def _new_model(config, plan, strategy):
     # Keras draws all weights and dropout from this; the data's order has a
     # generator of its own.
     keras.utils.set_random_seed(plan.seed)
-    with make_strategy(plan.strategy).scope():
+    with strategy.scope():
         model = TrainingTransformer(
-            config, compile_gradient=plan.jit, dtype=plan.precision
+            config,
+            compile_gradient=plan.jit,
+            micro_batches=plan.accumulate,
+            dtype=plan.precision,
         )
-        model.compile_for_training()
+        model.compile_for_training(plan.ema)
     return model
 
 
@@ -75,59 +87,91 @@ def _announce(model, prepared, first_step):
     )
 
 
-def _fit(model, prepared, plan, checkpoints, first_step):
+def _fit(model, prepared, plan, checkpoints, counter, history):
+    strategy = model.distribute_strategy
     config = prepared.config
-    batches = _plan(prepared.training, config, plan)
     stop_time = None
     if plan.train_minutes:
         stop_time = time.monotonic() + 60 * plan.train_minutes
-    progress = Progress(
-        prepared.directory.logs_path,
-        first_step,
-        config.train_steps,
-        plan.report_steps,
-        stop_time,
-        sys.stdout,
-    )
+    callbacks, report, save = [counter], _say_nothing, None
+    if is_chief(strategy):
+        progress = Progress(
+            counter,
+            prepared.directory.logs_path,
+            plan.report_steps,
+            stop_time,
+            sys.stdout,
+        )
+        callbacks.append(progress)
+        report = progress.report_dev
+
+        def save():
+            checkpoints.save(model, counter.step, history)
+
+    if prepared.dev is not None:
+        callbacks.append(
+            _measure_dev(model, prepared, plan, counter, history, report)
+        )
+    # The last, so that what it saves knows what the others found.
     keeper = KeepCheckpoints(
-        checkpoints,
-        first_step,
-        config.train_steps,
+        counter,
+        save,
         plan.checkpoint_steps,
         plan.checkpoint_minutes,
         stop_time,
     )
-    rounds = math.ceil((config.train_steps - first_step) / plan.dev_steps)
-    dev_data = None
-    if prepared.dev is not None:
-        dev_data = input_data.evaluation_data(
-            prepared.dev, _plan(prepared.dev, config, plan)
-        )
-    with StopSignals(keeper.stop) as signals:
-        # One of Keras' epochs is the stretch between two dev measures; the
-        # data's own epochs are the plan's.
+    batches = batch_plans.make_plan(prepared.training, config, plan)
+    with (
+        StopSignals(keeper.stop) as signals,
+        noticing_lost_workers(strategy),
+    ):
         model.fit(
-            input_data.training_data(prepared.training, batches, first_step),
-            epochs=rounds,
-            steps_per_epoch=plan.dev_steps,
-            validation_data=dev_data,
-            callbacks=[progress, keeper],
+            input_data.training_data(
+                strategy,
+                prepared.training,
+                batches,
+                counter.first,
+                plan.accumulate,
+            ),
+            steps_per_epoch=counter.last - counter.first,
+            callbacks=[*callbacks, keeper],
             shuffle=False,
             verbose=0,
         )
-    if signals.received:
-        print(f"Saved at step {keeper.step:,}; the same command goes on.")
-        sys.exit(128 + signals.received)
-    return keeper.step
+    if keeper.interrupted:
+        _leave(counter.step, signals.received)
 
 
-def _plan(pairs, config, plan):
-    lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    return plan_batches(lengths, config.batch_tokens, plan.shapes, plan.seed)
+def _measure_dev(model, prepared, plan, counter, history, report):
+    batches = batch_plans.make_plan(prepared.dev, prepared.config, plan)
+    data = input_data.evaluation_data(
+        model.distribute_strategy, prepared.dev, batches
+    )
+    return MeasureDev(
+        counter,
+        data,
+        batches.batches_per_epoch,
+        plan.dev_steps,
+        plan.patience,
+        history,
+        report,
+    )
 
 
-def _write_weights(model, config, directory, checkpoints):
-    if config.average_checkpoints > 1:
+def _say_nothing(measure):
+    """Another worker reports."""
+
+
+def _leave(step, signal_number):
+    print(f"Saved at step {step:,}; the same command goes on.", flush=True)
+    # A worker that only heard of another's signal was asked to stop as well.
+    sys.exit(128 + (signal_number or 15))
+
+
+def _write_weights(model, plan, config, directory, checkpoints):
+    if plan.ema:
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+    elif config.average_checkpoints > 1:
         used = checkpoints.average(model, config.average_checkpoints)
         print("Averaged the checkpoints of steps", *used)
     directory.write_weights(model)

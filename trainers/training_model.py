@@ -2,7 +2,8 @@
 
 Keras normalises a loss per replica and averages the replicas, which weighs
 tokens unequally when padding differs. Here the loss is the sum over target
-tokens divided by the tokens of the global batch.
+tokens divided by the tokens of the global batch: of all replicas, all
+machines and all micro-batches.
 """
 
 import keras
@@ -11,36 +12,55 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.special_ids import PAD_ID
 from trainers.replica_seeds import ReplicaSeeds
-from trainers.token_metrics import TokenMetrics
+from trainers.replicated_step import replicated_step
+from trainers.token_means import TokenMeans
 from trainers.update_schedule import UpdateSchedule
 
 
 class TrainingTransformer(kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
-    Make and compile it inside the strategy's scope.
+    Make and compile it inside the strategy's scope, and give fit what
+    `trainers.input_data` makes.
 
     Args:
         config: TransformerConfig.
         compile_gradient: whether XLA compiles loss and gradient, once for
             each shape. Keras' own `jit_compile` wraps the strategy and
             breaks with several replicas.
+        micro_batches: a replica's batch is worked off in so many equal
+            parts, one after the other, to need less memory; the update is
+            the same.
         **kwargs: of `keras.Model`.
+
+    Attributes:
+        votes: two numbers, each the sum over all workers of what they set
+            it to, reported by every step: whether a signal to stop came, and
+            whether the time is up. So all workers stop after the same step.
     """
 
-    def __init__(self, config, compile_gradient=False, **kwargs):
+    def __init__(
+        self, config, compile_gradient=False, micro_batches=1, **kwargs
+    ):
         super().__init__(config, **kwargs)
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
-        self.token_metrics = TokenMetrics()
         self.seeds = ReplicaSeeds(self)
+        self.micro_batches = micro_batches
+        self.signal_vote = self.time_vote = 0.0
+        self._evaluation = TokenMeans()
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
             autograph=False,
         )
 
-    def compile_for_training(self):
-        """Compiles with Adam, its values from the config (section 5.3)."""
+    def compile_for_training(self, ema=0.0):
+        """Compiles with Adam, its values from the config (section 5.3).
+
+        Args:
+            ema: momentum of an exponential moving average of the weights,
+                which takes their place at the end of fit; 0 for none.
+        """
         config = self.config
         optimizer = keras.optimizers.Adam(
             UpdateSchedule(
@@ -53,14 +73,20 @@ class TrainingTransformer(kt.Transformer):
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
+            use_ema=ema > 0.0,
+            ema_momentum=ema or 0.99,
         )
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
 
     @property
     def metrics(self):
-        """The token-weighted metrics, which fit resets."""
-        return self.token_metrics.metrics
+        """None: steps report figures of the global batch themselves."""
+        return []
+
+    def reset_metrics(self):
+        """Begins a new evaluation."""
+        self._evaluation = TokenMeans()
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Does nothing: weights and optimizer are built already.
@@ -69,35 +95,94 @@ class TrainingTransformer(kt.Transformer):
         their shapes differ, and would use up the dataset's first elements.
         """
 
-    def train_step(self, data):
-        """Makes one update; returns the global batch's own figures."""
+    def make_train_function(self, force=False):
+        """Makes `train_function`, which fit calls with an iterator."""
+        if self.train_function is not None and not force:
+            return
+        run = replicated_step(self.distribute_strategy, self.train_step)
+
+        def train(iterator):
+            return run(
+                iterator, tf.constant([self.signal_vote, self.time_vote])
+            )
+
+        self.train_function = train
+
+    def make_test_function(self, force=False):
+        """Makes `test_function`; it returns the means so far."""
+        if self.test_function is not None and not force:
+            return
+        run = replicated_step(self.distribute_strategy, self.test_step)
+
+        def test(iterator):
+            self._evaluation.add(run(iterator))
+            return self._evaluation.figures()
+
+        self.test_function = test
+
+    def train_step(self, data, votes):
+        """Makes one update; returns the global batch's own figures.
+
+        Args:
+            data: inputs and labels of this replica.
+            votes: float32 [2], of this worker.
+        """
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        tokens = _count_tokens(labels)
-        global_tokens = replica.all_reduce("SUM", tokens)
-        sums, gradients = self._gradient(
-            inputs, labels, global_tokens, _number_of(replica)
+        # The identity gives the votes, made outside, a place on this device.
+        tokens, votes = replica.all_reduce(
+            "SUM", [_count_tokens(labels), tf.identity(votes)]
+        )
+        sums, gradients = self._accumulated(
+            inputs, labels, tokens, _number_of(replica)
         )
         if self.config.clip_norm:
             gradients = self._clip(gradients, replica)
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
-        self.token_metrics.update(sums, tokens)
-        sums = replica.all_reduce("SUM", sums)
         return {
-            "loss": sums["loss"] / global_tokens,
-            "perplexity": tf.exp(sums["perplexity"] / global_tokens),
-            "accuracy": sums["accuracy"] / global_tokens,
-            "tokens": global_tokens,
+            **_means(replica.all_reduce("SUM", sums), tokens),
             "learning_rate": learning_rate,
+            "signal": votes[0],
+            "time_up": votes[1],
         }
 
     def test_step(self, data):
         """Measures one batch without dropout."""
         inputs, labels = data
+        replica = tf.distribute.get_replica_context()
         sums = self._sums(labels, self(inputs, training=False))
-        self.token_metrics.update(sums, _count_tokens(labels))
-        return self.get_metrics_result()
+        sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
+        return _means(sums, tokens)
+
+    def _accumulated(self, inputs, labels, tokens, replica):
+        """Sums figures and gradients over the micro-batches."""
+        if self.micro_batches == 1:
+            return self._gradient(inputs, labels, tokens, replica)
+        parts = tf.nest.map_structure(self._in_parts, (inputs, labels))
+
+        def of_part(number):
+            part = tf.nest.map_structure(lambda each: each[number], parts)
+            return self._gradient(*part, tokens, replica)
+
+        def add(number, totals):
+            more = of_part(number)
+            return number + 1, tf.nest.map_structure(tf.add, totals, more)
+
+        # A loop and not K calls side by side: one part's activations at a
+        # time are the point of it.
+        _, totals = tf.while_loop(
+            lambda number, _: number < self.micro_batches,
+            add,
+            (tf.constant(1), of_part(0)),
+            parallel_iterations=1,
+        )
+        return totals
+
+    def _in_parts(self, each):
+        shape = tf.shape(each)
+        rows = shape[0] // self.micro_batches
+        return tf.reshape(each, [self.micro_batches, rows, shape[1]])
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
         with self.seeds.of(replica), tf.GradientTape() as tape:
@@ -120,6 +205,15 @@ class TrainingTransformer(kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+def _means(sums, tokens):
+    return {
+        "loss": sums["loss"] / tokens,
+        "perplexity": tf.exp(sums["perplexity"] / tokens),
+        "accuracy": sums["accuracy"] / tokens,
+        "tokens": tokens,
+    }
 
 
 def _number_of(replica):

@@ -8,13 +8,19 @@ class TrainingPlan:
     """How one command trains; see the flags of `trainers.wmt`.
 
     Attributes:
-        strategy: name of the tf.distribute strategy.
         precision: Keras dtype policy.
         jit: whether XLA compiles loss and gradient.
         seed: of weights, dropout and the data's order.
         max_tokens: pairs with a longer side are left out.
-        shapes: how many padded lengths batches may have.
+        batching: "length" or "pack".
+        shapes: how many padded lengths batches may have; 0 for as many as
+            pay off.
+        row_tokens: positions a row of packed pairs has.
+        accumulate: micro-batches of an update.
+        ema: momentum of an average of the weights; 0 for none.
         train_minutes: limit from the first update on; 0 is none.
+        patience: measures of dev loss without a better one before training
+            stops; 0 is no limit.
         report_steps: updates between reports.
         dev_steps: updates between measures of dev loss.
         checkpoint_steps: updates between checkpoints; 0 is none.
@@ -22,13 +28,17 @@ class TrainingPlan:
         keep_checkpoints: how many are kept.
     """
 
-    strategy: str
     precision: str
     jit: bool
     seed: int
     max_tokens: int
+    batching: str
     shapes: int
+    row_tokens: int
+    accumulate: int
+    ema: float
     train_minutes: float
+    patience: int
     report_steps: int
     dev_steps: int
     checkpoint_steps: int

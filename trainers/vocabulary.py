@@ -12,10 +12,6 @@ from export.errors import InputError
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers.stop_signals import StopSignals
 
-# More sentences do not change 37,000 pieces much, and the trainer holds them
-# all in memory.
-_MAX_SENTENCES = 5_000_000
-
 
 def train_vocabulary(sentences, size):
     """Trains a byte-pair encoding (section 5.1).
@@ -58,7 +54,6 @@ def _train(sentences, model, size):
         unk_id=UNKNOWN_ID,
         bos_id=BEGIN_ID,
         eos_id=END_ID,
-        input_sentence_size=_MAX_SENTENCES,
         num_threads=os.cpu_count() or 1,
         minloglevel=2,
     )

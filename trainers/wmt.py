@@ -1,37 +1,39 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
+import dataclasses
+import os
+import pathlib
+
+import tensorflow as tf
 from absl import flags
 
 from export import command
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from trainers import closing, settings
-from trainers.corpora import open_corpus
-from trainers.preparation import prepare
+from trainers import batch_plans, closing, dataset_flags, preparation, settings
+from trainers.initial_weights import refuse_other_model
+from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
+from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.prepared.preparing import (
+    STORED_TOKENS,
+    prepare_corpus,
+    source_of,
+)
 from trainers.strategies import NAMES as STRATEGIES
-from trainers.strategies import split_cpu
+from trainers.strategies import is_chief, make_strategy, split_cpu
 from trainers.training import train
 from trainers.training_plan import TrainingPlan
 
 FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(dataset_flags)
 
 flags.DEFINE_string(
-    "dataset",
-    "tatoeba-en-fr",
-    "What to train on: tatoeba-en-fr (fetched from the package index), "
-    "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too), "
-    "or a translation set of TensorFlow Datasets such as "
-    "wmt14_translate/de-en.",
-)
-flags.DEFINE_string(
-    "source_language", None, "Language to translate from, such as en."
-)
-flags.DEFINE_string(
-    "target_language", None, "Language to translate into, such as de."
-)
-flags.DEFINE_string("data_dir", None, "Where TensorFlow Datasets keeps data.")
-flags.DEFINE_string(
-    "manual_dir", None, "Where files for TensorFlow Datasets lie."
+    "prepared_dir",
+    None,
+    "Folder of prepared data, as trainers.prepare makes it; several trainings "
+    "may share one. Made first where it is not there yet. Default: data in "
+    "the model directory.",
 )
 flags.DEFINE_string("preset", "tiny", "A named TransformerConfig.")
 flags.DEFINE_multi_string(
@@ -58,22 +60,48 @@ flags.DEFINE_integer(
     "Positions a side in one update, over all replicas; the preset's own by "
     "default.",
 )
+flags.DEFINE_string(
+    "init_from",
+    None,
+    "Model directory whose weights and vocabulary a new training begins with: "
+    "fine-tuning.",
+)
 flags.DEFINE_integer(
     "max_tokens", 256, "Pairs with a longer side are left out, in pieces."
+)
+flags.DEFINE_enum(
+    "batching",
+    "length",
+    batch_plans.NAMES,
+    "length: rows of one pair, pairs of similar length together; pack: rows "
+    "of several pairs that do not see each other, all of one shape.",
 )
 flags.DEFINE_integer(
     "shapes",
     8,
     "How many padded lengths batches may have: more make less padding, and "
-    "each is compiled once.",
+    "each is compiled once; 0 for as many as pay off.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "row_tokens",
+    128,
+    "With --batching=pack, positions in a row of the longer side.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "accumulate",
+    1,
+    "Work off each update in so many parts, one after the other: less memory, "
+    "the same update.",
     lower_bound=1,
 )
 flags.DEFINE_enum(
     "strategy",
     "auto",
     STRATEGIES,
-    "Devices: one; mirrored for all GPUs; auto for mirrored where there are "
-    "several.",
+    "Devices: one; mirrored for all GPUs; multiworker for the machines that "
+    "TF_CONFIG names; auto for mirrored where there are several GPUs.",
 )
 flags.DEFINE_integer(
     "logical_cpus",
@@ -91,6 +119,19 @@ flags.DEFINE_enum(
 flags.DEFINE_bool(
     "jit", True, "Compile loss and gradient with XLA, once for each shape."
 )
+flags.DEFINE_bool(
+    "deterministic",
+    False,
+    "Use operations that give the same bits each time, which may be slower.",
+)
+flags.DEFINE_float(
+    "ema",
+    0.0,
+    "Momentum of an exponential moving average of the weights, such as "
+    "0.9999, that takes the place of averaged checkpoints; 0 for none.",
+    lower_bound=0.0,
+    upper_bound=0.999999,
+)
 flags.DEFINE_integer(
     "seed",
     1,
@@ -103,6 +144,12 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer(
     "dev_steps", 1000, "Updates between measures of dev loss.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "patience",
+    0,
+    "Stop after so many measures of dev loss without a lower one; 0 for never.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "checkpoint_steps",
@@ -132,36 +179,87 @@ _OWN_FIELDS = ("train_steps", "batch_tokens", "average_checkpoints")
 def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
-    config = settings.make_config(FLAGS.preset, FLAGS.set)
-    config = _with_own_fields(config)
+    config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
+    plan = TrainingPlan(
+        **{
+            field.name: FLAGS[field.name].value
+            for field in dataclasses.fields(TrainingPlan)
+        }
+    )
+    _refuse_two_averages()
+    preparation.refuse_too_few_positions(config, plan)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
-    corpus = open_corpus(
-        FLAGS.dataset,
-        FLAGS.source_language,
-        FLAGS.target_language,
-        FLAGS.data_dir,
-        FLAGS.manual_dir,
+    if FLAGS.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    # Before any of TensorFlow's operations: workers must find each other first.
+    strategy = make_strategy(FLAGS.strategy)
+    init_from = None
+    if FLAGS.init_from:
+        init_from = ModelDirectory(FLAGS.init_from)
+        refuse_other_model(config, init_from)
+    corpus, directory = _corpus_and_directory(config, plan, init_from)
+    prepared = preparation.prepare(directory, config, corpus, plan)
+    if is_chief(strategy):
+        preparation.claim(directory, config, corpus, plan)
+    step = train(prepared, plan, strategy, init_from)
+    if is_chief(strategy):
+        closing.close(prepared, step)
+
+
+def _corpus_and_directory(config, plan, init_from):
+    """Opens the prepared data, and makes them first where needed."""
+    folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
+    if FLAGS.strategy == "multiworker" and not folder:
+        raise InputError(
+            "--strategy=multiworker needs --prepared_dir, a folder that all "
+            "workers read; make it with python -m trainers.prepare."
+        )
+    manifest = folder and read_manifest(folder)
+    named = FLAGS["dataset"].present
+    if FLAGS.strategy == "multiworker" or (manifest and not named):
+        corpus = PreparedCorpus(folder)
+        directory = _directory(corpus.manifest.source)
+        vocabulary = _vocabulary(directory, init_from)
+        refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
+        return corpus, directory
+    raw = dataset_flags.corpus()
+    stored = manifest.source.max_tokens if manifest else STORED_TOKENS
+    source = source_of(raw, config.vocabulary_size, stored)
+    directory = _directory(source)
+    # Before hours of work for nothing.
+    preparation.refuse_other_training(directory, config, source, plan)
+    corpus = prepare_corpus(
+        folder or directory.path / "data",
+        raw,
+        config.vocabulary_size,
+        stored,
+        FLAGS.workers or os.cpu_count(),
+        _vocabulary(directory, init_from),
     )
-    name = f"{FLAGS.preset}-{corpus.source_language}-{corpus.target_language}"
-    directory = ModelDirectory(FLAGS.model_dir or f"runs/{name}")
-    plan = TrainingPlan(
-        strategy=FLAGS.strategy,
-        precision=FLAGS.precision,
-        jit=FLAGS.jit,
-        seed=FLAGS.seed,
-        max_tokens=FLAGS.max_tokens,
-        shapes=FLAGS.shapes,
-        train_minutes=FLAGS.train_minutes,
-        report_steps=FLAGS.report_steps,
-        dev_steps=FLAGS.dev_steps,
-        checkpoint_steps=FLAGS.checkpoint_steps,
-        checkpoint_minutes=FLAGS.checkpoint_minutes,
-        keep_checkpoints=FLAGS.keep_checkpoints,
-    )
-    prepared = prepare(directory, config, corpus, plan)
-    step = train(prepared, plan)
-    closing.close(prepared, corpus, step)
+    return corpus, directory
+
+
+def _directory(source):
+    name = f"{FLAGS.preset}-{source.source_language}-{source.target_language}"
+    return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
+
+
+def _vocabulary(directory, init_from):
+    """Returns the vocabulary that the model has already, or None."""
+    for there in (directory, init_from):
+        if there is not None and there.vocabulary_path.exists():
+            return there.read_vocabulary()
+    return None
+
+
+def _refuse_two_averages():
+    if FLAGS.ema and FLAGS.average_checkpoints:
+        raise InputError(
+            f"--ema={FLAGS.ema} and --average_checkpoints="
+            f"{FLAGS.average_checkpoints} cannot both make the final weights; "
+            "leave out one of them."
+        )
 
 
 def _with_own_fields(config):

@@ -185,8 +185,11 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             float [B, H, Q, d_k], [B, H, Q, d_k] and [B, H, Q, d_v].
         """
+        queries = self.num_heads * self.d_k
         fused = linear(
-            inputs, self.query_key_value_kernel, self.query_key_value_bias
+            inputs,
+            self.query_key_value_kernel,
+            _still(self.query_key_value_bias, queries, 2 * queries),
         )
         return self._split(fused, [self.d_k, self.d_k, self.d_v])
 
@@ -204,7 +207,11 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             float [B, H, M, d_k] and [B, H, M, d_v].
         """
-        fused = linear(memory, self.key_value_kernel, self.key_value_bias)
+        fused = linear(
+            memory,
+            self.key_value_kernel,
+            _still(self.key_value_bias, 0, self.num_heads * self.d_k),
+        )
         return self._split(fused, [self.d_k, self.d_v])
 
     def attend(self, queries, keys, values, mask=None):
@@ -261,6 +268,20 @@ class MultiHeadAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "window": self.window,
         }
+
+
+def _still(bias, start, end):
+    """Returns a bias whose part for the keys gets no gradient.
+
+    It adds the same to all scores of a query, which softmax ignores, so its
+    gradient is 0. What would be computed is rounding noise, which Adam,
+    dividing a gradient by its own size, would turn into whole steps.
+    """
+    if bias is None:
+        return None
+    return ops.concatenate(
+        [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
+    )
 
 
 def _with_heads(mask):

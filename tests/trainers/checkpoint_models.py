@@ -3,6 +3,12 @@
 import keras
 import numpy as np
 
+# The measures of the dev split that each step's checkpoint holds.
+HISTORIES = {
+    step: [{"step": n, "loss": 1 / n} for n in range(10, step + 1, 10)]
+    for step in (10, 20, 30)
+}
+
 
 def new_model(units=3):
     """A model with weights, random state and an optimizer's state."""

@@ -1,4 +1,6 @@
-"""Runs commands one after the other, as `python -m trainers.wmt` would.
+"""Runs a command again and again, as `python -m trainers.wmt` would.
+
+python -m tests.trainers.command_worker MODULE
 
 A process of its own: absl's flags and signal handlers, TensorFlow's threads
 and its logging stay out of pytest, and TensorFlow loads once. Reads a JSON
@@ -7,6 +9,7 @@ with {"code", "out", "err"}.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -16,18 +19,17 @@ import traceback
 from absl.testing import flagsaver
 
 from export import command
-from trainers import wmt
 
 
-def run(arguments, folder):
-    """Runs one command and returns its exit code and what it wrote."""
+def run(module, arguments, folder):
+    """Runs a module's command and returns its exit code and what it wrote."""
     os.chdir(folder)
-    sys.argv = ["trainers.wmt", *arguments]
+    sys.argv = [module.__name__, *arguments]
     with (
         _redirected(1) as out,
         _redirected(2) as err,
     ):
-        code = _exit_code()
+        code = _exit_code(module)
         sys.stdout.flush()
         sys.stderr.flush()
         return {"code": code, "out": _content(out), "err": _content(err)}
@@ -46,10 +48,10 @@ def _redirected(descriptor):
             os.close(kept)
 
 
-def _exit_code():
+def _exit_code(module):
     try:
         with flagsaver.flagsaver():
-            command.run(wmt.main)
+            command.run(module.main)
     except SystemExit as stopped:
         return stopped.code or 0
     except BaseException:
@@ -64,6 +66,7 @@ def _content(file):
 
 
 if __name__ == "__main__":
+    chosen = importlib.import_module(sys.argv[1])
     for line in sys.stdin:
-        answer = run(**json.loads(line))
+        answer = run(chosen, **json.loads(line))
         print(json.dumps(answer), flush=True)

@@ -104,11 +104,11 @@ def wmt(*arguments, folder) -> Result:
 
 
 class Worker:
-    """A process that runs the command again and again."""
+    """A process that runs one command again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, module="trainers.wmt") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.trainers.command_worker"],
+            [sys.executable, "-m", "tests.trainers.command_worker", module],
             cwd=ROOT,
             env=environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
@@ -118,13 +118,15 @@ class Worker:
             encoding="utf-8",
         )
 
-    def wmt(self, *arguments, folder) -> Result:
+    def run(self, *arguments, folder) -> Result:
         """Runs the command; the same code as in a process of its own."""
         assert self._process.stdin and self._process.stdout
         order = {"arguments": arguments, "folder": str(folder)}
         print(json.dumps(order), file=self._process.stdin, flush=True)
         answer = json.loads(self._process.stdout.readline())
         return Result(answer["code"], answer["out"], answer["err"])
+
+    wmt = run
 
     def close(self) -> None:
         # It has nothing to lose, and TensorFlow may take its time to exit.

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 
 from tests.trainers import cipher, commands
-from tests.trainers.checkpoint_models import fill, new_model
+from tests.trainers.checkpoint_models import HISTORIES, fill, new_model
 from trainers.checkpoints import Checkpoints
 
 
@@ -65,5 +65,5 @@ def saved(checkpoints):
     model, values = new_model(), {}
     for step in (10, 20, 30):
         values[step] = fill(model, step)
-        checkpoints.save(model, step)
+        checkpoints.save(model, step, HISTORIES[step])
     return checkpoints, model, values

@@ -6,12 +6,9 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
-from trainers.length_batches import plan_batches
 from trainers.token_pairs import TokenPairs
 from trainers.training_model import TrainingTransformer
 
-# Attention biases are off: that on keys changes nothing, so its gradient is
-# rounding noise, which Adam would blow up to whole steps.
 MINUTE = {
     "vocabulary_size": 13,
     "num_layers": 1,
@@ -20,7 +17,6 @@ MINUTE = {
     "num_heads": 2,
     "d_k": 4,
     "d_v": 4,
-    "attention_bias": False,
     "dropout": 0.0,
     "warmup_steps": 4,
     "learning_rate_scale": 0.2,
@@ -57,19 +53,27 @@ def made_up_pairs(count, seed=0, longest=9, vocabulary=13) -> TokenPairs:
 
 
 def token_pairs(sources, targets) -> TokenPairs:
-    """TokenPairs of lists of ids."""
-
-    def flat(sentences):
-        starts = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
-        return np.array(sum(map(list, sentences), []), np.int32), starts
-
-    return TokenPairs(*flat(sources), *flat(targets))
+    """TokenPairs of lists of ids, in one shard."""
+    pairs = list(zip(sources, targets, strict=True))
+    ids = [number for pair in pairs for side in pair for number in side]
+    lengths = [[len(source), len(target)] for source, target in pairs]
+    return TokenPairs(
+        [
+            (
+                np.array(ids, np.int32),
+                np.array(lengths, np.uint16).reshape(-1, 2),
+            )
+        ]
+    )
 
 
 def plan_of(pairs, batch_tokens=64, shapes=3, seed=1):
     """The batches as `trainers.training` plans them."""
-    lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    return plan_batches(lengths, batch_tokens, shapes, seed)
+    from trainers.length_batches import plan_by_length
+
+    return plan_by_length(
+        pairs.source_lengths, pairs.target_lengths, batch_tokens, shapes, seed
+    )
 
 
 def weights_of(model) -> list[np.ndarray]:

@@ -1,8 +1,11 @@
 import errno
+import math
 import resource
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from export.errors import InputError
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
@@ -17,7 +20,7 @@ def _bytes(folder):
 def test_without_checkpoints_training_begins_at_step_0(checkpoints):
     model = new_model()
     before = fill(model, SEED)
-    assert checkpoints.restore_latest(model) == 0
+    assert checkpoints.restore_latest(model) == (0, [])
     assert checkpoints.steps() == []
     assert same(values_of(model), before)
     assert not checkpoints.folder.exists()
@@ -27,8 +30,51 @@ def test_the_latest_comes_back_into_another_model(saved):
     checkpoints, _, values = saved
     other = new_model()
     fill(other, SEED)
-    assert checkpoints.restore_latest(other) == 30
+    assert checkpoints.restore_latest(other).step == 30
     assert same(values_of(other), values[30])
+
+
+HISTORIES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "step": st.integers(0, 10**9),
+            "loss": st.floats(allow_nan=False),
+            "perplexity": st.floats(allow_nan=False),
+        }
+    )
+)
+
+
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(HISTORIES)
+def test_the_measures_so_far_come_back(checkpoints, history):
+    """Every float to its last bit; each example takes the place of the one
+    before.
+    """
+    model = new_model()
+    checkpoints.save(model, 1, history)
+    assert checkpoints.restore_latest(model) == (1, history)
+
+
+def test_a_loss_that_was_no_number_comes_back(checkpoints):
+    model = new_model()
+    checkpoints.save(model, 1, [{"step": 1, "loss": math.nan}])
+    ((measure,),) = checkpoints.restore_latest(model)[1:]
+    assert math.isnan(measure["loss"])
+
+
+def test_each_checkpoint_has_the_measures_of_its_own_time(checkpoints):
+    """The list is one and the same, and grows while fit runs."""
+    model, history = new_model(), []
+    for step in (1, 2, 3):
+        history.append({"step": step, "loss": 1 / step})
+        checkpoints.save(model, step, history)
+    checkpoints.path(3).unlink()
+    restored = checkpoints.restore_latest(model)
+    assert (restored.step, restored.history) == (2, history[:2])
 
 
 def test_as_many_as_asked_for_are_kept_and_they_are_the_latest(checkpoints):
@@ -43,11 +89,22 @@ def test_as_many_as_asked_for_are_kept_and_they_are_the_latest(checkpoints):
 
 def test_what_else_lies_in_the_folder_is_left_alone(saved):
     checkpoints, model, _ = saved
-    for name in (".77.step-00000050.npz", "step-1.npz", "best.npz", "notes"):
+    for name in (".hidden", "step-1.npz", "best.npz", "notes"):
         (checkpoints.folder / name).write_bytes(b"mine")
     checkpoints.save(model, 40)
     assert checkpoints.steps() == [20, 30, 40]
     assert len(list(checkpoints.folder.iterdir())) == 7
+
+
+def test_what_a_killed_process_left_half_written_is_cleared(saved):
+    """SIGKILL leaves nobody to remove its temporary file."""
+    checkpoints, model, _ = saved
+    left = checkpoints.folder / f".77.{checkpoints.path(40).name}"
+    left.write_bytes(b"half of it")
+    assert checkpoints.restore_latest(model).step == 30
+    checkpoints.save(model, 50)
+    assert checkpoints.steps() == [20, 30, 50]
+    assert not left.exists()
 
 
 def test_the_step_is_in_the_file(saved):
@@ -104,7 +161,7 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(saved, monkeypatch):
     assert "\n" not in str(caught.value)
     assert str(checkpoints.path(40)) in str(caught.value)
     assert _bytes(checkpoints.folder) == before
-    assert checkpoints.restore_latest(model) == 30
+    assert checkpoints.restore_latest(model).step == 30
     assert same(values_of(model), values[30])
 
 

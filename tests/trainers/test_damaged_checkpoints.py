@@ -8,7 +8,13 @@ import pytest
 from absl import logging
 
 from export.errors import InputError
-from tests.trainers.checkpoint_models import fill, new_model, same, values_of
+from tests.trainers.checkpoint_models import (
+    HISTORIES,
+    fill,
+    new_model,
+    same,
+    values_of,
+)
 
 SEED = 5
 
@@ -33,12 +39,13 @@ def quiet():
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.2, 0.6, 0.99])
-def test_a_truncated_one_is_passed_over(saved, kept):
+def test_a_truncated_one_is_passed_over(saved, kept, caplog):
     checkpoints, model, values = saved
     path = checkpoints.path(30)
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
-    assert checkpoints.restore_latest(model) == 20
+    assert checkpoints.restore_latest(model) == (20, HISTORIES[20])
     assert same(values_of(model), values[20])
+    assert f"Passing over the damaged {path}" in caplog.text
 
 
 def _flipped(whole, first, last, stride):
@@ -55,17 +62,18 @@ def _directory_start(whole):
 
 
 def _restored_or_passed_over(saved, contents):
-    """What happened where neither the right values nor step 20 came back."""
+    """What happened where neither all of step 30 nor of step 20 came back."""
     checkpoints, model, values = saved
     surprises = {}
     for place, damaged in contents:
         checkpoints.path(30).write_bytes(damaged)
         try:
-            step = checkpoints.restore_latest(model)
+            step, history = checkpoints.restore_latest(model)
         except Exception as error:
             surprises[place] = f"{type(error).__name__}: {error}"
             continue
-        if not same(values_of(model), values[step]):
+        right = same(values_of(model), values[step])
+        if not right or history != HISTORIES[step]:
             surprises[place] = f"wrong values of step {step}"
     return surprises
 
@@ -105,13 +113,13 @@ def test_when_all_are_damaged_nothing_is_trained_from(saved):
 def test_pickled_arrays_are_never_loaded(saved):
     checkpoints, model, _ = saved
     np.savez(checkpoints.path(40), step=np.array([{}], object))
-    assert checkpoints.restore_latest(model) == 30
+    assert checkpoints.restore_latest(model).step == 30
 
 
 def test_an_archive_that_is_no_checkpoint_is_passed_over(saved):
     checkpoints, model, _ = saved
     np.savez(checkpoints.path(40), x=np.ones(3))
-    assert checkpoints.restore_latest(model) == 30
+    assert checkpoints.restore_latest(model).step == 30
 
 
 @pytest.mark.parametrize("other", ["shape", "more"])

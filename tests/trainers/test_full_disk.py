@@ -9,6 +9,7 @@ import pytest
 
 from tests.trainers import cipher, commands
 from tests.trainers.full_disk_weights import fill_up
+from tests.trainers.prepared.memory_corpus import contents
 
 
 @pytest.fixture
@@ -50,11 +51,12 @@ def _run(worker, tmp_path, disk, *more):
     )
 
 
-def _assert_one_clear_line(result):
+def _assert_one_clear_line(result, name):
     assert "Traceback" not in result.raw_err
-    assert result.code == 2
-    (line,) = result.err.splitlines()
-    assert line.startswith("Error: Cannot write ")
+    assert result.code == 2, result.raw_err
+    assert result.err.count("\n") == 1, result.err
+    line = result.err
+    assert re.match(rf"Error: Cannot write \S*{name}: ", line)
     assert "No space left on device" in line
 
 
@@ -62,25 +64,57 @@ def _half_written(disk):
     return [path for path in disk.rglob(".*") if path.is_file()]
 
 
-# The vocabulary takes 236 KiB, configuration and facts a page each, logs two
-# pages at first, a checkpoint 92 KiB.
-@pytest.mark.parametrize("kibibytes", [64, 240, 244, 248, 252, 300])
+# A vocabulary takes 236 KiB, a shard 8 and 4, what says what is there a page
+# each, logs two pages at first, a checkpoint 100 KiB, the weights 108.
+ROOM = {
+    64: "m/data/vocabulary.model",
+    236: "m/data/manifest.json",
+    244: "m/data/train-00000.ids.npy",
+    248: "m/data/train-00000.lengths.npy",
+    252: "m/data/manifest.json",
+    256: "m/vocabulary.model",
+    488: "m/run.json",
+    492: "m/config.json",
+    496: "m/logs",
+    560: "m/checkpoints/step-00000004.npz",
+    640: "m/model.weights.h5",
+}
+
+
+@pytest.mark.parametrize("kibibytes", ROOM)
 def test_wherever_it_is_full_one_line_says_so(
     worker, tmp_path, disk, kibibytes
 ):
     folder = disk(kibibytes)
     result = _run(worker, tmp_path, folder)
-    _assert_one_clear_line(result)
+    _assert_one_clear_line(result, ROOM[kibibytes])
     assert _half_written(folder) == []
 
 
+@pytest.mark.parametrize("kibibytes", [64, 252])
+def test_data_half_prepared_are_gone_on_with(worker, tmp_path, disk, kibibytes):
+    folder = disk(2048)
+    fill_up(folder, kibibytes)
+    result = _run(worker, tmp_path, folder)
+    _assert_one_clear_line(result, ROOM[kibibytes])
+    before = contents(folder / "m" / "data")
+    (folder / "filler").unlink()
+    result = _run(worker, tmp_path, folder)
+    assert result.code == 0, result.err
+    after = contents(folder / "m" / "data")
+    for files in (before, after):
+        files.pop("manifest.json", None)
+    assert before.items() <= after.items()
+    assert ("Training a vocabulary" in result.out) is (not before)
+
+
 def test_with_room_again_the_same_command_goes_on(worker, tmp_path, disk):
-    folder = disk(600)
+    folder = disk(1024)
     arguments = ("--checkpoint_steps=2", "--keep_checkpoints=9")
     # Room for the checkpoint of step 2 and not for that of step 4.
-    fill_up(folder, 400)
+    fill_up(folder, 660)
     result = _run(worker, tmp_path, folder, *arguments)
-    _assert_one_clear_line(result)
+    _assert_one_clear_line(result, "m/checkpoints/step-00000004.npz")
     names = [path.name for path in (folder / "m" / "checkpoints").iterdir()]
     assert names == ["step-00000002.npz"]
     (folder / "filler").unlink()

@@ -3,13 +3,14 @@ import math
 import pathlib
 import types
 
-import keras
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
+from export.errors import InputError
 from trainers import progress
 from trainers.progress import Progress
+from trainers.step_counter import StepCounter
 
 RATE = 3e-4
 # Loss, negative log-probability, accuracy and target tokens of five steps.
@@ -32,24 +33,15 @@ def clock(monkeypatch):
 class _Run:
     """Drives Progress as fit does, two seconds a step."""
 
-    def __init__(self, folder, clock, **arguments):
-        settings = {
-            "first_step": 0,
-            "last_step": 1000,
-            "every": 100,
-            "stop_time": None,
-        }
+    def __init__(
+        self, folder, clock, first=0, last=1000, every=100, stop_time=None
+    ):
         self.stream = io.StringIO()
         self._clock = clock
+        self._counter = StepCounter(first, last)
+        self._counter.set_model(types.SimpleNamespace(stop_training=False))
         self.progress = Progress(
-            folder, stream=self.stream, **(settings | arguments)
-        )
-        self.progress.set_model(
-            types.SimpleNamespace(
-                optimizer=types.SimpleNamespace(
-                    learning_rate=keras.ops.convert_to_tensor(RATE)
-                )
-            )
+            self._counter, folder, every, stop_time, self.stream
         )
         self.progress.on_train_begin()
 
@@ -63,6 +55,7 @@ class _Run:
                 "tokens": tf.constant(float(tokens)),
                 "learning_rate": tf.constant(RATE),
             }
+            self._counter.on_train_batch_end(number, logs)
             self.progress.on_train_batch_end(number, logs)
 
     def lines(self):
@@ -91,7 +84,7 @@ def test_reports_come_early_and_then_every_so_many_steps(tmp_path, clock):
 
 
 def test_gone_on_with_steps_count_from_the_very_first(tmp_path, clock):
-    run = _Run(tmp_path, clock, every=8, first_step=1200, last_step=9000)
+    run = _Run(tmp_path, clock, every=8, first=1200, last=9000)
     run.steps(STEPS * 3)
     run.progress.on_train_end()
     steps = [line.partition(":")[0] for line in run.lines()]
@@ -128,8 +121,8 @@ def test_figures_are_weighted_by_tokens_since_the_last_report(tmp_path, clock):
 def test_dev_figures_are_told_and_written_under_their_step(tmp_path, clock):
     run = _Run(tmp_path, clock)
     run.steps(STEPS[:3])
-    dev = {"val_loss": 2.5, "val_perplexity": 7.25, "val_accuracy": 0.375}
-    run.progress.on_epoch_end(0, {"loss": 9.0, **dev})
+    dev = {"loss": 2.5, "perplexity": 7.25, "accuracy": 0.375}
+    run.progress.report_dev({"step": 3, **dev})
     run.progress.on_train_end()
     expected = "step 3: dev loss 2.500, perplexity 7.25, accuracy 37.5%"
     assert run.lines()[-1] == expected
@@ -142,15 +135,14 @@ def test_dev_figures_are_told_and_written_under_their_step(tmp_path, clock):
 
 def test_without_a_dev_split_nothing_is_told_of_one(tmp_path, clock):
     run = _Run(tmp_path, clock)
-    run.progress.on_epoch_end(0, {"loss": 9.0})
-    run.progress.on_epoch_end(0, None)
+    run.steps(STEPS[:1])
     run.progress.on_train_end()
-    assert run.lines() == []
+    assert not any("dev" in line for line in run.lines())
     assert _scalars(tmp_path / "dev") == {}
 
 
 @pytest.mark.parametrize(
-    ("last_step", "stop_after", "left"),
+    ("last", "stop_after", "left"),
     [
         # One step took 2 seconds.
         (1, None, "0:00"),
@@ -161,9 +153,9 @@ def test_without_a_dev_split_nothing_is_told_of_one(tmp_path, clock):
         (31, 1.0, "0:00"),
     ],
 )
-def test_the_time_left(tmp_path, clock, last_step, stop_after, left):
+def test_the_time_left(tmp_path, clock, last, stop_after, left):
     stop_time = None if stop_after is None else clock.seconds + stop_after
-    run = _Run(tmp_path, clock, last_step=last_step, stop_time=stop_time)
+    run = _Run(tmp_path, clock, last=last, stop_time=stop_time)
     run.steps(STEPS[:1])
     run.progress.on_train_end()
     assert run.lines()[0].endswith(f", {left} left")
@@ -181,16 +173,13 @@ def test_a_perplexity_beyond_float32_is_told_and_does_not_crash(
 ):
     run = _Run(tmp_path, clock)
     run.steps([(120.0, 88.0, 0.0, 5)])
-    logs = {
-        "loss": 120.0,
-        "perplexity": math.inf,
-        "accuracy": 0,
-        "tokens": 5,
-        "learning_rate": 0.001,
-    }
-    run.progress.on_train_batch_end(1, logs)
+    run.steps([(120.0, math.inf, 0.0, 5)] * 9)
     run.progress.on_train_end()
-    assert len(run.lines()) == 1
+    assert [line.partition(",")[0] for line in run.lines()] == [
+        "step 1/1",
+        "step 10/1",
+    ]
+    assert "perplexity inf" in run.lines()[1]
 
 
 def test_event_files_lie_where_the_model_directory_says(tmp_path, clock):
@@ -199,3 +188,40 @@ def test_event_files_lie_where_the_model_directory_says(tmp_path, clock):
     run.progress.close()
     names = {path.name for path in (tmp_path / "logs").iterdir()}
     assert names == {"train", "dev"}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_bar_below_the_lines(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(io, "StringIO", _Terminal)
+    run = _Run(tmp_path, clock, first=20, last=40)
+    run.steps(STEPS)
+    run.progress.on_train_end()
+    text = run.stream.getvalue()
+    assert "step 21/40: loss 6.000" in text
+    # Where an earlier run ended, the bar begins.
+    assert "20/40" in text
+
+
+def test_where_no_event_file_can_be_one_line_says_so(tmp_path, clock):
+    (tmp_path / "logs").write_text("a file")
+    with pytest.raises(InputError, match="Cannot write .*logs: ") as caught:
+        _Run(tmp_path / "logs", clock)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_step_is_waited_for_only_when_it_is_reported(tmp_path, clock):
+    """A figure asked for at once would hold up the next step."""
+
+    class Busy:
+        def __float__(self):
+            raise AssertionError("waited for")
+
+    run = _Run(tmp_path, clock)
+    run.steps(STEPS[:2])
+    names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate")
+    run.progress.on_train_batch_end(1, dict.fromkeys(names, Busy()))
+    run.progress.close()

@@ -1,4 +1,5 @@
-"""One device against several: the same weights, losses and measures."""
+"""One device against several, and parts of a batch: the same weights,
+losses and measures."""
 
 import os
 import pathlib
@@ -9,9 +10,16 @@ import numpy as np
 import pytest
 
 from tests.trainers import replica_training
+from tests.trainers.helpers import plan_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEVICES = [2, pytest.param(8, marks=pytest.mark.slow)]
+WAYS = ["mirrored", "accumulated", "both"]
+TRAINED = [
+    *((way, "smooth") for way in WAYS),
+    ("mirrored", "paper"),
+    ("accumulated", "paper"),
+]
 
 
 @pytest.fixture(scope="module", params=DEVICES)
@@ -24,7 +32,7 @@ def made(request, tmp_path_factory):
         check=True,
         cwd=ROOT,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
-        timeout=500,
+        timeout=900,
     )
     with np.load(out) as file:
         results = {name: file[name] for name in file.files}
@@ -41,58 +49,103 @@ def _below(made, prefix):
     ]
 
 
-def _largest_difference(made, experiment):
+def _largest_difference(made, way, experiment):
     pairs = zip(
         _below(made, f"one/{experiment}"),
-        _below(made, f"mirrored/{experiment}"),
+        _below(made, f"{way}/{experiment}"),
         strict=True,
     )
     return max(np.abs(one - many).max() for one, many in pairs)
 
 
+def _batches():
+    pairs = replica_training.TRAINING
+    batches = plan_of(pairs).from_step(0)
+    return [batch for _, batch in zip(range(replica_training.STEPS), batches)]
+
+
 def test_the_batches_are_uneven():
     """Or all that follows would pass with a mean over replicas as well."""
     pairs = replica_training.TRAINING
-    batches = replica_training.plan_of(pairs).from_step(0)
-    for _, (rows, _) in zip(range(replica_training.ADAM_STEPS), batches):
-        lengths = np.where(rows < 0, 0, pairs.target_lengths[rows])
+    uneven = 0
+    for batch in _batches():
+        lengths = np.zeros(batch.shape.rows, int)
+        lengths[batch.rows] = pairs.target_lengths[batch.pairs]
         halves = lengths.reshape(2, -1).sum(axis=1)
-        assert abs(halves[0] - halves[1]) >= 2
+        uneven += abs(halves[0] - halves[1]) >= 2
+    assert uneven >= replica_training.STEPS / 2
 
 
-def test_the_same_weights_after_some_steps_of_adam(made):
-    assert _largest_difference(made, "adam/weights") <= 1e-6
+@pytest.mark.parametrize(("way", "config"), TRAINED)
+def test_the_same_weights_after_some_steps_of_adam(made, way, config):
+    assert _largest_difference(made, way, f"{config}/weights") <= 1e-6
 
 
-def test_the_same_loss_perplexity_and_accuracy_of_every_step(made):
-    one, many = made["one/adam/log"], made["mirrored/adam/log"]
-    assert len(one) == replica_training.ADAM_STEPS
-    np.testing.assert_allclose(many, one, rtol=2e-6)
+@pytest.mark.parametrize("config", replica_training.CONFIGS)
+def test_the_steps_do_move_the_weights(made, config):
+    """Or equal weights would say nothing."""
+    start = replica_training.make_model(
+        replica_training.make_strategy("one"),
+        **replica_training.CONFIGS[config],
+    )
+    moved = [
+        np.abs(weight.numpy() - made[f"one/{config}/weights/{number}"]).max()
+        for number, weight in enumerate(start.weights)
+    ]
+    assert min(moved) > 0 or np.median(moved) > 2e-5
+
+
+@pytest.mark.parametrize(("way", "config"), TRAINED)
+def test_the_same_loss_perplexity_and_accuracy_of_every_step(made, way, config):
+    one, many = made[f"one/{config}/log"], made[f"{way}/{config}/log"]
+    assert len(one) == replica_training.STEPS
+    np.testing.assert_allclose(many, one, rtol=3e-6)
 
 
 def test_tokens_are_those_of_the_global_batch(made):
     pairs = replica_training.TRAINING
-    batches = replica_training.plan_of(pairs).from_step(0)
-    tokens = [
-        pairs.target_lengths[rows[rows >= 0]].sum()
-        for _, (rows, _) in zip(range(replica_training.ADAM_STEPS), batches)
-    ]
-    for strategy in ("one", "mirrored"):
-        assert made[f"{strategy}/adam/log"][:, -1].tolist() == tokens
+    tokens = [pairs.target_lengths[each.pairs].sum() for each in _batches()]
+    for way in ("one", *WAYS):
+        assert made[f"{way}/smooth/log"][:, -1].tolist() == tokens
 
 
-def test_the_same_measures_of_dev(made):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_measures_of_dev(made, way):
     np.testing.assert_allclose(
-        made["mirrored/adam/dev"], made["one/adam/dev"], rtol=2e-6
+        made[f"{way}/smooth/dev"], made["one/smooth/dev"], rtol=3e-6
     )
 
 
-def test_clipping_goes_by_the_norm_over_all_replicas(made):
-    assert _largest_difference(made, "clip/after") <= 1e-6
-    for strategy in ("one", "mirrored"):
+def test_measures_of_dev_weigh_every_token_alike(made):
+    """They are those of one batch with all pairs in it."""
+    strategy = replica_training.make_strategy("one")
+    model = replica_training.make_model(
+        strategy, **replica_training.CONFIGS["smooth"]
+    )
+    for number, weight in enumerate(model.weights):
+        weight.assign(made[f"one/smooth/weights/{number}"])
+    whole = plan_of(replica_training.DEV, batch_tokens=10_000, shapes=1)
+    assert whole.batches_per_epoch == 1
+    inputs, labels = replica_training.input_data.make_batch(
+        replica_training.DEV, whole.epoch(0)[0]
+    )
+    losses = model.token_loss.token_losses(labels, model(inputs))
+    tokens = (labels != 0).sum()
+    expected = [
+        np.sum(losses.smoothed) / tokens,
+        np.exp(np.sum(losses.plain) / tokens),
+        np.sum(losses.correct) / tokens,
+    ]
+    np.testing.assert_allclose(made["one/smooth/dev"], expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize("way", ["mirrored", "accumulated"])
+def test_clipping_goes_by_the_norm_of_the_whole_gradient(made, way):
+    assert _largest_difference(made, way, "clip/after") <= 1e-6
+    for name in ("one", way):
         pairs = zip(
-            _below(made, f"{strategy}/clip/before"),
-            _below(made, f"{strategy}/clip/after"),
+            _below(made, f"{name}/clip/before"),
+            _below(made, f"{name}/clip/after"),
         )
         squares = [np.square(np.float64(a) - b).sum() for a, b in pairs]
         norm = np.sqrt(np.sum(squares))

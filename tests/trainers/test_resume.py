@@ -10,6 +10,7 @@ from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers import input_data
 from trainers.checkpoints import Checkpoints
 from trainers.keep_checkpoints import KeepCheckpoints
+from trainers.step_counter import StepCounter
 
 PAIRS = made_up_pairs(45, seed=4)
 DROPOUT = 0.3
@@ -29,14 +30,21 @@ def _train(folder, seed):
     """Trains to step 6 from the latest checkpoint of a folder."""
     model = minute_model(seed, dropout=DROPOUT)
     checkpoints = Checkpoints(folder, keep=9)
-    step = checkpoints.restore_latest(model)
-    losses = _Losses()
+    step, history = checkpoints.restore_latest(model)
+    counter, losses = StepCounter(step, 6), _Losses()
+
+    def save():
+        checkpoints.save(model, counter.step, history)
+
     model.fit(
-        input_data.training_data(PAIRS, plan_of(PAIRS), step),
+        input_data.training_data(
+            model.distribute_strategy, PAIRS, plan_of(PAIRS), step
+        ),
         steps_per_epoch=100,
         callbacks=[
+            counter,
             losses,
-            KeepCheckpoints(checkpoints, step, 6, 3, 0, None),
+            KeepCheckpoints(counter, save, 3, 0, None),
         ],
         shuffle=False,
         verbose=0,

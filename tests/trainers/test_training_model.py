@@ -17,6 +17,7 @@ from tests.trainers.helpers import (
     weights_of,
 )
 from trainers import input_data
+from trainers.batch_plan import Batch, BatchShape
 
 SMOOTHING = 0.1
 PAIRS = made_up_pairs(45, seed=4)
@@ -36,7 +37,7 @@ class _Log(keras.callbacks.Callback):
 def _batches(count):
     batches = plan_of(PAIRS).from_step(0)
     return [
-        input_data.make_batch(PAIRS, *batch)
+        input_data.make_batch(PAIRS, batch)
         for batch in itertools.islice(batches, count)
     ]
 
@@ -46,7 +47,7 @@ def _fit(model, steps):
     # One shape: each is compiled.
     plan = plan_of(PAIRS, shapes=1)
     model.fit(
-        input_data.training_data(PAIRS, plan, 0),
+        input_data.training_data(model.distribute_strategy, PAIRS, plan, 0),
         steps_per_epoch=steps,
         callbacks=[log],
         shuffle=False,
@@ -59,10 +60,14 @@ def _logits(model, inputs):
     return model(inputs, training=False).numpy()
 
 
+def _train_step(model, batch):
+    return model.train_step(batch, tf.zeros(2))
+
+
 def _change(model, batch):
     """What one step of SGD with rate 1 takes from the weights."""
     before = weights_of(model)
-    model.train_step(batch)
+    _train_step(model, batch)
     return [a - b for a, b in zip(before, weights_of(model))]
 
 
@@ -97,7 +102,7 @@ def test_a_step_reports_what_numpy_computes():
     for batch in _batches(steps):
         inputs, labels = batch
         wanted = figures(_logits(model, inputs), labels, SMOOTHING)
-        logs = model.train_step(batch)
+        logs = _train_step(model, batch)
         for name in (*NAMES, "tokens"):
             expected = getattr(wanted, name)
             assert float(logs[name]) == pytest.approx(expected, rel=1e-5)
@@ -109,9 +114,15 @@ def test_dev_figures_weigh_every_token_of_uneven_batches_alike():
     plan = plan_of(pairs)
     assert plan.batches_per_epoch >= 3
     dev = model.evaluate(
-        input_data.evaluation_data(pairs, plan), return_dict=True, verbose=0
+        input_data.evaluation_data(model.distribute_strategy, pairs, plan),
+        steps=plan.batches_per_epoch,
+        return_dict=True,
+        verbose=0,
     )
-    inputs, labels = input_data.make_batch(pairs, np.arange(len(pairs)), 9)
+    every = np.arange(len(pairs))
+    inputs, labels = input_data.make_batch(
+        pairs, Batch(every, every, BatchShape(24, 9, 9))
+    )
     wanted = figures(_logits(model, inputs), labels, SMOOTHING)
     assert set(dev) == set(NAMES)
     for name in NAMES:
@@ -162,9 +173,12 @@ def test_rows_of_padding_change_nothing():
 
 def test_a_batch_of_one_token_is_a_number():
     pairs = helpers.token_pairs([[3]], [[3]])
-    batch = input_data.make_batch(pairs, np.array([0] + 7 * [-1]), 2)
+    first = np.array([0])
+    batch = input_data.make_batch(
+        pairs, Batch(first, first, BatchShape(8, 2, 2))
+    )
     model = minute_model()
-    logs = model.train_step(batch)
+    logs = _train_step(model, batch)
     assert float(logs["tokens"]) == 1
     assert np.isfinite([float(value) for value in logs.values()]).all()
     assert all(np.isfinite(each).all() for each in weights_of(model))
@@ -174,9 +188,8 @@ def test_dropout_is_drawn_anew_in_training_and_off_in_measuring():
     model = minute_model(dropout=0.5)
     model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
     batch = _batches(1)[0]
-    trained = {float(model.train_step(batch)["loss"]) for _ in range(4)}
+    trained = {float(_train_step(model, batch)["loss"]) for _ in range(4)}
     assert len(trained) == 4
-    model.reset_metrics()
     measured = float(model.test_step(batch)["loss"])
     wanted = figures(_logits(model, batch[0]), batch[1], SMOOTHING)
     assert measured == pytest.approx(wanted.loss, rel=1e-5)
@@ -209,6 +222,71 @@ def test_update_n_has_the_rate_of_step_n():
     sizes = []
     for _ in range(4):
         before = bias.numpy()
-        model.train_step(batch)
+        _train_step(model, batch)
         sizes.append(np.abs(bias.numpy() - before).max())
     assert sizes == pytest.approx([rate * n for n in (1, 2, 3, 4)], rel=1e-3)
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+def test_micro_batches_make_the_same_update(rows):
+    pairs = made_up_pairs(rows, seed=6)
+    every = np.arange(rows)
+    batch = input_data.make_batch(
+        pairs, Batch(every, every, BatchShape(rows, 9, 9))
+    )
+    changes, logs = [], []
+    for micro_batches in (1, 4, 8):
+        model = _with_sgd()
+        model.micro_batches = micro_batches
+        before = weights_of(model)
+        logs.append(_train_step(model, batch))
+        changes.append([a - b for a, b in zip(before, weights_of(model))])
+    for change, log in zip(changes[1:], logs[1:]):
+        assert largest_difference(change, changes[0]) <= 1e-6
+        for name in (*NAMES, "tokens"):
+            assert float(log[name]) == pytest.approx(
+                float(logs[0][name]), rel=1e-5
+            )
+
+
+def test_micro_batches_draw_dropout_of_their_own():
+    """The same rows four times, without a rate: four losses in one sum."""
+    pairs = helpers.token_pairs(4 * [[5, 6, 3]], 4 * [[7, 8, 3]])
+    every = np.arange(4)
+    batch = input_data.make_batch(
+        pairs, Batch(every, every, BatchShape(4, 3, 3))
+    )
+    model = minute_model(dropout=0.5)
+    model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
+    row = ({k: v[:1] for k, v in batch[0].items()}, batch[1][:1])
+    single = np.mean([float(_train_step(model, row)["loss"])])
+    model = minute_model(dropout=0.5)
+    model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
+    model.micro_batches = 4
+    assert float(_train_step(model, batch)["loss"]) != pytest.approx(
+        single, rel=1e-4
+    )
+
+
+def test_the_average_of_the_weights_is_the_textbooks():
+    """ema_t = m ema_{t-1} + (1 - m) w_t, from the first update's weights."""
+    model = minute_model()
+    model.compile_for_training(ema=0.9)
+    expected = None
+    for batch in _batches(3):
+        _train_step(model, batch)
+        now = weights_of(model)
+        expected = (
+            now
+            if expected is None
+            else [0.9 * e + 0.1 * w for e, w in zip(expected, now)]
+        )
+    model.optimizer.finalize_variable_values(model.trainable_weights)
+    assert largest_difference(weights_of(model), expected) <= 1e-6
+    assert largest_difference(now, expected) > 1e-4
+
+
+def test_votes_are_reported():
+    model = minute_model()
+    logs = model.train_step(_batches(1)[0], tf.constant([1.0, 0.0]))
+    assert (float(logs["signal"]), float(logs["time_up"])) == (1.0, 0.0)

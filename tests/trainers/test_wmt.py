@@ -186,6 +186,7 @@ def test_the_model_directory_is_as_designed(trained):
         "model.weights.h5",
         "checkpoints",
         "logs",
+        "data",
         "scores.json",
     }
     assert Checkpoints(trained.path / "checkpoints", 5).steps() == [

@@ -86,11 +86,22 @@ BAD_FLAGS = {
         ["--set=vocabulary_size=7"],
         "7 pieces is too small for this text",
     ),
-    "no pair left": (["--max_tokens=1"], "No sentence pair is left"),
     "long name": ([f"--model_dir={'m' * 300}"], "File name too long"),
     "a file": (["--model_dir=toy.train.en"], "toy.train.en"),
     "below a file": (["--model_dir=toy.train.en/m"], "toy.train.en/m"),
     "argument": (["train"], "Unknown argument 'train'; flags begin with --"),
+    "two averages": (
+        ["--ema=0.9", "--average_checkpoints=2"],
+        "cannot both make the final weights",
+    ),
+    "no model to begin with": (
+        ["--init_from=elsewhere"],
+        "elsewhere must be a model directory",
+    ),
+    "no data for workers": (
+        ["--strategy=multiworker"],
+        "needs the environment variable TF_CONFIG",
+    ),
     "positions": (
         ["--set=positions=learned", "--set=max_positions=3"],
         "max_positions",
@@ -100,7 +111,11 @@ BAD_FLAGS = {
 # Flags that absl itself refuses, in its own words, with exit code 1.
 REFUSED_FLAGS = [
     "--strategy=two",
-    "--shapes=0",
+    "--shapes=-1",
+    "--accumulate=0",
+    "--ema=1",
+    "--batching=random",
+    "--patience=-1",
     "--report_steps=0",
     "--keep_checkpoints=0",
     "--precision=float16",

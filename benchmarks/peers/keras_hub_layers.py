@@ -1,0 +1,143 @@
+"""A Transformer put together from keras-hub's layers."""
+
+import keras
+import keras_hub
+from keras import ops
+
+import keras_transformer as kt
+
+PAD = 0
+
+
+def make(job):
+    """Returns the system on the Keras backend that runs."""
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy(job.precision)
+    model = _model(job.config)
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            kt.TransformerSchedule(job.config.d_model, job.config.warmup_steps),
+            beta_1=job.config.adam_beta_1,
+            beta_2=job.config.adam_beta_2,
+            epsilon=job.config.adam_epsilon,
+        ),
+        loss=_smoothed_loss(job.config.label_smoothing),
+    )
+    system = _on_backend(model, job)
+    system.parameters = model.count_params()
+    system.note = (
+        f"keras-hub {keras_hub.__version__} layers, Keras "
+        f"{keras.__version__}, {system.note}"
+    )
+    return system
+
+
+def _on_backend(model, job):
+    if keras.backend.backend() == "tensorflow":
+        from benchmarks.peers import keras_fit
+
+        system = keras_fit.KerasFit(model, job.batches)
+        system.note = f"{keras_fit.versions()}, fit"
+        system.peak_gpu_bytes = keras_fit.peak_gpu_bytes
+        return system
+    return TrainOnBatch(model, job.batches)
+
+
+class TrainOnBatch:
+    """Runs `model.train_on_batch`, on any Keras backend.
+
+    Args:
+        model: a compiled keras.Model.
+        batches: list of StepBatch.
+    """
+
+    def __init__(self, model, batches):
+        self._model = model
+        self._batches = batches
+        self.note = f"{keras.backend.backend()}, train_on_batch"
+
+    def run(self, shape):
+        """Makes one update with a batch, waits for it, returns the loss."""
+        batch = self._batches[shape]
+        inputs = {"source": batch.source, "target": batch.target}
+        return float(self._model.train_on_batch(inputs, batch.labels))
+
+    def peak_gpu_bytes(self):
+        """Returns the most memory that arrays took on the GPU."""
+        from benchmarks.peers import ours_stateless
+
+        return ours_stateless.peak_gpu_bytes()
+
+
+def _model(config):
+    source = keras.Input((None,), dtype="int32", name="source")
+    target = keras.Input((None,), dtype="int32", name="target")
+    embedding = keras.layers.ReversibleEmbedding(
+        config.vocabulary_size,
+        config.d_model,
+        embeddings_initializer=keras.initializers.RandomNormal(
+            stddev=config.d_model**-0.5
+        ),
+    )
+
+    def embed(ids):
+        embedded = embedding(ids) * config.d_model**0.5
+        embedded = embedded + keras_hub.layers.SinePositionEncoding()(embedded)
+        return keras.layers.Dropout(config.dropout)(embedded)
+
+    source_mask, target_mask = source != PAD, target != PAD
+    memory = embed(source)
+    for _ in range(config.num_layers):
+        memory = _layer(keras_hub.layers.TransformerEncoder, config)(
+            memory, padding_mask=source_mask
+        )
+    states = embed(target)
+    for _ in range(config.num_layers):
+        states = _layer(keras_hub.layers.TransformerDecoder, config)(
+            states,
+            memory,
+            decoder_padding_mask=target_mask,
+            encoder_padding_mask=source_mask,
+        )
+    model = keras.Model(
+        {"source": source, "target": target},
+        embedding(states, reverse=True),
+    )
+    _without_attention_dropout(model)
+    return model
+
+
+def _layer(kind, config):
+    return kind(
+        config.d_ff,
+        config.num_heads,
+        dropout=config.dropout,
+        layer_norm_epsilon=config.layer_norm_epsilon,
+    )
+
+
+def _without_attention_dropout(model):
+    """The other systems drop no attention weights, and so are faster."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.MultiHeadAttention):
+            layer._dropout = 0.0
+
+
+def _smoothed_loss(smoothing):
+    """Returns a loss from Keras' own; no one-hot [B, T, V] is made.
+
+    Half again as fast as CategoricalCrossentropy(label_smoothing) on one-hot
+    labels.
+    """
+
+    def loss(labels, logits):
+        logits = ops.cast(logits, "float32")
+        plain = keras.losses.sparse_categorical_crossentropy(
+            labels, logits, from_logits=True
+        )
+        uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
+        real = ops.cast(labels != PAD, "float32")
+        losses = (1.0 - smoothing) * plain + smoothing * uniform
+        return ops.sum(losses * real) / ops.sum(real)
+
+    return loss

@@ -1,0 +1,147 @@
+"""The table of a run."""
+
+import dataclasses
+import math
+
+from benchmarks.timing import ratio, spread
+
+# Beyond it two models are not of the same size.
+_LARGEST_DIFFERENCE = 0.02
+_HEADER = (
+    "system",
+    "runs on",
+    "parameters",
+    "loss at step 0",
+    "seconds a step",
+    "CPU seconds",
+    "target tokens/s (quartiles)",
+    "{ours} / it (quartiles)",
+    "GFLOP/s",
+    "of the products' rate",
+    "peak GiB",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What was measured of one system.
+
+    Attributes:
+        name: of the system.
+        note: what it runs on.
+        parameters: trained numbers, or None where it is no model.
+        first_loss: before any update, or None.
+        seconds: of an average step, one a round.
+        cpu_seconds: the same in processor seconds of all cores, which other
+            programs change less.
+        flops: of an average step; of what is counted.
+        tokens: real target tokens of an average step, or None.
+        peak_bytes: of memory.
+    """
+
+    name: str
+    note: str
+    parameters: int | None
+    first_loss: float | None
+    seconds: list[float]
+    cpu_seconds: list[float]
+    flops: float
+    tokens: float | None
+    peak_bytes: int
+
+    @property
+    def token_rates(self):
+        """Target tokens/s of each round."""
+        return [self.tokens / seconds for seconds in self.seconds]
+
+    @property
+    def flop_rates(self):
+        """FLOP/s of each round."""
+        return [self.flops / seconds for seconds in self.seconds]
+
+
+def page(results, job, watch, line):
+    """Returns the table with what one must know to read it.
+
+    Args:
+        results: list of Result.
+        job: Job.
+        watch: Watch of the run.
+        line: how and where it was run.
+    """
+    shapes = ", ".join(
+        f"{batch.weight} of {batch.source.shape[0]} x {batch.source.shape[1]}"
+        for batch in job.batches
+    )
+    real = sum(batch.weight * batch.target_tokens for batch in job.batches)
+    positions = sum(batch.weight * batch.labels.size for batch in job.batches)
+    return f"""{table(results)}
+
+{line}
+
+{job.precision} on {job.device}; batches in an epoch: {shapes} (rows x padded
+length, both sides); {real / positions:.1%} of target positions are real
+tokens, and only those are in tokens/s. Models' GFLOP/s count 6 for each
+weight of a matrix and each position, padded ones too, and neither attention's
+own products nor embedding look-ups; `products` makes all products of a step
+and nothing else. ln V = {math.log(job.config.vocabulary_size):.3f}. Other
+programs took more than 8 % of the machine in {watch.disturbed} of
+{watch.visits} visits."""
+
+
+def table(results):
+    """Returns a Markdown table.
+
+    Ratios are those of the first model to each other one, and none where
+    their sizes differ too much. Shares are of the system `products`.
+
+    Args:
+        results: list of Result.
+    """
+    models = [result for result in results if result.parameters]
+    ours = models[0] if models else None
+    products = next((r for r in results if r.name == "products"), None)
+    header = [
+        cell.format(ours=ours.name if ours else "ours") for cell in _HEADER
+    ]
+    rows = [_row(result, ours, products) for result in results]
+    lines = [header, ["---"] * 3 + ["---:"] * (len(header) - 3), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _row(result, ours, products):
+    return [
+        result.name,
+        result.note,
+        f"{result.parameters:,}" if result.parameters else "-",
+        f"{result.first_loss:.3f}" if result.parameters else "-",
+        f"{spread(result.seconds).median:.4g}",
+        f"{spread(result.cpu_seconds).median:.4g}",
+        _quartiles(spread(result.token_rates), ",.0f")
+        if result.parameters
+        else "-",
+        _ratio(ours, result),
+        f"{spread(result.flop_rates).median / 1e9:,.0f}",
+        _share(result, products),
+        f"{result.peak_bytes / 2**30:.2f}",
+    ]
+
+
+def _ratio(ours, result):
+    if not result.parameters or result is ours:
+        return "-"
+    difference = abs(result.parameters - ours.parameters)
+    if difference > _LARGEST_DIFFERENCE * ours.parameters:
+        return f"none: {difference / ours.parameters:.1%} other size"
+    return _quartiles(ratio(ours.token_rates, result.token_rates), ".3f")
+
+
+def _share(result, products):
+    if products is None or result is products:
+        return "-"
+    share = ratio(result.flop_rates, products.flop_rates)
+    return _quartiles(share, ".3f")
+
+
+def _quartiles(values, form):
+    return f"{values.median:{form}} ({values.low:{form}}–{values.high:{form}})"

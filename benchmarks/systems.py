@@ -1,0 +1,140 @@
+"""Every system that can be timed, by its name on the command line."""
+
+import dataclasses
+import importlib
+import importlib.util
+import typing
+
+from benchmarks.matrix_products import model_work, products_work, square_work
+from export.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """Where a system is made, what it needs and what it does.
+
+    Attributes:
+        module: that holds it, under benchmarks.peers.
+        maker: there, a function of a Job; returns an object with
+            `parameters`, `note`, `run(shape)` and `peak_gpu_bytes()`.
+        packages: that must be installed.
+        keras_backend: it runs on, whether or not it uses Keras.
+        work: function of a Job and a StepBatch; returns the Products whose
+            FLOPs are counted.
+    """
+
+    module: str
+    maker: str
+    packages: tuple[str, ...]
+    keras_backend: str
+    work: typing.Callable = model_work
+
+    @property
+    def trains(self):
+        """Whether it is a model, and no mere matrix product."""
+        return self.work is model_work
+
+    def make(self, job):
+        """Returns what runs it."""
+        module = importlib.import_module(f"benchmarks.peers.{self.module}")
+        return getattr(module, self.maker)(job)
+
+    def missing_package(self):
+        """Returns the name of a package that it lacks, or None."""
+        for package in self.packages:
+            if importlib.util.find_spec(package) is None:
+                return package
+        return None
+
+
+def _of_keras(backend, **more):
+    return {
+        **more,
+        "keras-hub": System(
+            "keras_hub_layers", "make", ("keras_hub", backend), backend
+        ),
+        "products": System(
+            "products", backend, (backend,), backend, products_work
+        ),
+        "square": System(
+            "products", f"{backend}_square", (backend,), backend, square_work
+        ),
+    }
+
+
+_PEERS_ON_TORCH = {
+    "transformers": System(
+        "marian", "make", ("torch", "transformers"), "torch"
+    ),
+    "torch": System("torch_transformer", "make", ("torch",), "torch"),
+    "torch-products": System(
+        "products", "torch", ("torch",), "torch", products_work
+    ),
+}
+_ON_BACKEND = {
+    "tensorflow": _of_keras(
+        "tensorflow",
+        **{
+            "ours": System(
+                "ours_fit", "compiled", ("tensorflow",), "tensorflow"
+            ),
+            "ours-nojit": System(
+                "ours_fit", "not_compiled", ("tensorflow",), "tensorflow"
+            ),
+        },
+    ),
+    "jax": _of_keras(
+        "jax", ours=System("ours_stateless", "OursStateless", ("jax",), "jax")
+    ),
+}
+
+
+def systems_on(backend):
+    """Returns a dict of name to System.
+
+    Args:
+        backend: of Keras; "tensorflow" or "jax".
+
+    Raises:
+        InputError: nothing is measured on such a backend.
+    """
+    if backend not in _ON_BACKEND:
+        raise InputError(
+            f"KERAS_BACKEND={backend} is not measured; set it to "
+            f"{' or '.join(_ON_BACKEND)}."
+        )
+    return {**_ON_BACKEND[backend], **_PEERS_ON_TORCH}
+
+
+def choose(backend, names):
+    """Returns the systems to time, in the order of the names.
+
+    Args:
+        backend: of Keras.
+        names: of systems; none for all whose packages are installed.
+
+    Returns:
+        Dict of name to System.
+
+    Raises:
+        InputError: an unknown name, or a package is missing.
+    """
+    known = systems_on(backend)
+    if not names:
+        return {
+            name: system
+            for name, system in known.items()
+            if system.missing_package() is None
+        }
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"There is no system {name!r} on {backend}; there are: "
+                f"{', '.join(known)}."
+            )
+        if missing := known[name].missing_package():
+            raise InputError(
+                f"System {name} needs the package {missing}; install "
+                "requirements-bench.txt, or leave it out of --systems."
+            )
+    return {name: known[name] for name in names}

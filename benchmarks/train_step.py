@@ -1,0 +1,126 @@
+"""Times one training step of this project beside others, in one run.
+
+    python benchmarks/train_step.py --size=base --rounds=5
+
+All systems make the same updates (label smoothing 0.1, dropout 0.1, the
+paper's Adam and schedule) on the same batches of random ids, whose lengths
+and padding are those of training. Each waits in a process of its own, and
+they take turns, shape by shape and round by round.
+"""
+
+import os
+import pathlib
+import sys
+
+from absl import flags
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras  # noqa: E402
+
+from benchmarks import machine, report  # noqa: E402
+from benchmarks.job import Job, make_config  # noqa: E402
+from benchmarks.length_table import DEFAULT_TABLE, read_lengths  # noqa: E402
+from benchmarks.measure import measure  # noqa: E402
+from benchmarks.quiet import Watch  # noqa: E402
+from benchmarks.step_batches import make_batches  # noqa: E402
+from benchmarks.systems import choose  # noqa: E402
+from export import command  # noqa: E402
+from export.atomic import written_whole  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_enum(
+    "size", "base", ["tiny", "base", "big"], "The preset that is timed."
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "mixed_bfloat16"],
+    "Of activations and products; PyTorch's autocast for mixed_bfloat16.",
+)
+flags.DEFINE_list(
+    "systems",
+    [],
+    "Names with commas between; the first model is the one that ratios are "
+    "of. Default: all whose packages are installed. On KERAS_BACKEND="
+    "tensorflow: ours, ours-nojit, keras-hub, products, square; on jax the "
+    "same without ours-nojit; on both transformers, torch, torch-products.",
+)
+flags.DEFINE_integer(
+    "rounds", 5, "How often each system visits each shape.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "tokens", 4096, "Positions of a batch on each side.", lower_bound=8
+)
+flags.DEFINE_integer("shapes", 4, "Padded lengths of batches.", lower_bound=1)
+flags.DEFINE_string(
+    "lengths",
+    str(DEFAULT_TABLE),
+    "CSV file of source,target,pairs: how many pairs have which lengths.",
+)
+flags.DEFINE_integer(
+    "warm_up", 2, "Updates on each shape before any is timed.", lower_bound=1
+)
+flags.DEFINE_float(
+    "visit_seconds",
+    0.5,
+    "Updates are repeated for so long at each visit, and averaged.",
+    lower_bound=0.0,
+)
+flags.DEFINE_integer(
+    "tries",
+    3,
+    "How often a visit is made, at most, while other programs take more than "
+    "8 % of the cores; the shortest one counts.",
+    lower_bound=1,
+)
+flags.DEFINE_enum(
+    "device", "auto", ["auto", "cpu", "gpu"], "auto is the GPU if there is one."
+)
+flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
+
+
+def main(_):
+    """Runs the command."""
+    backend = keras.backend.backend()
+    chosen = choose(backend, FLAGS.systems)
+    config = make_config(FLAGS.size)
+    job = Job(
+        config=config,
+        precision=FLAGS.precision,
+        device=machine.device(FLAGS.device),
+        batches=make_batches(
+            *read_lengths(FLAGS.lengths),
+            config.vocabulary_size,
+            FLAGS.tokens,
+            FLAGS.shapes,
+        ),
+        cores=machine.cores(),
+    )
+    watch = Watch(FLAGS.tries)
+    results = measure(
+        chosen,
+        backend,
+        job,
+        FLAGS.rounds,
+        FLAGS.warm_up,
+        FLAGS.visit_seconds,
+        watch,
+        _say,
+    )
+    text = report.page(results, job, watch, machine.line(sys.argv[1:], backend))
+    print(text)
+    if FLAGS.output:
+        with written_whole(FLAGS.output) as path:
+            path.write_text(text + "\n", encoding="utf-8")
+
+
+def _say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    command.run(main)

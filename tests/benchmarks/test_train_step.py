@@ -1,0 +1,230 @@
+"""The benchmark of a training step, run as a user runs it."""
+
+import importlib.util
+import itertools
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from benchmarks.length_table import DEFAULT_TABLE, read_lengths
+from benchmarks.matrix_products import (
+    attention_products,
+    flops,
+    step_products,
+    weight_products,
+)
+from benchmarks.report import Result, table
+from benchmarks.step_batches import load_batches, make_batches, save_batches
+from benchmarks.systems import choose
+from benchmarks.timing import ratio, spread
+from export.errors import InputError
+
+ROOT = pathlib.Path(__file__).parents[2]
+LENGTHS = "source,target,pairs\n3,4,30\n4,2,10\n9,7,5\n"
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "benchmarks/train_step.py", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+@pytest.fixture(name="lengths")
+def fixture_lengths(tmp_path):
+    path = tmp_path / "lengths.csv"
+    path.write_text(LENGTHS, encoding="utf-8")
+    return path
+
+
+def tiny_run(lengths, output, systems):
+    done = run(
+        "--size=tiny",
+        "--device=cpu",
+        "--rounds=2",
+        "--warm_up=1",
+        "--visit_seconds=0",
+        "--tokens=64",
+        "--shapes=2",
+        f"--lengths={lengths}",
+        f"--systems={systems}",
+        f"--output={output}",
+    )
+    assert done.returncode == 0, done.stderr
+    text = output.read_text(encoding="utf-8")
+    assert text == done.stdout
+    return text
+
+
+def test_the_table_of_our_step_and_the_products(tmp_path, lengths):
+    output = tmp_path / "new" / "table.md"
+    text = tiny_run(lengths, output, "ours,products")
+    header, rule, ours, products = map(cells, text.splitlines()[:4])
+    assert len(header) == len(rule) == len(ours) == len(products) == 11
+    by_name = dict(zip(header, ours))
+    tiny = kt.Transformer(kt.TransformerConfig.preset("tiny"))
+    assert by_name["parameters"] == f"{tiny.count_params():,}"
+    loss = float(by_name["loss at step 0"])
+    assert math.log(4000) - 0.1 < loss < math.log(4000) + 1.5
+    seconds = float(by_name["seconds a step"])
+    rate = float(
+        by_name["target tokens/s (quartiles)"].split()[0].replace(",", "")
+    )
+    tokens = seconds * rate
+    # A batch's real tokens; medians over rounds are not exactly inverse.
+    assert 25 < tokens < 64
+    assert by_name["ours / it (quartiles)"] == "-"
+    share = by_name["of the products' rate"]
+    assert re.fullmatch(r"[\d.]+ \([\d.]+–[\d.]+\)", share)
+    assert dict(zip(header, products))["parameters"] == "-"
+    assert "--tokens=64" in text
+    assert "3 of 16 x 4, 1 of 5 x 9" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", ["keras-hub", "transformers", "torch"])
+def test_a_peer_computes_the_same_things(tmp_path, lengths, peer):
+    package = peer.replace("-", "_")
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed (requirements-bench.txt)")
+    text = tiny_run(lengths, tmp_path / "table.md", f"ours,{peer}")
+    header, _, ours, other = map(cells, text.splitlines()[:4])
+    ours, other = dict(zip(header, ours)), dict(zip(header, other))
+    counts = [int(row["parameters"].replace(",", "")) for row in (ours, other)]
+    assert counts[1] == pytest.approx(counts[0], rel=0.001)
+    losses = [float(row["loss at step 0"]) for row in (ours, other)]
+    assert losses[1] == pytest.approx(losses[0], abs=0.3)
+    assert re.match(r"[\d.]+ \(", other["ours / it (quartiles)"])
+
+
+def test_flops_are_six_a_weight_and_position():
+    config = kt.TransformerConfig.preset("base")
+    rows, source, target = 3, 7, 5
+    # Section 3: N = 6, d_model 512, d_ff 2048, V 37,000. A layer has four
+    # projections in each attention and two matrices in its feed-forward.
+    attention, feed_forward = 4 * 512**2, 2 * 512 * 2048
+    encoder = 6 * (attention + feed_forward)
+    decoder = 6 * (attention + feed_forward + attention / 2)
+    keys_and_values = 6 * attention / 2
+    by_hand = 6 * (
+        rows * source * (encoder + keys_and_values)
+        + rows * target * (decoder + 512 * 37_000)
+    )
+    assert flops(weight_products(config, rows, source, target)) == by_hand
+    # Scores and their use: 2 products of 8 heads of 64, 6 layers, 3 kinds.
+    pairs = source**2 + target**2 + target * source
+    by_hand_attention = 3 * 2 * 2 * 6 * 8 * 64 * rows * pairs
+    sizes = (config, rows, source, target)
+    assert flops(attention_products(*sizes)) == by_hand_attention
+    assert flops(step_products(*sizes)) == by_hand + by_hand_attention
+
+
+def test_every_matrix_is_counted_once():
+    config = kt.TransformerConfig.preset("tiny", d_k=16, d_v=8, num_layers=3)
+    model = kt.Transformer(config)
+    matrices = sum(
+        math.prod(weight.shape)
+        for weight in model.trainable_variables
+        if len(weight.shape) == 2
+    )
+    assert flops(weight_products(config, 1, 1, 1)) == 6 * matrices
+
+
+def test_batches_hold_real_lengths_and_no_text(tmp_path, lengths):
+    batches = make_batches(*read_lengths(lengths), 50, 64, 2)
+    assert [batch.source.shape for batch in batches] == [(16, 4), (5, 9)]
+    assert [batch.weight for batch in batches] == [3, 1]
+    for batch in batches:
+        real = batch.labels != 0
+        lengths_of_rows = real.sum(axis=1)
+        rows = np.arange(len(real))
+        assert (batch.labels[rows, lengths_of_rows - 1] == 3).all()
+        assert (batch.target[:, 0] == 2).all()
+        shifted = batch.target[:, 1:][real[:, 1:]]
+        assert (shifted == batch.labels[:, :-1][real[:, 1:]]).all()
+        assert batch.source.max() < 50
+    assert batches[1].target_tokens == 35
+    path = tmp_path / "batches.npz"
+    save_batches(path, batches)
+    for ours, theirs in zip(batches, load_batches(path), strict=True):
+        np.testing.assert_array_equal(ours.labels, theirs.labels)
+        assert ours.weight == theirs.weight
+
+
+@pytest.mark.parametrize("shapes", [1, 2, 3, 9])
+def test_no_other_buckets_make_less_padding(shapes):
+    random = np.random.default_rng(shapes)
+    source, target = random.integers(2, 9, (2, 40))
+    longer = np.maximum(source, target)
+    batches = make_batches(source, target, 50, 1000, shapes)
+    # All pairs of a bucket are in its one batch.
+    assert sum(len(batch.source) for batch in batches) == 40
+    positions = sum(batch.source.size for batch in batches)
+    every = [
+        sum(np.append(lower, 8)[np.searchsorted(lower, longer)])
+        for count in range(shapes)
+        for lower in itertools.combinations(range(2, 8), count)
+    ]
+    assert positions == min(every)
+
+
+def test_the_table_of_lengths_is_whole():
+    source, target = read_lengths(DEFAULT_TABLE)
+    assert len(source) == len(target) == 169_813
+    assert source.min() >= 2
+    assert target.min() >= 2
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # The second round was twice as slow for both.
+    assert ratio([100.0, 50.0, 90.0], [50.0, 25.0, 45.0]) == spread([2.0])
+    values = spread([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (values.low, values.median, values.high) == (2.0, 3.0, 4.0)
+
+
+def result(name, parameters):
+    return Result(name, "x", parameters, 1.0, [1.0], [1.0], 1e9, 10.0, 1)
+
+
+@pytest.mark.parametrize(
+    "parameters, expected",
+    [(1020, "1.000 (1.000–1.000)"), (1021, "none: 2.1% other size")],
+)
+def test_no_ratio_to_a_model_of_another_size(parameters, expected):
+    lines = table([result("ours", 1000), result("peer", parameters)])
+    assert cells(lines.splitlines()[-1])[7] == expected
+
+
+def test_a_wrong_flag_is_one_line(tmp_path):
+    missing = tmp_path / "none.csv"
+    done = run("--size=tiny", f"--lengths={missing}")
+    assert done.returncode == 2
+    assert f"Cannot use {missing}" in done.stderr
+    assert "Traceback" not in done.stderr
+    with pytest.raises(InputError, match="no system 'theirs'"):
+        choose("tensorflow", ["theirs"])
+    with pytest.raises(InputError, match="tensorflow or jax"):
+        choose("openvino", [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "source,target\n1,2\n", LENGTHS + "0,1,1\n", LENGTHS + "x\n"]
+)
+def test_what_is_no_table_of_lengths_is_refused(tmp_path, text):
+    path = tmp_path / "lengths.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="source,target,pairs"):
+        read_lengths(path)

@@ -1,0 +1,127 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from tests.trainers.helpers import (
+    largest_difference,
+    minute_config,
+    minute_model,
+    weights_of,
+)
+from trainers.initial_weights import load_initial_weights, refuse_other_model
+
+# Another training of the same model: every field that may differ, does.
+OTHER_TRAINING = {
+    "dropout": 0.3,
+    "attention_dropout": 0.2,
+    "activation_dropout": 0.1,
+    "label_smoothing": 0.2,
+    "batch_tokens": 99,
+    "train_steps": 7,
+    "warmup_steps": 9,
+    "learning_rate_scale": 0.7,
+    "adam_beta_1": 0.8,
+    "adam_beta_2": 0.9,
+    "adam_epsilon": 1e-6,
+    "clip_norm": 0.5,
+    "average_checkpoints": 3,
+    "beam_size": 7,
+    "alpha": 0.9,
+    "length_penalty": "power",
+    "max_output_extra": 11,
+}
+# A value that is not the minute model's, of every other field.
+OTHER_MODEL = {
+    "vocabulary_size": 14,
+    "num_layers": 2,
+    "d_model": 16,
+    "d_ff": 13,
+    "num_heads": 1,
+    "d_k": 5,
+    "d_v": 5,
+    "norm": "pre",
+    "activation": "gelu",
+    "positions": "learned",
+    "max_positions": 99,
+    "share_embeddings": "none",
+    "attention_bias": False,
+    "attention_window": 1,
+    "layer_norm_epsilon": 1e-3,
+}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """A trained model."""
+    directory = ModelDirectory(tmp_path / "old")
+    directory.write_config(minute_config())
+    directory.write_weights(minute_model(seed=1))
+    return directory
+
+
+def test_a_new_training_begins_with_the_weights_of_another(directory):
+    model = minute_model(seed=2, **OTHER_TRAINING)
+    state = [variable.numpy() for variable in model.optimizer.variables]
+    load_initial_weights(model, directory)
+    expected = weights_of(directory.load_model())
+    assert largest_difference(weights_of(model), expected) == 0
+    assert largest_difference(weights_of(minute_model(2)), expected) > 0.1
+    # Of a new training: no moments, no updates made.
+    after = [variable.numpy() for variable in model.optimizer.variables]
+    assert all(map(np.array_equal, state, after))
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_the_other_model_is_left_as_it_was(directory):
+    def contents():
+        return {p.name: p.read_bytes() for p in directory.path.iterdir()}
+
+    before = contents()
+    model = minute_model(seed=2)
+    load_initial_weights(model, directory)
+    assert contents() == before
+
+
+def test_every_field_is_of_the_model_or_of_the_training():
+    """A new field must be put among the one or the other."""
+    fields = {each.name for each in dataclasses.fields(kt.TransformerConfig)}
+    assert fields == OTHER_MODEL.keys() | OTHER_TRAINING.keys()
+    assert not OTHER_MODEL.keys() & OTHER_TRAINING.keys()
+
+
+@pytest.mark.parametrize("name", OTHER_MODEL)
+def test_another_model_is_refused(directory, name):
+    value = OTHER_MODEL[name]
+    there = getattr(minute_config(), name)
+    assert there != value
+    config = minute_config(**{name: value})
+    with pytest.raises(InputError) as caught:
+        refuse_other_model(config, directory)
+    assert str(caught.value) == (
+        f"The model of --init_from={directory.path} has {name}={there}, not "
+        f"{value}; use --set={name}={there}."
+    )
+
+
+def test_a_refused_model_changes_nothing(directory):
+    model = minute_model(seed=2, d_ff=13)
+    before = weights_of(model)
+    with pytest.raises(InputError, match="d_ff=12, not 13"):
+        load_initial_weights(model, directory)
+    assert largest_difference(weights_of(model), before) == 0
+
+
+def test_without_weights_it_is_no_model_to_begin_with(directory):
+    directory.weights_path.unlink()
+    with pytest.raises(InputError, match="model.weights.h5 is missing"):
+        load_initial_weights(minute_model(seed=2), directory)
+
+
+def test_a_folder_that_is_no_model_directory(tmp_path):
+    directory = ModelDirectory(tmp_path / "gone")
+    with pytest.raises(InputError, match="must be a model directory"):
+        refuse_other_model(minute_config(), directory)

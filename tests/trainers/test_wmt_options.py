@@ -1,0 +1,167 @@
+"""Options of the command that change how it trains."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.trainers import cipher, commands, weights_files
+from trainers.checkpoints import Checkpoints
+
+STEPS = 9
+PLAIN = (
+    *commands.MINUTE,
+    "--dataset=text:toy",
+    "--set=dropout=0",
+    "--set=activation=gelu",
+    f"--train_steps={STEPS}",
+    "--dev_steps=3",
+    "--report_steps=3",
+    "--checkpoint_steps=3",
+    "--nojit",
+)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory, worker):
+    """(folder, result) of a training without any option."""
+    folder = tmp_path_factory.mktemp("plain")
+    cipher.write(folder, splits=("train", "dev"))
+    return folder, _run(worker, folder)
+
+
+def _run(worker, folder, *options, code=0):
+    result = worker.wmt(*PLAIN, "--model_dir=m", *options, folder=folder)
+    assert result.code == code, result.err
+    return result
+
+
+def _data(plain, folder):
+    for path in plain[0].glob("toy.*"):
+        shutil.copy(path, folder)
+
+
+def _weights(folder, name="m"):
+    return weights_files.arrays(folder / name)
+
+
+def _largest_difference(one, other):
+    assert one.keys() == other.keys()
+    return max(np.abs(one[name] - other[name]).max() for name in one)
+
+
+def _losses(result):
+    return [
+        float(loss)
+        for loss in re.findall(
+            r"^step \S+ (?:dev )?loss ([\d.]+)", result.out, re.M
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [("--accumulate=4",), ("--shapes=1", "--accumulate=3")]
+)
+def test_parts_of_a_batch_make_the_same_model(plain, worker, tmp_path, options):
+    _data(plain, tmp_path)
+    result = _run(worker, tmp_path, *options)
+    assert _largest_difference(_weights(tmp_path), _weights(plain[0])) <= 1e-6
+    assert _losses(result) == pytest.approx(_losses(plain[1]), abs=2e-3)
+
+
+def test_packed_rows_train_as_well(plain, worker, tmp_path):
+    _data(plain, tmp_path)
+    result = _run(worker, tmp_path, "--batching=pack", "--row_tokens=24")
+    losses = _losses(result)
+    assert losses[-1] < losses[0]
+    # The other batches of a plan that was not asked for.
+    assert _largest_difference(_weights(tmp_path), _weights(plain[0])) > 1e-4
+
+
+def test_prepared_data_of_another_place_are_used_as_they_are(
+    plain, worker, tmp_path
+):
+    arguments = [each for each in PLAIN if "dataset" not in each]
+    arguments = [each for each in arguments if "_language" not in each]
+    data = plain[0] / "m" / "data"
+    before = {path: path.stat().st_mtime_ns for path in data.iterdir()}
+    result = worker.wmt(
+        *arguments, "--model_dir=m", f"--prepared_dir={data}", folder=tmp_path
+    )
+    assert result.code == 0, result.err
+    assert "Tokenising" not in result.out
+    assert _largest_difference(_weights(tmp_path), _weights(plain[0])) == 0
+    assert {p: p.stat().st_mtime_ns for p in data.iterdir()} == before
+
+
+def test_an_average_of_the_weights_is_what_the_model_is(
+    plain, worker, tmp_path
+):
+    """It lags behind the last weights, which the checkpoint holds."""
+    _data(plain, tmp_path)
+    _run(worker, tmp_path, "--ema=0.5", "--average_checkpoints=0")
+    path = Checkpoints(tmp_path / "m" / "checkpoints", 5).path(STEPS)
+    last = weights_files.in_order(weights_files.of_a_checkpoint(path).values())
+    plain_last = weights_files.of_the_model(plain[0] / "m")
+    assert max(np.abs(a - b).max() for a, b in zip(last, plain_last)) == 0
+    average = weights_files.of_the_model(tmp_path / "m")
+    assert max(np.abs(a - b).max() for a, b in zip(last, average)) > 1e-4
+    # A second run finds nothing to train and writes the same again.
+    before = _weights(tmp_path)
+    _run(worker, tmp_path, "--ema=0.5", "--average_checkpoints=0")
+    assert _largest_difference(before, _weights(tmp_path)) == 0
+
+
+def test_fine_tuning_begins_with_the_weights_of_a_model(
+    plain, worker, tmp_path
+):
+    _data(plain, tmp_path)
+    model = plain[0] / "m"
+    result = _run(worker, tmp_path, f"--init_from={model}", "--train_steps=3")
+    vocabulary = "vocabulary.model"
+    assert (tmp_path / "m" / vocabulary).read_bytes() == (
+        model / vocabulary
+    ).read_bytes()
+    first = _losses(result)[0]
+    assert first < _losses(plain[1])[0] - 0.1
+    result = _run(
+        worker,
+        tmp_path,
+        f"--init_from={model}",
+        "--set=d_ff=24",
+        "--model_dir=other",
+        code=2,
+    )
+    assert "has d_ff=16, not 24; use --set=d_ff=16" in result.err
+
+
+def test_a_plateau_ends_the_training(plain, worker, tmp_path):
+    """With a rate of nearly nothing the loss cannot get lower."""
+    _data(plain, tmp_path)
+    result = _run(
+        worker,
+        tmp_path,
+        "--set=learning_rate_scale=1e-30",
+        "--patience=2",
+        "--train_steps=1000",
+        "--dev_steps=3",
+    )
+    assert Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()[-1] == 9
+    assert len(re.findall("^step .*: dev ", result.out, re.M)) == 3
+
+
+def test_deterministic_operations_give_the_same_model(plain, tmp_path):
+    """In processes of their own: the switch cannot be turned back."""
+    _data(plain, tmp_path)
+    for name in ("one", "two"):
+        result = commands.wmt(
+            *PLAIN,
+            "--set=dropout=0.1",
+            "--deterministic",
+            f"--model_dir={name}",
+            folder=tmp_path,
+        )
+        assert result.code == 0, result.err
+    one, two = _weights(tmp_path, "one"), _weights(tmp_path, "two")
+    assert _largest_difference(one, two) == 0

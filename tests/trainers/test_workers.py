@@ -1,0 +1,146 @@
+"""Two workers on loopback, through the command."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.trainers import cipher, cluster, commands, weights_files
+from trainers.checkpoints import Checkpoints
+
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory):
+    """The command line of every worker; data are prepared."""
+    folder = tmp_path_factory.mktemp("workers")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "trainers.prepare",
+            f"--dataset={cipher.write(folder)}",
+            f"--source_language={cipher.SOURCE}",
+            f"--target_language={cipher.TARGET}",
+            "--vocabulary_size=64",
+            f"--output_dir={folder / 'data'}",
+        ],
+        check=True,
+        env=commands.environment(),
+        capture_output=True,
+        timeout=300,
+    )
+    flags = [each for each in commands.MINUTE if "_language" not in each]
+    return (
+        *flags,
+        f"--prepared_dir={folder / 'data'}",
+        "--set=dropout=0",
+        # Rounding may turn a ReLU on or off; a smooth activation shows what
+        # else would differ.
+        "--set=activation=gelu",
+        f"--train_steps={STEPS}",
+        "--dev_steps=10",
+        "--report_steps=5",
+        "--checkpoint_steps=10",
+        "--nojit",
+        "--model_dir=m",
+    )
+
+
+def _figures(result):
+    """[(step, loss)] of what was reported."""
+    return re.findall(r"^step (\d+)\S*: (?:dev )?loss (\S+),", result.out, re.M)
+
+
+def test_the_same_model_as_one_process(arguments, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    single = commands.wmt(*arguments, folder=one)
+    assert single.code == 0, single.err
+    chief, other = cluster.finish(cluster.start(*arguments, folders=[two, two]))
+    assert (chief.code, other.code) == (0, 0), chief.err + other.err
+    ours, theirs = (weights_files.arrays(each / "m") for each in (two, one))
+    assert ours.keys() == theirs.keys()
+    for name, array in theirs.items():
+        np.testing.assert_allclose(ours[name], array, rtol=0, atol=1e-6)
+    # The chief alone reports, and what one process would.
+    assert len(_figures(single)) > 3
+    assert _figures(chief) == _figures(single)
+    assert not _figures(other)
+
+
+def _start_long(arguments, folder):
+    """Starts a training that goes on until it is stopped."""
+    workers = cluster.start(
+        *arguments, "--train_steps=100000", folders=[folder, folder]
+    )
+    while not _steps(folder):
+        assert all(each.process.poll() is None for each in workers)
+        time.sleep(0.1)
+    return workers
+
+
+def _steps(folder):
+    return Checkpoints(folder / "m" / "checkpoints", 5).steps()
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_worker_stops_the_others_and_the_job_resumes(
+    arguments, tmp_path, victim
+):
+    workers = _start_long(arguments, tmp_path)
+    workers[victim].process.kill()
+    results = cluster.finish(workers)
+    survivor = results[1 - victim]
+    assert survivor.code == 2
+    assert "Error: Another worker stopped" in survivor.err
+    assert "Traceback" not in survivor.err
+    step = _steps(tmp_path)[-1]
+    results = cluster.finish(
+        cluster.start(
+            *arguments,
+            f"--train_steps={step + 5}",
+            folders=[tmp_path, tmp_path],
+        )
+    )
+    assert [result.code for result in results] == [0, 0]
+    assert f"Going on from step {step:,}." in results[0].out
+
+
+def test_a_signal_to_one_worker_stops_all_after_the_same_step(
+    arguments, tmp_path
+):
+    workers = _start_long(arguments, tmp_path)
+    workers[1].process.send_signal(signal.SIGTERM)
+    results = cluster.finish(workers)
+    assert [result.code for result in results] == [143, 143]
+    saved = [
+        re.findall(r"^Saved at step ([\d,]+);", result.out, re.M)
+        for result in results
+    ]
+    assert saved[0] == saved[1] == [f"{_steps(tmp_path)[-1]:,}"]
+
+
+def test_workers_with_folders_of_their_own_are_refused(arguments, tmp_path):
+    """The second worker does not see the first one's checkpoint."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    first = commands.wmt(*arguments, "--train_steps=10", folder=folders[0])
+    assert first.code == 0, first.err
+    for result in cluster.finish(cluster.start(*arguments, folders=folders)):
+        assert result.code == 2
+        assert "one folder that all of them share" in result.err
+
+
+def test_without_tf_config_the_command_says_what_it_needs(arguments, tmp_path):
+    result = commands.wmt(*arguments, "--strategy=multiworker", folder=tmp_path)
+    assert result.code == 2
+    assert "needs the environment variable TF_CONFIG" in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,58 @@
+"""The flags that say which text to train on, and the corpus they name."""
+
+from absl import flags
+
+from trainers.corpora import open_corpus
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "dataset",
+    "tatoeba-en-fr",
+    "What to train on: tatoeba-en-fr (fetched from the package index), "
+    "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too), "
+    "or a translation set of TensorFlow Datasets such as "
+    "wmt14_translate/de-en.",
+)
+flags.DEFINE_string(
+    "source_language", None, "Language to translate from, such as en."
+)
+flags.DEFINE_string(
+    "target_language", None, "Language to translate into, such as de."
+)
+flags.DEFINE_string("data_dir", None, "Where TensorFlow Datasets keeps data.")
+flags.DEFINE_string(
+    "manual_dir", None, "Where files for TensorFlow Datasets lie."
+)
+flags.DEFINE_integer(
+    "workers",
+    None,
+    "Threads that tokenise; as many as there are processors by default.",
+    lower_bound=1,
+)
+
+
+def corpus():
+    """Opens the corpus that the flags name, and says which it is.
+
+    Returns:
+        Corpus.
+
+    Raises:
+        InputError: there is no such corpus or direction.
+    """
+    opened = open_corpus(
+        FLAGS.dataset,
+        FLAGS.source_language,
+        FLAGS.target_language,
+        FLAGS.data_dir,
+        FLAGS.manual_dir,
+    )
+    print(
+        f"Data: {opened.name}, {opened.source_language} to "
+        f"{opened.target_language}, splits {', '.join(opened.splits())}.",
+        flush=True,
+    )
+    if opened.attribution:
+        print(opened.attribution, flush=True)
+    return opened

@@ -1,0 +1,57 @@
+"""Measures the dev split while fit runs, and notices a plateau."""
+
+import keras
+
+
+class MeasureDev(keras.callbacks.Callback):
+    """Evaluates every so many updates, and after the last.
+
+    Args:
+        counter: StepCounter.
+        data: what `model.evaluate` takes.
+        batches: how many of its batches hold the whole split.
+        every: updates between measures.
+        patience: so many measures without a lower loss end the training; 0
+            for never.
+        history: measures so far, list of dict; added to.
+        report: function of a measure: a dict of step, loss, perplexity and
+            accuracy.
+
+    Attributes:
+        history: the measures, the latest last.
+    """
+
+    def __init__(
+        self, counter, data, batches, every, patience, history, report
+    ):
+        super().__init__()
+        self.history = history
+        self._counter = counter
+        self._data = data
+        self._batches = batches
+        self._every = every
+        self._patience = patience
+        self._report = report
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Measures, and stops fit on a plateau, when it is time."""
+        if self._counter.finished or self._counter.is_multiple_of(self._every):
+            self._measure()
+            if self.plateau:
+                self.model.stop_training = True
+
+    @property
+    def plateau(self):
+        """Whether the loss has not become lower for too long."""
+        losses = [measure["loss"] for measure in self.history]
+        if not self._patience or not losses:
+            return False
+        return len(losses) - 1 - losses.index(min(losses)) >= self._patience
+
+    def _measure(self):
+        figures = self.model.evaluate(
+            self._data, steps=self._batches, return_dict=True, verbose=0
+        )
+        measure = {"step": self._counter.step, **figures}
+        self.history.append(measure)
+        self._report(measure)

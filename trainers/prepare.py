@@ -1,0 +1,92 @@
+"""Prepares a corpus for training: `python -m trainers.prepare`."""
+
+import os
+import pathlib
+
+from absl import flags
+
+from export import command
+from export.errors import InputError
+from trainers import dataset_flags, settings
+from trainers.prepared.preparing import STORED_TOKENS, prepare_corpus
+from trainers.prepared.shards import LONGEST
+
+FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(dataset_flags)
+
+flags.DEFINE_string("output_dir", None, "Where the prepared data go.")
+flags.DEFINE_string(
+    "preset", "tiny", "A named TransformerConfig, for its vocabulary_size."
+)
+flags.DEFINE_integer(
+    "vocabulary_size", None, "Pieces; the preset's own by default."
+)
+flags.DEFINE_string(
+    "vocabulary",
+    None,
+    "A SentencePiece model to use, such as the vocabulary.model of a model "
+    "directory; without one it is trained on both sides of the train split.",
+)
+flags.DEFINE_integer(
+    "max_tokens",
+    STORED_TOKENS,
+    "Pairs with a side of more pieces than this, the end counted, are left "
+    "out and counted.",
+    lower_bound=1,
+    upper_bound=LONGEST,
+)
+
+
+def main(arguments):
+    """Prepares, checks, and says how to train with it."""
+    del arguments
+    if not FLAGS.output_dir:
+        raise InputError("Give --output_dir, the folder of the prepared data.")
+    size = FLAGS.vocabulary_size
+    if size is None:
+        size = settings.make_config(FLAGS.preset, []).vocabulary_size
+    prepared = prepare_corpus(
+        FLAGS.output_dir,
+        dataset_flags.corpus(),
+        size,
+        FLAGS.max_tokens,
+        FLAGS.workers or os.cpu_count(),
+        _given_vocabulary(),
+    )
+    prepared.check()
+    describe(prepared)
+    print(
+        "",
+        "Next:",
+        f"  python -m trainers.wmt --prepared_dir={FLAGS.output_dir} "
+        f"--preset={FLAGS.preset}",
+        sep="\n",
+    )
+
+
+def describe(prepared):
+    """Prints what each split of a PreparedCorpus holds."""
+    for name, split in prepared.manifest.splits.items():
+        print(
+            f"{name}: {split.pairs:,} pairs, {split.source_tokens:,} source "
+            f"and {split.target_tokens:,} target pieces, {split.dropped:,} "
+            f"pairs of more than {prepared.manifest.source.max_tokens:,} left "
+            "out.",
+            flush=True,
+        )
+
+
+def _given_vocabulary():
+    if not FLAGS.vocabulary:
+        return None
+    try:
+        return pathlib.Path(FLAGS.vocabulary).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"Cannot read --vocabulary={FLAGS.vocabulary}: {error.strerror}."
+        ) from error
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,1 @@
+"""Prepared data: a corpus as ids, in shards that are read in place."""

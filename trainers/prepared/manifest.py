@@ -1,0 +1,236 @@
+"""The manifest: what prepared data were made from and what they hold."""
+
+import dataclasses
+import hashlib
+import json
+import typing
+
+import numpy as np
+
+from export.atomic import written_whole
+from export.errors import InputError
+from trainers.prepared.shards import Shard
+
+FILE = "manifest.json"
+_FORMAT = 1
+# What reading JSON of another form raises.
+_NOT_OURS = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RecursionError,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """What prepared data are made from; other facts make other data.
+
+    Attributes:
+        dataset: name of the corpus.
+        source_language: code.
+        target_language: code.
+        fingerprint: of the corpus, hex.
+        vocabulary_size: V.
+        max_tokens: pairs with a side of more pieces are left out.
+    """
+
+    dataset: str
+    source_language: str
+    target_language: str
+    fingerprint: str
+    vocabulary_size: int
+    max_tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """What there is of a split.
+
+    Attributes:
+        shards: tuple of Shard, in the corpus' order.
+        source_lengths: how many sources have 0, 1, 2, ... pieces, the end id
+            counted.
+        target_lengths: likewise.
+    """
+
+    shards: tuple[Shard, ...] = ()
+    source_lengths: tuple[int, ...] = ()
+    target_lengths: tuple[int, ...] = ()
+
+    @property
+    def pairs(self):
+        """Number of pairs."""
+        return sum(shard.pairs for shard in self.shards)
+
+    @property
+    def read(self):
+        """Number of pairs of the corpus, those left out counted."""
+        return sum(shard.read for shard in self.shards)
+
+    @property
+    def dropped(self):
+        """Number of pairs left out because a side was too long."""
+        return self.read - self.pairs
+
+    @property
+    def source_tokens(self):
+        """Number of source ids, the end ids counted."""
+        return _weighted(self.source_lengths)
+
+    @property
+    def target_tokens(self):
+        """Number of target ids, the end ids counted."""
+        return _weighted(self.target_lengths)
+
+    def with_shard(self, shard, lengths):
+        """Returns the split with one more shard.
+
+        Args:
+            shard: Shard.
+            lengths: integers [pairs, 2], of source and target.
+        """
+        return Split(
+            (*self.shards, shard),
+            _add(self.source_lengths, np.bincount(lengths[:, 0])),
+            _add(self.target_lengths, np.bincount(lengths[:, 1])),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """All facts about a folder of prepared data.
+
+    Attributes:
+        source: Source.
+        vocabulary_sha256: of the SentencePiece model, hex.
+        test_sha256: of the file of the test split, hex; empty where there is
+            no such split.
+        splits: name to Split.
+        complete: whether nothing is left to prepare.
+    """
+
+    source: Source
+    vocabulary_sha256: str
+    test_sha256: str = ""
+    splits: dict[str, Split] = dataclasses.field(default_factory=dict)
+    complete: bool = False
+
+    def with_split(self, name, split):
+        """Returns the manifest with a split put in."""
+        return dataclasses.replace(self, splits={**self.splits, name: split})
+
+
+def write_manifest(folder, manifest):
+    """Writes a folder's manifest whole.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
+    for name, split in manifest.splits.items():
+        # For people: they follow from the rest.
+        content["splits"][name] |= {
+            "pairs": split.pairs,
+            "dropped": split.dropped,
+            "source_tokens": split.source_tokens,
+            "target_tokens": split.target_tokens,
+        }
+    with written_whole(folder / FILE) as temporary:
+        temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder):
+    """Returns a folder's manifest, or None where there is none.
+
+    Raises:
+        InputError: it cannot be read or is not one of ours.
+    """
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        return Manifest(
+            _read(Source, content["source"]),
+            _value(content, "vocabulary_sha256", str),
+            _value(content, "test_sha256", str),
+            {
+                name: _read_split(split)
+                for name, split in content["splits"].items()
+            },
+            _value(content, "complete", bool),
+        )
+    except FileNotFoundError:
+        return None
+    except _NOT_OURS as error:
+        raise InputError(
+            f"{path} is not a manifest of prepared data ({error}); remove "
+            "the folder and prepare the data again."
+        ) from error
+
+
+def refuse_other_vocabulary(folder, manifest, vocabulary):
+    """Refuses data prepared with another vocabulary than a model's.
+
+    Args:
+        folder: of the data.
+        manifest: Manifest.
+        vocabulary: bytes of the model's vocabulary; None where it has none.
+
+    Raises:
+        InputError: they differ.
+    """
+    if vocabulary is None:
+        return
+    digest = hashlib.sha256(vocabulary).hexdigest()
+    if digest != manifest.vocabulary_sha256:
+        raise InputError(
+            f"The data in {folder} were prepared with another vocabulary than "
+            "the model's; prepare them in another folder, with "
+            "--vocabulary=MODEL_DIR/vocabulary.model."
+        )
+
+
+def _read_split(content):
+    shards = tuple(
+        _read(Shard, shard) for shard in _value(content, "shards", list)
+    )
+    for shard in shards:
+        # The name becomes a path.
+        if not shard.name.replace("-", "").isalnum():
+            raise ValueError(f"{shard.name!r} is no name of a shard")
+    lengths = [
+        _value(content, f"{side}_lengths", list)
+        for side in ("source", "target")
+    ]
+    if not all(type(n) is int and n >= 0 for side in lengths for n in side):
+        raise ValueError("a count of lengths is not a number")
+    return Split(shards, *map(tuple, lengths))
+
+
+def _read(kind, content):
+    hints = typing.get_type_hints(kind).items()
+    return kind(**{name: _value(content, name, each) for name, each in hints})
+
+
+def _value(content, name, kind):
+    value = content[name]
+    if type(value) is not kind:
+        raise ValueError(f"{name} is not of type {kind.__name__}")
+    if kind is int and value < 0:
+        raise ValueError(f"{name} is below 0")
+    return value
+
+
+def _add(counts, more):
+    total = np.zeros(max(len(counts), len(more)), np.int64)
+    total[: len(counts)] += np.asarray(counts, np.int64)
+    total[: len(more)] += np.asarray(more, np.int64)
+    return tuple(total.tolist())
+
+
+def _weighted(counts):
+    return sum(length * count for length, count in enumerate(counts))

@@ -1,0 +1,140 @@
+"""Shards: many sentence pairs as ids, in two arrays read in place.
+
+`NAME.ids.npy` holds the ids of every pair, source then target, one after the
+other; `NAME.lengths.npy`, uint16 [pairs, 2], says how many each has.
+"""
+
+import dataclasses
+import io
+import zlib
+
+import numpy as np
+
+from export.atomic import written_whole
+from export.errors import InputError
+
+# A length must fit the arrays' 16 bits.
+LONGEST = np.iinfo(np.uint16).max
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """What the manifest knows of a shard.
+
+    Attributes:
+        name: of its files, without their endings.
+        read: pairs of the corpus it was made from, those left out counted.
+        pairs: pairs in it.
+        tokens: ids in it, both sides together.
+        ids_crc32: checksum of the file of ids.
+        lengths_crc32: checksum of the file of lengths.
+    """
+
+    name: str
+    read: int
+    pairs: int
+    tokens: int
+    ids_crc32: int
+    lengths_crc32: int
+
+    def ids_path(self, folder):
+        """Returns the file of ids."""
+        return folder / f"{self.name}.ids.npy"
+
+    def lengths_path(self, folder):
+        """Returns the file of lengths."""
+        return folder / f"{self.name}.lengths.npy"
+
+
+def write_shard(folder, name, read, ids, lengths):
+    """Writes a shard.
+
+    Args:
+        folder: pathlib.Path.
+        name: of the files, without their endings.
+        read: pairs of the corpus it was made from.
+        ids: uint16 or int32 [tokens].
+        lengths: uint16 [pairs, 2].
+
+    Returns:
+        Shard.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    shard = Shard(name, read, len(lengths), len(ids), 0, 0)
+    paths = shard.ids_path(folder), shard.lengths_path(folder)
+    for path, array in zip(paths, (ids, lengths)):
+        content = io.BytesIO()
+        np.save(content, array, allow_pickle=False)
+        # NumPy itself does not say why it could not write a file.
+        with written_whole(path) as temporary:
+            temporary.write_bytes(content.getbuffer())
+    checksums = [file_crc32(path) for path in paths]
+    return dataclasses.replace(
+        shard, ids_crc32=checksums[0], lengths_crc32=checksums[1]
+    )
+
+
+def read_shard(folder, shard):
+    """Opens a shard; its ids stay on disk until they are used.
+
+    Args:
+        folder: pathlib.Path.
+        shard: Shard.
+
+    Returns:
+        ids, a memory map of uint16 or int32 [tokens], and lengths, uint16
+        [pairs, 2].
+
+    Raises:
+        InputError: a file is missing or damaged. The checksum of the ids is
+            not looked at here: that would read all of them.
+    """
+    ids_path = shard.ids_path(folder)
+    lengths_path = shard.lengths_path(folder)
+    ids = _load(ids_path)
+    lengths = _load(lengths_path)
+    fits = (
+        ids.shape == (shard.tokens,)
+        and ids.dtype in (np.uint16, np.int32)
+        and ids.offset + ids.nbytes == ids_path.stat().st_size
+        and lengths.shape == (shard.pairs, 2)
+        and lengths.dtype == np.uint16
+        and file_crc32(lengths_path) == shard.lengths_crc32
+        and int(lengths.sum(dtype=np.int64)) == shard.tokens
+    )
+    if not fits:
+        raise damaged(folder, shard)
+    return ids, np.array(lengths)
+
+
+def damaged(folder, shard):
+    """Returns the InputError of a shard that is not what was written."""
+    return InputError(
+        f"Shard {shard.name} in {folder} is damaged; remove the folder and "
+        "prepare the data again."
+    )
+
+
+def _load(path):
+    try:
+        # Not np.load, which opens archives of arrays as well.
+        return np.lib.format.open_memmap(path, mode="r")
+    # What a damaged header raises is anything between ValueError and
+    # OverflowError.
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{path} cannot be read ({reason}); remove the folder and prepare "
+            "the data again."
+        ) from error
+
+
+def file_crc32(path):
+    """Returns the CRC-32 of a file's bytes."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
