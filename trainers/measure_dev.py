@@ -37,16 +37,8 @@ class MeasureDev(keras.callbacks.Callback):
         """Measures, and stops fit on a plateau, when it is time."""
         if self._counter.finished or self._counter.is_multiple_of(self._every):
             self._measure()
-            if self.plateau:
+            if on_plateau(self.history, self._patience):
                 self.model.stop_training = True
-
-    @property
-    def plateau(self):
-        """Whether the loss has not become lower for too long."""
-        losses = [measure["loss"] for measure in self.history]
-        if not self._patience or not losses:
-            return False
-        return len(losses) - 1 - losses.index(min(losses)) >= self._patience
 
     def _measure(self):
         figures = self.model.evaluate(
@@ -55,3 +47,16 @@ class MeasureDev(keras.callbacks.Callback):
         measure = {"step": self._counter.step, **figures}
         self.history.append(measure)
         self._report(measure)
+
+
+def on_plateau(history, patience):
+    """Whether the loss has not become lower for too long.
+
+    Args:
+        history: measures, list of dict.
+        patience: measures without a lower loss; 0 for never too long.
+    """
+    losses = [measure["loss"] for measure in history]
+    if not patience or not losses:
+        return False
+    return len(losses) - 1 - losses.index(min(losses)) >= patience

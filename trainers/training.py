@@ -9,7 +9,7 @@ from trainers import batch_plans, input_data
 from trainers.checkpoints import Checkpoints
 from trainers.initial_weights import load_initial_weights
 from trainers.keep_checkpoints import KeepCheckpoints
-from trainers.measure_dev import MeasureDev
+from trainers.measure_dev import MeasureDev, on_plateau
 from trainers.progress import Progress
 from trainers.step_counter import StepCounter
 from trainers.stop_signals import StopSignals
@@ -49,7 +49,7 @@ def train(prepared, plan, strategy, init_from=None):
     if is_chief(strategy):
         _announce(model, prepared, step)
     counter = StepCounter(step, config.train_steps)
-    if not counter.finished:
+    if not counter.finished and not on_plateau(history, plan.patience):
         _fit(model, prepared, plan, checkpoints, counter, history)
     if is_chief(strategy):
         _write_weights(model, plan, config, directory, checkpoints)

@@ -3,9 +3,17 @@ import pathlib
 
 import pytest
 
+from export.model_directory import ModelDirectory
 from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import HISTORIES, fill, new_model
+from tests.trainers.prepared.memory_corpus import (
+    MemoryCorpus,
+    prepare,
+    splits,
+)
+from tests.trainers.training_plans import CONFIG, PLAN
 from trainers.checkpoints import Checkpoints
+from trainers.preparation import claim
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +75,22 @@ def saved(checkpoints):
         values[step] = fill(model, step)
         checkpoints.save(model, step, HISTORIES[step])
     return checkpoints, model, values
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Prepared data, which no test may change."""
+    folder = tmp_path_factory.mktemp("corpus") / "data"
+    return prepare(folder, MemoryCorpus(splits(), name="text:toy"))
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return ModelDirectory(tmp_path / "runs" / "model")
+
+
+@pytest.fixture
+def claimed(directory, corpus):
+    """A directory that a training has begun in."""
+    claim(directory, CONFIG, corpus, PLAN)
+    return directory

@@ -11,10 +11,10 @@ import pytest
 from tests.trainers import cipher, commands, weights_files
 from trainers.checkpoints import Checkpoints
 
-STEPS = 400
+STEPS = 100
+MANY_STEPS = 1500
 ARGUMENTS = (
     *commands.MINUTE,
-    f"--train_steps={STEPS}",
     "--dev_steps=90",
     "--report_steps=50",
     "--checkpoint_steps=7",
@@ -36,6 +36,10 @@ def _start(arguments, folder):
     )
 
 
+def _steps(folder):
+    return Checkpoints(folder / "m" / "checkpoints", 3).steps()
+
+
 def _kill_after(seconds, arguments, folder):
     process = _start(arguments, folder)
     try:
@@ -43,6 +47,17 @@ def _kill_after(seconds, arguments, folder):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _kill_after_progress(seconds, arguments, folder):
+    """Kills some time after a checkpoint that was not there before."""
+    before = _steps(folder)
+    process = _start(arguments, folder)
+    while process.poll() is None and _steps(folder) == before:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.kill()
+    process.wait()
 
 
 def _kill_during_a_write(arguments, folder):
@@ -56,23 +71,26 @@ def _kill_during_a_write(arguments, folder):
     process.wait()
 
 
-def _arguments(folder):
-    return (*ARGUMENTS, f"--dataset={cipher.write(folder)}")
+def _arguments(folder, steps):
+    return (
+        *ARGUMENTS,
+        f"--train_steps={steps}",
+        f"--dataset={cipher.write(folder)}",
+    )
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    """(folder, seconds) of a run that nobody killed."""
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    started = time.monotonic()
-    result = commands.wmt(*_arguments(folder), folder=folder)
-    assert result.code == 0, result.err
-    return folder, time.monotonic() - started
+def _uninterrupted(folder, steps):
+    folder.mkdir()
+    _finish(_arguments(folder, steps), folder)
+    return folder
 
 
 def _refuse_difference(folder, other):
-    name = f"step-{STEPS:08d}.npz"
-    paths = [each / "m" / "checkpoints" / name for each in (folder, other)]
+    assert _steps(folder)[-1] == _steps(other)[-1]
+    paths = [
+        Checkpoints(each / "m" / "checkpoints", 3).path(_steps(each)[-1])
+        for each in (folder, other)
+    ]
     with np.load(paths[0]) as one, np.load(paths[1]) as two:
         assert set(one.files) == set(two.files)
         for key in one.files:
@@ -89,32 +107,31 @@ def _finish(arguments, folder):
     return result
 
 
-def test_killed_while_a_checkpoint_is_written(uninterrupted, tmp_path):
-    arguments = _arguments(tmp_path)
+def test_killed_while_a_checkpoint_is_written(tmp_path):
+    arguments = _arguments(tmp_path, STEPS)
     _kill_during_a_write(arguments, tmp_path)
-    folder = tmp_path / "m" / "checkpoints"
-    before = Checkpoints(folder, keep=3).steps()
+    before = _steps(tmp_path)
     result = _finish(arguments, tmp_path)
     if before:
         assert f"Going on from step {before[-1]}." in result.out
-    assert not list(folder.glob(".*"))
-    _refuse_difference(uninterrupted[0], tmp_path)
+    assert not list((tmp_path / "m" / "checkpoints").glob(".*"))
+    _refuse_difference(_uninterrupted(tmp_path / "whole", STEPS), tmp_path)
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments(uninterrupted, tmp_path):
-    arguments = _arguments(tmp_path)
+def test_killed_at_twenty_random_moments(tmp_path):
+    arguments = _arguments(tmp_path, MANY_STEPS)
     chance = random.Random(20)
     steps = []
     for number in range(20):
-        if number % 4 == 3:
+        if number % 4 == 0:
+            _kill_after(chance.uniform(0, 15), arguments, tmp_path)
+        elif number % 4 == 1:
             _kill_during_a_write(arguments, tmp_path)
         else:
-            _kill_after(
-                chance.uniform(0, uninterrupted[1]), arguments, tmp_path
-            )
-        steps += Checkpoints(tmp_path / "m" / "checkpoints", 3).steps()[-1:]
+            _kill_after_progress(chance.uniform(0, 0.5), arguments, tmp_path)
+        steps += _steps(tmp_path)[-1:]
     # Or the kills came too early or too late to matter.
-    assert len(set(steps)) >= 4
+    assert len(set(steps)) >= 10
     _finish(arguments, tmp_path)
-    _refuse_difference(uninterrupted[0], tmp_path)
+    _refuse_difference(_uninterrupted(tmp_path / "whole", MANY_STEPS), tmp_path)

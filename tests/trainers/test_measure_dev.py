@@ -4,7 +4,7 @@ import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.input_data import evaluation_data
-from trainers.measure_dev import MeasureDev
+from trainers.measure_dev import MeasureDev, on_plateau
 from trainers.step_counter import StepCounter
 
 DATA = object()
@@ -89,7 +89,7 @@ def test_gone_on_with_steps_count_from_the_very_first():
 def test_fit_stops_on_a_plateau(losses, patience, stopped):
     step, measure, _ = _run(losses, patience=patience)
     assert step == stopped
-    assert measure.plateau is (stopped < 60)
+    assert on_plateau(measure.history, patience) is (stopped < 60)
 
 
 def test_the_patience_outlives_an_interruption():
@@ -98,13 +98,12 @@ def test_the_patience_outlives_an_interruption():
         [3, 4, 5], first=20, history=history, patience=2, last=90
     )
     assert step == 30
-    assert measure.plateau
+    assert on_plateau(measure.history, 2)
 
 
 @pytest.mark.parametrize("patience", [0, 1])
 def test_before_the_first_measure_there_is_no_plateau(patience):
-    counter = StepCounter(0, 9)
-    assert not MeasureDev(counter, DATA, 1, 1, patience, [], print).plateau
+    assert not on_plateau([], patience)
 
 
 def test_a_real_model_gives_numbers_that_json_can_hold():

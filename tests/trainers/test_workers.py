@@ -90,7 +90,7 @@ def _steps(folder):
     return Checkpoints(folder / "m" / "checkpoints", 5).steps()
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_killed_worker_stops_the_others_and_the_job_resumes(
     arguments, tmp_path, victim
 ):

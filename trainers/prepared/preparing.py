@@ -149,6 +149,11 @@ def _of_same_source(folder, source):
 
 def _begin(folder, corpus, source, totals, vocabulary):
     """Clears what is of no use, writes vocabulary and a first manifest."""
+    if (folder / "config.json").exists():
+        raise InputError(
+            f"{folder} is a model directory; give another folder for the "
+            "prepared data."
+        )
     if (folder / FILE).exists():
         # The manifest last: without it, the others may be somebody else's.
         for pattern in ("*.ids.npy", "*.lengths.npy", TEST_FILE, FILE):

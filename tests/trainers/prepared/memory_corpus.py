@@ -3,6 +3,9 @@
 import functools
 import pathlib
 
+import pytest
+
+from export.errors import InputError
 from tests.trainers import cipher
 from trainers.corpora.row_corpus import RowCorpus
 from trainers.prepared.preparing import prepare_corpus
@@ -75,3 +78,10 @@ def contents(folder):
         for path in pathlib.Path(folder).rglob("*")
         if path.is_file()
     }
+
+
+def assert_refused(match, folder, corpus=None, **changes):
+    """Asserts that `prepare` raises an InputError of one line."""
+    with pytest.raises(InputError, match=match) as caught:
+        prepare(folder, corpus, **changes)
+    assert "\n" not in str(caught.value)

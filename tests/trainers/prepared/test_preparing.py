@@ -1,19 +1,14 @@
-import errno
 import json
-import os
-import re
-import threading
 
 import numpy as np
 import pytest
 
-from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 from tests.trainers import cipher
-from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import (
     SIZE,
     MemoryCorpus,
+    assert_refused,
     contents,
     prepare,
     rows,
@@ -36,12 +31,6 @@ def _decoded(prepared, split):
         sides = pairs.sources(one), pairs.targets(one)
         texts.append(tuple(tokenizer.decode(side[None])[0] for side in sides))
     return texts
-
-
-def _assert_refused(match, folder, corpus=None, **changes):
-    with pytest.raises(InputError, match=match) as caught:
-        prepare(folder, corpus, **changes)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_text_comes_back_from_the_ids(tmp_path):
@@ -162,7 +151,7 @@ def test_a_shard_all_of_whose_pairs_are_too_long(tmp_path):
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_a_split_without_a_pair_left(tmp_path, split):
     corpus = MemoryCorpus(splits(**{split: [("ba " * 99, ("yz " * 99,))] * 3}))
-    _assert_refused(
+    assert_refused(
         f"No sentence pair of {split} is left .3 have more than 20",
         tmp_path / "new" / "data",
         corpus,
@@ -237,238 +226,6 @@ def test_when_all_is_done_nothing_is_done(tmp_path):
     assert times == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
 
 
-# Some pairs of every shard are longer.
-LIMIT = 9
-
-
-@pytest.fixture
-def uninterrupted(tmp_path, monkeypatch):
-    """(contents, names of the files in the order they are written)."""
-    with at_write(monkeypatch) as names:
-        prepared = prepare(tmp_path / "uninterrupted", max_tokens=LIMIT)
-    for split in prepared.manifest.splits.values():
-        assert all(0 < shard.pairs < shard.read for shard in split.shards)
-    return contents(tmp_path / "uninterrupted"), names
-
-
-def test_there_are_many_points_to_interrupt_it_at(uninterrupted):
-    _, names = uninterrupted
-    assert len(names) > 15
-    assert set(names) == set(uninterrupted[0])
-    # In between each shard is told at once.
-    first = ["vocabulary.model", "manifest.json", "test.json"]
-    assert names[:3] == first
-    assert names[-2:] == ["manifest.json", "manifest.json"]
-
-
-@pytest.mark.parametrize("when", ["before", "half", "after"])
-def test_interrupted_anywhere_the_same_command_goes_on(
-    tmp_path, monkeypatch, uninterrupted, when
-):
-    expected, names = uninterrupted
-    for number in range(len(names)):
-        folder = tmp_path / f"{number}"
-        with (
-            at_write(monkeypatch, number, when),
-            pytest.raises(Killed),
-        ):
-            prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
-        with at_write(monkeypatch) as again:
-            prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
-        assert contents(folder) == expected, names[number]
-        # It went on rather than began anew: but for the test split, which is
-        # small, a shard and its manifest are made again at most.
-        assert len(again) <= max(len(names) - number, 0) + 4
-
-
-def test_interrupted_again_and_again_it_ends_all_the_same(
-    tmp_path, monkeypatch, uninterrupted
-):
-    folder, runs = tmp_path / "data", 0
-    while runs < 20:
-        runs += 1
-        try:
-            with at_write(monkeypatch, 4):
-                prepare(folder, max_tokens=LIMIT, workers=runs % 3 + 1)
-            break
-        except Killed:
-            continue
-    assert 2 < runs < 10
-    assert contents(folder) == uninterrupted[0]
-
-
-def test_what_a_killed_process_left_half_written_is_cleared(
-    tmp_path, monkeypatch, uninterrupted
-):
-    """SIGKILL leaves nobody to remove its temporary files."""
-    folder = tmp_path / "data"
-    with at_write(monkeypatch, 7), pytest.raises(Killed):
-        prepare(folder, max_tokens=LIMIT)
-    for name in ("train-00001.ids.npy", "manifest.json", "vocabulary.model"):
-        (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half of it")
-    prepare(folder, max_tokens=LIMIT)
-    assert contents(folder) == uninterrupted[0]
-
-
-@pytest.mark.parametrize("when", ["before", "half"])
-def test_a_full_disk_keeps_what_was_whole(
-    tmp_path, monkeypatch, uninterrupted, when
-):
-    expected, names = uninterrupted
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for number, name in enumerate(names):
-        folder = tmp_path / f"{number}"
-        if when == "before":
-            full = InputError("No space left on device")
-            full.__cause__ = OSError(errno.ENOSPC, "")
-        with (
-            at_write(monkeypatch, number, when, full),
-            pytest.raises(InputError, match="No space left on device") as e,
-        ):
-            prepare(folder, max_tokens=LIMIT)
-        assert "\n" not in str(e.value)
-        # Shards that were whole are there and as they will stay.
-        there = contents(folder) if folder.exists() else {}
-        assert not any(each.startswith(".") for each in there), name
-        shards = [each for each in names[:number] if each.endswith(".npy")]
-        assert all(there[each] == expected[each] for each in shards)
-        prepare(folder, max_tokens=LIMIT)
-        assert contents(folder) == expected
-
-
-def test_no_thread_outlives_an_error(tmp_path, monkeypatch):
-    before = threading.enumerate()
-    with at_write(monkeypatch, 4), pytest.raises(Killed):
-        prepare(tmp_path, workers=2)
-    # While the error, and with it all that was going on, is still held.
-    assert set(threading.enumerate()) <= set(before)
-
-
-CHANGES = {
-    "fingerprint": "g",
-    "dataset": "other",
-    "vocabulary_size": 60,
-    "max_tokens": 50,
-}
-
-
-def _changed(name):
-    """The arguments of `prepare` with one fact changed."""
-    if name == "fingerprint":
-        corpus = MemoryCorpus(splits(train=rows(9, 5)), fingerprint="g")
-        return {"corpus": corpus}
-    if name == "dataset":
-        return {"corpus": MemoryCorpus(splits(), name="other")}
-    if name == "vocabulary_size":
-        return {"vocabulary_size": 60, "vocabulary": vocabulary(size=60)}
-    return {name: CHANGES[name]}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_another_source_is_refused_where_all_is_done(tmp_path, name):
-    prepared = prepare(tmp_path)
-    before = contents(tmp_path)
-    there = getattr(prepared.manifest.source, name)
-    _assert_refused(
-        f"{re.escape(str(tmp_path))} holds .* {name}={there}, not "
-        f"{CHANGES[name]};",
-        tmp_path,
-        **_changed(name),
-    )
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("number", [1, 10])
-def test_another_source_is_begun_anew_where_it_is_unfinished(
-    tmp_path, monkeypatch, name, number
-):
-    with at_write(monkeypatch, number), pytest.raises(Killed):
-        prepare(tmp_path / "data")
-    prepare(tmp_path / "data", **_changed(name))
-    prepare(tmp_path / "fresh", **_changed(name))
-    assert contents(tmp_path / "data") == contents(tmp_path / "fresh")
-
-
-def test_a_vocabulary_of_another_size_is_refused(tmp_path):
-    _assert_refused(
-        "has 64 pieces, not vocabulary_size=60; use --set=vocabulary_size=64",
-        tmp_path / "data",
-        vocabulary_size=60,
-    )
-    assert contents(tmp_path) == {}
-
-
-def test_a_vocabulary_that_is_none_is_refused(tmp_path):
-    _assert_refused(
-        "vocabulary cannot be used: This is not a SentencePiece model",
-        tmp_path / "data",
-        vocabulary=b"not a vocabulary",
-    )
-    assert contents(tmp_path) == {}
-
-
-@pytest.mark.parametrize("number", [1, 99])
-def test_another_vocabulary_than_that_of_the_data_is_refused(
-    tmp_path, monkeypatch, number
-):
-    try:
-        with at_write(monkeypatch, number):
-            prepare(tmp_path)
-    except Killed:
-        assert number == 1
-    before = contents(tmp_path)
-    other = vocabulary(seed=8)
-    assert other != vocabulary()
-    _assert_refused("another vocabulary than", tmp_path, vocabulary=other)
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("damage", ["gone", "other"])
-def test_an_unfinished_folders_vocabulary_is_not_its_own(
-    tmp_path, monkeypatch, damage
-):
-    """Half of the data with one and half with another would be garbage."""
-    with at_write(monkeypatch, 5), pytest.raises(Killed):
-        prepare(tmp_path)
-    if damage == "gone":
-        (tmp_path / "vocabulary.model").unlink()
-    else:
-        (tmp_path / "vocabulary.model").write_bytes(vocabulary(seed=8))
-    _assert_refused("vocabulary.model", tmp_path)
-
-
-def _broken_after(pairs):
-    """A split whose last line cannot be read."""
-
-    def iterate():
-        yield from pairs
-        raise InputError("x.en, line 7 is not UTF-8.")
-
-    return iterate
-
-
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
-@pytest.mark.parametrize("given", [True, False])
-def test_a_broken_corpus_leaves_nothing(tmp_path, split, given):
-    corpus = MemoryCorpus(splits(**{split: _broken_after(splits()[split])}))
-    _assert_refused(
-        "line 7 is not UTF-8",
-        tmp_path / "new" / "data",
-        corpus,
-        vocabulary=vocabulary() if given else None,
-    )
-    assert contents(tmp_path) == {}
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_broken_corpus_leaves_what_else_was_there(tmp_path):
-    (tmp_path / "notes").write_bytes(b"mine")
-    corpus = MemoryCorpus(splits(train=_broken_after(rows(30, 1))))
-    _assert_refused("line 7", tmp_path, corpus)
-    assert contents(tmp_path) == {"notes": b"mine"}
-
-
 def test_what_else_lies_in_the_folder_is_left_alone(tmp_path):
     mine = {
         "my.ids.npy": b"1",
@@ -481,22 +238,6 @@ def test_what_else_lies_in_the_folder_is_left_alone(tmp_path):
         (tmp_path / name).write_bytes(content)
     prepare(tmp_path)
     assert mine.items() <= contents(tmp_path).items()
-
-
-def test_no_folder_can_be_there(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    _assert_refused("file/data", tmp_path / "file" / "data")
-    _assert_refused("File name too long", tmp_path / ("m" * 300))
-    assert contents(tmp_path) == {"file": b""}
-
-
-def test_a_corpus_without_train(tmp_path):
-    corpus = MemoryCorpus({"dev": rows(5, 1)})
-    for given in (vocabulary(), None):
-        _assert_refused(
-            "has no 'train' split", tmp_path / "data", corpus, vocabulary=given
-        )
-    assert contents(tmp_path) == {}
 
 
 def test_the_test_split_is_readable_text(tmp_path):

@@ -1,0 +1,82 @@
+"""Batches of a few made-up pairs, filled in one id at a time."""
+
+import numpy as np
+
+from tests.trainers.helpers import END, token_pairs
+from trainers.batch_plan import Batch, BatchShape
+
+BEGIN = 2
+SIDES = ("source", "target")
+
+
+def some_texts(count, seed):
+    """Random pairs of 1 to 8 ids a side, the end id counted."""
+    generator = np.random.default_rng(seed)
+
+    def sentence():
+        return [*generator.integers(4, 13, generator.integers(0, 8)), END]
+
+    return [(sentence(), sentence()) for _ in range(count)]
+
+
+def pairs_of(texts):
+    return token_pairs(*zip(*texts))
+
+
+def batch_of(texts, rows, numbers=None, room=(0, 0, 0)):
+    """Some pairs in some rows, with room for more on every side."""
+    numbers = range(len(texts)) if numbers is None else numbers
+    widths = [
+        max(
+            sum(len(texts[n][side]) for n, r in zip(numbers, rows) if r == row)
+            for row in set(rows)
+        )
+        for side in (0, 1)
+    ]
+    sizes = (max(rows) + 1, *widths)
+    shape = BatchShape(*(size + more for size, more in zip(sizes, room)))
+    return Batch(np.array(numbers), np.array(rows), shape)
+
+
+def slowly(texts, batch, packed):
+    """What the model is to be given: (inputs, labels) as lists."""
+    rows, *lengths = batch.shape
+    widths = {
+        f"{side}{kind}": length
+        for side, length in zip(SIDES, lengths)
+        for kind in ("", "_segments", "_positions")
+    }
+    widths["labels"] = widths["target"]
+    matrices = {
+        name: [[0] * width for _ in range(rows)]
+        for name, width in widths.items()
+    }
+    ends = [[0, 0] for _ in range(rows)]
+    segment = [0] * rows
+    for number, row in zip(batch.pairs, batch.rows):
+        segment[row] += 1
+        for side, name in enumerate(SIDES):
+            ids = texts[number][side]
+            shown = ids if name == "source" else [BEGIN, *ids[:-1]]
+            for position, (token, label) in enumerate(zip(shown, ids)):
+                column = ends[row][side]
+                ends[row][side] += 1
+                matrices[name][row][column] = token
+                matrices[f"{name}_segments"][row][column] = segment[row]
+                matrices[f"{name}_positions"][row][column] = position
+                if name == "target":
+                    matrices["labels"][row][column] = label
+    labels = matrices.pop("labels")
+    if not packed:
+        matrices = {name: matrices[name] for name in SIDES}
+    return matrices, labels
+
+
+def assert_equal(actual, expected):
+    inputs, labels = actual
+    assert all(
+        np.asarray(array).dtype == np.int32
+        for array in (*inputs.values(), labels)
+    )
+    as_lists = {name: np.asarray(a).tolist() for name, a in inputs.items()}
+    assert (as_lists, np.asarray(labels).tolist()) == expected

@@ -1,0 +1,42 @@
+"""How the tests train, where that is not what they are about."""
+
+import dataclasses
+
+import pytest
+
+from export.errors import InputError
+from tests.trainers.helpers import minute_config
+from trainers.training_plan import TrainingPlan
+
+PLAN = TrainingPlan(
+    precision="float32",
+    jit=False,
+    seed=1,
+    max_tokens=100,
+    batching="length",
+    shapes=3,
+    row_tokens=128,
+    accumulate=1,
+    ema=0.0,
+    train_minutes=0,
+    patience=0,
+    report_steps=100,
+    dev_steps=100,
+    checkpoint_steps=0,
+    checkpoint_minutes=0,
+    keep_checkpoints=5,
+)
+CONFIG = minute_config(vocabulary_size=64)
+
+
+def changed(**changes) -> TrainingPlan:
+    return dataclasses.replace(PLAN, **changes)
+
+
+def assert_refused(match, action, *arguments) -> str:
+    """Asserts that an InputError of one line is raised; returns it."""
+    with pytest.raises(InputError, match=match) as caught:
+        action(*arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
