@@ -12,7 +12,7 @@ from tests.trainers import cipher, commands, weights_files
 from trainers.checkpoints import Checkpoints
 
 STEPS = 100
-MANY_STEPS = 1500
+MANY_STEPS = 3000
 ARGUMENTS = (
     *commands.MINUTE,
     "--dev_steps=90",
@@ -125,7 +125,7 @@ def test_killed_at_twenty_random_moments(tmp_path):
     steps = []
     for number in range(20):
         if number % 4 == 0:
-            _kill_after(chance.uniform(0, 15), arguments, tmp_path)
+            _kill_after(chance.uniform(0, 8), arguments, tmp_path)
         elif number % 4 == 1:
             _kill_during_a_write(arguments, tmp_path)
         else:
