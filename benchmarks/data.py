@@ -52,6 +52,19 @@ flags.DEFINE_integer("input_batches", 60, "Batches for the input's speed.")
 flags.DEFINE_string("output", None, "A file for the table as well.")
 
 _SEED = 1
+_COLUMNS = (
+    "batches",
+    "shapes",
+    "padding",
+    "target tokens a batch",
+    "planned in s",
+    "input alone, tokens/s",
+)
+_TRAINING_COLUMNS = (
+    "compiled in s",
+    "target tokens/s (quartiles)",
+    "beside the first",
+)
 
 
 @dataclasses.dataclass
@@ -173,28 +186,23 @@ def _train_rate(model, source):
 
 
 def _page(pairs, kinds):
-    lines = [
-        "| batches | shapes | padding | target tokens a batch | planned in s "
-        "| input alone, tokens/s | compiled in s | target tokens/s (quartiles) "
-        "| beside the first |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = [_COLUMNS + (_TRAINING_COLUMNS if FLAGS.train else ())]
+    rows.append(("---",) * len(rows[0]))
     for kind in kinds:
         padding = padding_share(
             kind.plan, pairs.source_lengths, pairs.target_lengths
         )
         mean = pairs.target_lengths.sum() / kind.plan.batches_per_epoch
-        cells = [
+        cells = (
             kind.name,
             str(len(set(kind.plan.shapes))),
             f"{padding:.1%}",
             f"{mean:,.0f}",
             f"{kind.plan_seconds:.1f}",
             f"{kind.input_rate:,.0f}",
-            f"{kind.compile_seconds:.0f}",
-            *_training_cells(kind, kinds[0]),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        )
+        rows.append(cells + _training_cells(kind, kinds[0]))
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     lines += [
         "",
@@ -211,13 +219,14 @@ def _page(pairs, kinds):
 
 def _training_cells(kind, first):
     if not kind.train_rates:
-        return ["", ""]
+        return ()
     rate = spread(kind.train_rates)
     ratio = spread(a / b for a, b in zip(kind.train_rates, first.train_rates))
-    return [
+    return (
+        f"{kind.compile_seconds:.0f}",
         f"{rate.median:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})",
         f"{ratio.median:.2f}",
-    ]
+    )
 
 
 if __name__ == "__main__":
