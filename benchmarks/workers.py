@@ -85,14 +85,12 @@ class Worker:
         return self
 
     def __exit__(self, *_):
+        # It holds nothing worth keeping, and TensorFlow takes long to leave.
+        self._process.kill()
+        self._process.wait()
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.stdout.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
         self._errors.close()
 
 
