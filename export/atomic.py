@@ -43,6 +43,17 @@ def written_whole(path):
             _remove(temporary)
 
 
+def remove_unfinished(folder, pattern):
+    """Removes what killed processes left of files that were being written.
+
+    Args:
+        folder: pathlib.Path where `written_whole` was to write them.
+        pattern: glob of their final names.
+    """
+    for path in folder.glob(f".[0-9]*.{pattern}"):
+        _remove(path)
+
+
 def _reason(error):
     return os.strerror(error.errno) if error.errno else error
 

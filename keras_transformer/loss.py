@@ -89,20 +89,19 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
-        normaliser = ops.logsumexp(logits, axis=-1)
-        label_logits = ops.squeeze(
-            ops.take_along_axis(logits, labels[..., None], axis=-1), -1
+        normaliser, label_logits, sums, maxima = ops.unstack(
+            _summaries(logits, labels), axis=-1
         )
         others = logits.shape[-1] - 1
         share = self.smoothing / others
         smoothed = (
             normaliser
             - (1.0 - self.smoothing - share) * label_logits
-            - share * ops.sum(logits, axis=-1)
+            - share * sums
         )
         real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
         # A maximum costs less than an argmax over V.
-        best = label_logits >= ops.max(logits, axis=-1)
+        best = label_logits >= maxima
         return TokenLosses(
             smoothed=smoothed * real,
             plain=(normaliser - label_logits) * real,
@@ -112,3 +111,49 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "smoothing": self.smoothing}
+
+
+def _summaries(logits, labels):
+    """All that a loss needs to know of the logits, with its gradient.
+
+    The gradient is written out: a framework's own goes over [B, T, V] once
+    for each of the four, and by way of a scatter for the label's logit.
+
+    Args:
+        logits: float32 [B, T, V].
+        labels: int32 [B, T].
+
+    Returns:
+        float32 [B, T, 4]: the log-normaliser, the label's logit, the sum of
+        the logits and the highest one, which gets no gradient.
+    """
+
+    @ops.custom_gradient
+    def summaries(logits):
+        maxima = ops.max(logits, axis=-1, keepdims=True)
+        exponentials = ops.exp(logits - maxima)
+        totals = ops.sum(exponentials, axis=-1, keepdims=True)
+        label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
+        sums = ops.sum(logits, axis=-1, keepdims=True)
+        outputs = [ops.log(totals) + maxima, label_logits, sums, maxima]
+
+        def gradient(upstream):
+            of_normaliser, of_label, of_sum, _ = ops.split(upstream, 4, axis=-1)
+            spread = exponentials * (of_normaliser / totals) + of_sum
+            return _add_at(spread, labels, of_label)
+
+        return ops.concatenate(outputs, axis=-1), gradient
+
+    return summaries(logits)
+
+
+def _add_at(values, labels, amounts):
+    """Adds [B, T, 1] amounts to [B, T, V] values, at each label."""
+    shape = ops.shape(values)
+    rows = ops.reshape(values, (-1, shape[-1]))
+    columns = ops.reshape(labels, (-1,))
+    places = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
+    rows = ops.scatter_update(
+        rows, places, ops.reshape(amounts, (-1,)), reduction="add"
+    )
+    return ops.reshape(rows, shape)

@@ -14,7 +14,7 @@ import typing
 import numpy as np
 from absl import logging
 
-from export.atomic import written_whole
+from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
 
 # Checksums cover the arrays and not what the archive calls them.
@@ -75,9 +75,7 @@ class Checkpoints:
         arrays["step"] = np.array(step, np.int64)
         arrays[_HISTORY] = np.array(json.dumps(list(history)))
         arrays[_NAMES] = np.array(sorted(arrays))
-        # What a killed process left half-written.
-        for path in self.folder.glob(".[0-9]*.step-*.npz"):
-            path.unlink()
+        remove_unfinished(self.folder, "step-*.npz")
         with written_whole(self.path(step)) as temporary:
             np.savez(temporary, **arrays)
         for old in self.steps()[: -self.keep]:

@@ -1,5 +1,7 @@
 """The flags that say which text to train on, and the corpus they name."""
 
+import os
+
 from absl import flags
 
 from trainers.corpora import open_corpus
@@ -30,6 +32,11 @@ flags.DEFINE_integer(
     "Threads that tokenise; as many as there are processors by default.",
     lower_bound=1,
 )
+
+
+def workers():
+    """Returns how many threads tokenise."""
+    return FLAGS.workers or os.cpu_count()
 
 
 def corpus():

@@ -134,13 +134,7 @@ def make_batch(pairs, batch):
         ({"source", "target"}, labels), int32 [rows, S], [rows, T] and
         [rows, T].
     """
-    source, target = _sides(pairs, batch)
-    labels = target.place(pairs.targets(batch.pairs))
-    inputs = {
-        "source": source.place(pairs.sources(batch.pairs)),
-        "target": target.shifted(labels),
-    }
-    return inputs, labels
+    return _placed(pairs, batch, *_sides(pairs, batch))
 
 
 def make_packed_batch(pairs, batch):
@@ -154,10 +148,20 @@ def make_packed_batch(pairs, batch):
         As `make_batch`, and in the inputs `source_segments`,
         `target_segments`, `source_positions`, `target_positions`.
     """
-    inputs, labels = make_batch(pairs, batch)
-    for name, side in zip(("source", "target"), _sides(pairs, batch)):
+    sides = _sides(pairs, batch)
+    inputs, labels = _placed(pairs, batch, *sides)
+    for name, side in zip(("source", "target"), sides):
         inputs[f"{name}_segments"] = side.segments()
         inputs[f"{name}_positions"] = side.positions()
+    return inputs, labels
+
+
+def _placed(pairs, batch, source, target):
+    labels = target.place(pairs.targets(batch.pairs))
+    inputs = {
+        "source": source.place(pairs.sources(batch.pairs)),
+        "target": target.shifted(labels),
+    }
     return inputs, labels
 
 

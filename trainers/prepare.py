@@ -1,6 +1,5 @@
 """Prepares a corpus for training: `python -m trainers.prepare`."""
 
-import os
 import pathlib
 
 from absl import flags
@@ -51,7 +50,7 @@ def main(arguments):
         dataset_flags.corpus(),
         size,
         FLAGS.max_tokens,
-        FLAGS.workers or os.cpu_count(),
+        dataset_flags.workers(),
         _given_vocabulary(),
     )
     prepared.check()

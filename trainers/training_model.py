@@ -6,11 +6,11 @@ tokens divided by the tokens of the global batch: of all replicas, all
 machines and all micro-batches.
 """
 
-import keras
 import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.special_ids import PAD_ID
+from trainers.fused_adam import FusedAdam
 from trainers.replica_seeds import ReplicaSeeds
 from trainers.replicated_step import replicated_step
 from trainers.token_means import TokenMeans
@@ -62,7 +62,7 @@ class TrainingTransformer(kt.Transformer):
                 which takes their place at the end of fit; 0 for none.
         """
         config = self.config
-        optimizer = keras.optimizers.Adam(
+        optimizer = FusedAdam(
             UpdateSchedule(
                 kt.TransformerSchedule(
                     config.d_model,

@@ -1,7 +1,6 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
 import dataclasses
-import os
 import pathlib
 
 import tensorflow as tf
@@ -234,7 +233,7 @@ def _corpus_and_directory(config, plan, init_from):
         raw,
         config.vocabulary_size,
         stored,
-        FLAGS.workers or os.cpu_count(),
+        dataset_flags.workers(),
         _vocabulary(directory, init_from),
     )
     return corpus, directory

@@ -1,5 +1,6 @@
 """Multi-head attention: sections 3.2.1 and 3.2.2."""
 
+import itertools
 import math
 
 import keras
@@ -196,7 +197,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def project_query(self, query):
         """Cross-attention's queries: float [B, Q, D] to [B, H, Q, d_k]."""
         fused = linear(query, self.query_kernel, self.query_bias)
-        return self._split(fused, [self.d_k])[0]
+        return self._in_heads(fused, self.d_k)
 
     def project_memory(self, memory):
         """Cross-attention's keys and values, the same for every step.
@@ -230,16 +231,15 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._merge(weights, values), weights
 
     def _split(self, fused, widths):
-        batch, length = ops.shape(fused)[:2]
-        outputs, start = [], 0
-        for width in widths:
-            end = start + self.num_heads * width
-            block = ops.reshape(
-                fused[..., start:end], (batch, length, self.num_heads, width)
-            )
-            outputs.append(ops.transpose(block, (0, 2, 1, 3)))
-            start = end
-        return outputs
+        ends = itertools.accumulate(self.num_heads * each for each in widths)
+        # One split: of slices, each gets a gradient of the whole's size.
+        blocks = ops.split(fused, list(ends)[:-1], axis=-1)
+        return [self._in_heads(*pair) for pair in zip(blocks, widths)]
+
+    def _in_heads(self, block, width):
+        batch, length = ops.shape(block)[:2]
+        heads = ops.reshape(block, (batch, length, self.num_heads, width))
+        return ops.transpose(heads, (0, 2, 1, 3))
 
     def _merge(self, weights, values):
         heads = ops.matmul(ops.cast(weights, values.dtype), values)

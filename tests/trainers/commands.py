@@ -103,6 +103,15 @@ def wmt(*arguments, folder) -> Result:
     return finish(start(*arguments, folder=folder))
 
 
+def assert_one_clear_line(result: Result, message: str) -> None:
+    """It failed as an InputError does, and said what the pattern says."""
+    assert "Traceback" not in result.raw_err
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert line.startswith("Error: ")
+    assert re.search(message, line)
+
+
 class Worker:
     """A process that runs one command again and again."""
 

@@ -155,7 +155,9 @@ def test_a_preset_says_how_large_the_vocabulary_is(first, preparer, tmp_path):
         "--preset=base",
         folder=tmp_path,
     )
-    _assert_one_clear_line(result, "37000 pieces is too large for this text")
+    commands.assert_one_clear_line(
+        result, "37000 pieces is too large for this text"
+    )
     assert contents(tmp_path) == {}
 
 
@@ -189,14 +191,6 @@ REFUSED_FLAGS = [
 ]
 
 
-def _assert_one_clear_line(result, message):
-    assert "Traceback" not in result.raw_err
-    assert result.code == 2
-    (line,) = result.err.splitlines()
-    assert line.startswith("Error: ")
-    assert re.search(message, line)
-
-
 @pytest.mark.parametrize("name", BAD_FLAGS)
 def test_bad_flags(preparer, tmp_path, name):
     flags, message = BAD_FLAGS[name]
@@ -204,7 +198,7 @@ def test_bad_flags(preparer, tmp_path, name):
     before = contents(tmp_path)
     arguments = _arguments("text:toy", *flags)
     result = preparer.run(*arguments, folder=tmp_path)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert contents(tmp_path) == before
     assert not any(path.is_dir() for path in tmp_path.iterdir())
 
@@ -225,7 +219,9 @@ def test_an_unknown_preset(preparer, tmp_path):
     result = preparer.run(
         "--output_dir=data", "--preset=tinier", folder=tmp_path
     )
-    _assert_one_clear_line(result, "no preset 'tinier'; there are: base")
+    commands.assert_one_clear_line(
+        result, "no preset 'tinier'; there are: base"
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,7 +237,7 @@ def test_other_data_in_the_folder_are_not_touched(
     folder, dataset, _ = first
     before = contents(folder)
     result = preparer.run(*_arguments(dataset, flag), folder=folder)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert contents(folder) == before
 
 
@@ -255,14 +251,18 @@ def test_a_damaged_shard_is_found(first, preparer, tmp_path):
     content[-1] ^= 1
     path.write_bytes(content)
     result = preparer.run(*_arguments(dataset), folder=tmp_path)
-    _assert_one_clear_line(result, "Shard train-00000 in data is damaged")
+    commands.assert_one_clear_line(
+        result, "Shard train-00000 in data is damaged"
+    )
 
 
 def test_a_broken_line_is_named_and_nothing_left(preparer, tmp_path):
     cipher.write(tmp_path)
     (tmp_path / "toy.dev.xx").write_text("yz\n")
     result = preparer.run(*_arguments("text:toy"), folder=tmp_path)
-    _assert_one_clear_line(result, r"toy\.dev\.en has 12, .*toy\.dev\.xx has 1")
+    commands.assert_one_clear_line(
+        result, r"toy\.dev\.en has 12, .*toy\.dev\.xx has 1"
+    )
     assert not (tmp_path / "data").exists()
 
 

@@ -1,7 +1,6 @@
 """What a user may get wrong: one clear line, exit code 2, nothing left."""
 
 import pathlib
-import re
 
 import pytest
 
@@ -147,20 +146,12 @@ def _arguments(*more):
     )
 
 
-def _assert_one_clear_line(result, message):
-    assert "Traceback" not in result.raw_err
-    assert result.code == 2
-    (line,) = result.err.splitlines()
-    assert line.startswith("Error: ")
-    assert re.search(message, line)
-
-
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_bad_files(worker, tmp_path, name):
     files, message = BAD_FILES[name]
     _write(tmp_path, files)
     result = worker.wmt(*_arguments("--model_dir=m"), folder=tmp_path)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert _names(tmp_path) == set(files)
 
 
@@ -169,7 +160,7 @@ def test_bad_flags(worker, tmp_path, name):
     flags, message = BAD_FLAGS[name]
     _write(tmp_path, GOOD)
     result = worker.wmt(*_arguments(*flags), folder=tmp_path)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert _names(tmp_path) == set(GOOD)
 
 
@@ -213,7 +204,7 @@ def test_a_directory_of_another_training_is_not_touched(
 
     before = contents()
     result = worker.wmt(*trained.arguments, flag, folder=trained.folder)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert "--model_dir" in result.err
     assert contents() == before
 
@@ -223,7 +214,7 @@ def test_the_same_in_a_process_of_its_own(tmp_path, name):
     files, message = BAD_FILES[name]
     _write(tmp_path, files)
     result = commands.wmt(*_arguments(), folder=tmp_path)
-    _assert_one_clear_line(result, message)
+    commands.assert_one_clear_line(result, message)
     assert _names(tmp_path) == set(files)
 
 

@@ -106,9 +106,6 @@ def test_two_devices_train_as_one_does(tmp_path):
         *commands.MINUTE,
         "--dataset=text:toy",
         "--set=dropout=0",
-        # A bias on keys changes nothing: its gradient is rounding noise, which
-        # Adam would blow up to whole steps.
-        "--set=attention_bias=false",
         "--train_steps=12",
     )
     results = [

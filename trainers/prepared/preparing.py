@@ -11,8 +11,9 @@ import shutil
 
 import numpy as np
 
-from export.atomic import written_whole
+from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
+from export.model_directory import ModelDirectory
 from keras_transformer.tokenizer import Tokenizer
 from trainers.prepared.manifest import (
     FILE,
@@ -149,7 +150,7 @@ def _of_same_source(folder, source):
 
 def _begin(folder, corpus, source, totals, vocabulary):
     """Clears what is of no use, writes vocabulary and a first manifest."""
-    if (folder / "config.json").exists():
+    if ModelDirectory(folder).config_path.exists():
         raise InputError(
             f"{folder} is a model directory; give another folder for the "
             "prepared data."
@@ -157,7 +158,8 @@ def _begin(folder, corpus, source, totals, vocabulary):
     if (folder / FILE).exists():
         # The manifest last: without it, the others may be somebody else's.
         for pattern in ("*.ids.npy", "*.lengths.npy", TEST_FILE, FILE):
-            _unlink(folder, pattern)
+            for path in folder.glob(pattern):
+                path.unlink()
     size = source.vocabulary_size
     if vocabulary is None:
         print(f"Training a vocabulary of {size:,} pieces.", flush=True)
@@ -178,11 +180,6 @@ def _begin(folder, corpus, source, totals, vocabulary):
     return manifest
 
 
-def _unlink(folder, pattern):
-    for path in folder.glob(pattern):
-        path.unlink()
-
-
 def _tokenizer(proto):
     try:
         return Tokenizer(proto)
@@ -191,9 +188,8 @@ def _tokenizer(proto):
 
 
 def _prepare(folder, corpus, manifest, totals, workers):
-    # What a killed process left half-written.
-    for ending in ("npy", "json", "model"):
-        _unlink(folder, f".[0-9]*.{ending}")
+    for pattern in ("*.npy", "*.json", "*.model"):
+        remove_unfinished(folder, pattern)
     tokenizer = _tokenizer(read_vocabulary(folder, manifest))
     if "test" in corpus.splits():
         digest = _write_test_set(folder, corpus.evaluation_set("test"))

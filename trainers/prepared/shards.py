@@ -62,18 +62,21 @@ def write_shard(folder, name, read, ids, lengths):
     Raises:
         InputError: the system refused to write.
     """
-    shard = Shard(name, read, len(lengths), len(ids), 0, 0)
+    contents = [_npy(array) for array in (ids, lengths)]
+    checksums = map(zlib.crc32, contents)
+    shard = Shard(name, read, len(lengths), len(ids), *checksums)
     paths = shard.ids_path(folder), shard.lengths_path(folder)
-    for path, array in zip(paths, (ids, lengths)):
-        content = io.BytesIO()
-        np.save(content, array, allow_pickle=False)
-        # NumPy itself does not say why it could not write a file.
+    for path, content in zip(paths, contents):
         with written_whole(path) as temporary:
-            temporary.write_bytes(content.getbuffer())
-    checksums = [file_crc32(path) for path in paths]
-    return dataclasses.replace(
-        shard, ids_crc32=checksums[0], lengths_crc32=checksums[1]
-    )
+            temporary.write_bytes(content)
+    return shard
+
+
+def _npy(array):
+    # NumPy itself does not say why it could not write a file.
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getbuffer()
 
 
 def read_shard(folder, shard):

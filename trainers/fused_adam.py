@@ -1,0 +1,33 @@
+"""Adam in one pass over memory: section 5.3."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """`keras.optimizers.Adam`, each variable updated by one operation.
+
+    The update is memory-bound. Keras writes it as a dozen operations, each of
+    which reads and writes arrays of the variable's size; TensorFlow's own
+    kernel reads variable, moments and gradient once and writes them once.
+    The formula and the variables are the same, so checkpoints of one go on
+    with the other.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one tf.Variable and its moments."""
+        number = self._get_variable_index(variable)
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[number].value.handle,
+            v=self._velocities[number].value.handle,
+            beta1_power=tf.pow(tf.cast(self.beta_1, variable.dtype), step),
+            beta2_power=tf.pow(tf.cast(self.beta_2, variable.dtype), step),
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=tf.cast(self.beta_1, variable.dtype),
+            beta2=tf.cast(self.beta_2, variable.dtype),
+            epsilon=tf.cast(self.epsilon, variable.dtype),
+            grad=tf.cast(gradient, variable.dtype),
+        )
