@@ -26,7 +26,7 @@ class ServedTranslator(tf.Module):
         self.tokenizer = tokenizer
         self.max_source_tokens = source_limit(model.config, max_source_tokens)
         self.model_variables = [variable.value for variable in model.weights]
-        self._translate_ids = lambda source: kt.translate_ids(
+        self._translate_ids = lambda source: kt.translate_ids_in_segments(
             model, source, kt.output_room(source, model.config)
         )
 
@@ -46,7 +46,7 @@ class ServedTranslator(tf.Module):
             log-probability / length penalty, 0 for empty text.
         """
         source = self._source_ids(text)
-        tokens, scores = self._translate_ids(source)
+        tokens, scores, *_ = self._translate_ids(source)
         is_text = tf.reduce_sum(tf.cast(source != 0, tf.int32), axis=1) > 1
         translation = self.tokenizer.detokenize(tokens[:, 0])
         return {

@@ -73,7 +73,7 @@ class Translator:
 
     def _search_ids(self, source):
         room = kt.output_room(source, self.model.config)
-        result = kt.translate_ids(self.model, source, room)
+        result = kt.translate_ids_in_segments(self.model, source, room)
         return result.tokens[:, 0], result.scores[:, 0]
 
 

@@ -1,8 +1,14 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
-from keras_transformer.beam_decoder import output_room, translate_ids
-from keras_transformer.beam_search import BeamSearchResult, beam_search
+from keras_transformer.beam_search import (
+    BeamSearchResult,
+    Demands,
+    SearchRules,
+    beam_search,
+)
 from keras_transformer.config import TransformerConfig
+from keras_transformer.ensemble import Ensemble
+from keras_transformer.given_translations import align_ids, score_ids
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.decoder_layer import DecoderLayer
@@ -16,28 +22,45 @@ from keras_transformer.layers.sinusoidal_positions import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.sampling import Samples, SamplingRules, sample
 from keras_transformer.schedule import TransformerSchedule
 from keras_transformer.transformer import Transformer
+from keras_transformer.translate_ids import (
+    output_room,
+    search_rules,
+    translate_ids,
+    translate_ids_in_segments,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BeamSearchResult",
     "Decoder",
+    "Demands",
     "DecoderLayer",
     "Encoder",
     "EncoderLayer",
+    "Ensemble",
     "LabelSmoothedCrossEntropy",
     "LearnedPositionEmbedding",
     "MultiHeadAttention",
     "PositionwiseFeedForward",
     "ResidualConnection",
+    "Samples",
+    "SamplingRules",
+    "SearchRules",
     "SharedEmbedding",
     "SinusoidalPositionEncoding",
     "Transformer",
     "TransformerConfig",
     "TransformerSchedule",
+    "align_ids",
     "beam_search",
     "output_room",
+    "sample",
+    "score_ids",
+    "search_rules",
     "translate_ids",
+    "translate_ids_in_segments",
 ]

@@ -1,14 +1,17 @@
 """Beam search with a length penalty: section 6.1."""
 
+import dataclasses
 import typing
 
-from keras import ops
+from keras import ops, tree
 
+from keras_transformer.continuations import (
+    IMPOSSIBLE,
+    best_continuations,
+    forced_continuations,
+)
 from keras_transformer.length_penalty import length_penalty as penalise
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
-
-# Stands for log 0. Finite, so that sums and comparisons stay finite.
-_IMPOSSIBLE = -1e9
 
 
 class BeamSearchResult(typing.NamedTuple):
@@ -18,17 +21,73 @@ class BeamSearchResult(typing.NamedTuple):
         tokens: int32 [B, K, T], ending with the end id, then padding.
         scores: float32 [B, K], log-probability / length penalty; -1e9 where
             there are fewer than K possible hypotheses.
+        state: what `step` carried, as it was when the sentence stopped.
     """
 
     tokens: typing.Any
     scores: typing.Any
+    state: typing.Any
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchRules:
+    """What hypotheses may be and how they are compared.
+
+    Attributes:
+        beam_size: K.
+        alpha: exponent of the length penalty, at least 0.
+        length_penalty: "gnmt" or "power"; see
+            `keras_transformer.length_penalty`.
+        never: ids that no hypothesis may hold. The probabilities of the
+            others stay as they are.
+        stop_early: whether a sentence stops as soon as its result is certain;
+            it changes nothing but the time.
+
+    Raises:
+        ValueError: `beam_size` or `alpha` is out of range.
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    length_penalty: str = "gnmt"
+    never: tuple[int, ...] = ()
+    stop_early: bool = True
+
+    def __post_init__(self):
+        if self.beam_size < 1:
+            raise ValueError(
+                f"beam_size must be at least 1, not {self.beam_size}."
+            )
+        if self.alpha < 0:
+            raise ValueError(f"alpha must be at least 0, not {self.alpha}.")
+
+    def penalty(self, length):
+        """Returns what a log-probability is divided by."""
+        return penalise(length, self.alpha, self.length_penalty)
+
+
+class Demands(typing.NamedTuple):
+    """What is asked of each sentence's hypotheses; sentences in front.
+
+    Attributes:
+        max_lengths: int32 [B], at least 1: tokens, the end id counted. At
+            its maximum a hypothesis can only end.
+        min_lengths: int32 [B], the same count, or (): none ends before.
+        prefix: int32 [B, P], 0 after each one's end, or (): what hypotheses
+            begin with, as far as their maximum length lets them.
+    """
+
+    max_lengths: typing.Any
+    min_lengths: typing.Any = ()
+    prefix: typing.Any = ()
 
 
 class _Search(typing.NamedTuple):
-    """The loop's state; the live beams are unfinished hypotheses.
+    """The search between two steps; the live beams are unfinished hypotheses.
 
     Attributes:
         index: int32 scalar, tokens produced so far.
+        demands: Demands.
         live_tokens: int32 [B, K, T].
         live_log_probs: float32 [B, K], best first.
         parents: int32 [B, K], the beam that each live beam continues.
@@ -39,6 +98,7 @@ class _Search(typing.NamedTuple):
     """
 
     index: typing.Any
+    demands: typing.Any
     live_tokens: typing.Any
     live_log_probs: typing.Any
     parents: typing.Any
@@ -48,16 +108,7 @@ class _Search(typing.NamedTuple):
     state: typing.Any
 
 
-def beam_search(
-    step,
-    state,
-    max_lengths,
-    max_length,
-    beam_size=4,
-    alpha=0.6,
-    length_penalty="gnmt",
-    never=(),
-):
+def beam_search(step, state, demands, max_length, rules=None):
     """Finds the hypotheses with the highest penalised log-probability.
 
     At each step the 2K best continuations of the K live beams are looked at:
@@ -75,159 +126,133 @@ def beam_search(
             int32 scalar, state) -> (logits float [B, K, V], state). `tokens`
             are each beam's last token, `parents` the beam of the step before
             that it continues, and `index` counts from 0.
-        state: what `step` carries along; a nest of tensors of fixed shapes.
-        max_lengths: int32 [B], at least 1 and at most `max_length`: tokens a
-            sentence's hypotheses may have, the end id counted.
+        state: what `step` carries along; a nest of tensors of fixed shapes,
+            with the sentences in front.
+        demands: Demands, or only its `max_lengths`.
         max_length: T, room for tokens: a number, or an int32 scalar.
-        beam_size: K.
-        alpha: exponent of the length penalty, at least 0.
-        length_penalty: "gnmt" or "power"; see
-            `keras_transformer.length_penalty`.
-        never: ids that no hypothesis may hold. The probabilities of the
-            others stay as they are.
+        rules: SearchRules; None for the paper's.
 
     Returns:
         BeamSearchResult.
-
-    Raises:
-        ValueError: `beam_size` or `alpha` is out of range.
     """
-    if beam_size < 1:
-        raise ValueError(f"beam_size must be at least 1, not {beam_size}.")
-    if alpha < 0:
-        raise ValueError(f"alpha must be at least 0, not {alpha}.")
-    max_lengths = ops.cast(max_lengths, "int32")
-    penalty_at_end = penalise(max_lengths, alpha, length_penalty)
-
-    def unfinished(*search):
-        search = _Search(*search)
-        within = search.index < max_length
-        return ops.logical_and(within, ops.logical_not(ops.all(search.stopped)))
-
-    def advance(*search):
-        search = _Search(*search)
-        tokens = _last_tokens(search.live_tokens, search.index)
-        logits, new_state = step(
-            tokens, search.parents, search.index, search.state
-        )
-        length = search.index + 1
-        candidates = _candidates(
-            logits, search.live_log_probs, beam_size, never
-        )
-        at_limit = ops.expand_dims(length >= max_lengths, 1)
-        endings = ops.where(
-            ops.logical_and(
-                search.live_log_probs > 0.5 * _IMPOSSIBLE,
-                ops.logical_or(candidates.may_end, at_limit),
-            ),
-            candidates.end_log_probs / penalise(length, alpha, length_penalty),
-            _IMPOSSIBLE,
-        )
-        done_tokens, done_scores = _keep_best(
-            search, endings, _put(search.live_tokens, END_ID, search.index)
-        )
-        live_tokens = _put(
-            _gather_beams(search.live_tokens, candidates.parents),
-            candidates.tokens,
-            search.index,
-        )
-        bound = candidates.log_probs[:, 0] / penalty_at_end
-        stopped = ops.logical_or(
-            ops.logical_or(search.stopped, at_limit[:, 0]),
-            bound <= done_scores[:, -1],
-        )
-        return _Search(
-            index=length,
-            live_tokens=live_tokens,
-            live_log_probs=candidates.log_probs,
-            parents=candidates.parents,
-            done_tokens=done_tokens,
-            done_scores=done_scores,
-            stopped=stopped,
-            state=new_state,
-        )
-
-    batch = ops.shape(max_lengths)[0]
-    result = _Search(
-        *ops.while_loop(
-            unfinished,
-            advance,
-            tuple(_start(batch, beam_size, max_length, state)),
-        )
-    )
-    return BeamSearchResult(result.done_tokens, result.done_scores)
+    rules = rules or SearchRules()
+    search = start(rules, demands, max_length, state)
+    return result(run(rules, step, search, max_length))
 
 
-def _start(batch, beam_size, max_length, state):
-    tokens = ops.full((batch, beam_size, max_length), PAD_ID, dtype="int32")
+def start(rules, demands, max_length, state):
+    """Returns the search before its first step; see `beam_search`."""
+    if not isinstance(demands, Demands):
+        demands = Demands(demands)
+    demands = Demands(*[_as_int32(each) for each in demands])
+    batch = ops.shape(demands.max_lengths)[0]
+    beams = rules.beam_size
+    tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
     # All beams are the same at first: only the first one counts.
-    others = ops.full((batch, beam_size - 1), _IMPOSSIBLE, dtype="float32")
+    others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
     first = ops.zeros((batch, 1), dtype="float32")
     return _Search(
         index=ops.convert_to_tensor(0, "int32"),
+        demands=demands,
         live_tokens=tokens,
         live_log_probs=ops.concatenate([first, others], axis=1),
-        parents=ops.zeros((batch, beam_size), dtype="int32"),
+        parents=ops.zeros((batch, beams), dtype="int32"),
         done_tokens=tokens,
-        done_scores=ops.full((batch, beam_size), _IMPOSSIBLE, dtype="float32"),
+        done_scores=ops.full((batch, beams), IMPOSSIBLE, dtype="float32"),
         stopped=ops.zeros((batch,), dtype="bool"),
         state=state,
     )
 
 
-class _Candidates(typing.NamedTuple):
-    """What may follow the live beams.
+def run(rules, step, search, end):
+    """Advances until all sentences stopped, or `end` tokens were produced."""
 
-    Attributes:
-        tokens: int32 [B, K], of the K best that do not end, best first.
-        parents: int32 [B, K], the beams they continue.
-        log_probs: float32 [B, K].
-        end_log_probs: float32 [B, K], of each live beam ending here.
-        may_end: boolean [B, K], whether that is among the 2K best of all.
-    """
+    def unfinished(search):
+        going = ops.logical_not(ops.all(search.stopped))
+        return ops.logical_and(search.index < end, going)
 
-    tokens: typing.Any
-    parents: typing.Any
-    log_probs: typing.Any
-    end_log_probs: typing.Any
-    may_end: typing.Any
-
-
-def _candidates(logits, live_log_probs, beam_size, never):
-    logits = ops.cast(logits, "float32")
-    vocabulary = logits.shape[-1]
-    per_beam = min(2 * beam_size + len(never), vocabulary)
-    # Within a beam logits and log-probabilities have the same order, so the
-    # normaliser is added to the few that are kept and not to all V.
-    offsets = live_log_probs - ops.logsumexp(logits, axis=-1)
-    top_logits, top_tokens = ops.top_k(logits, per_beam)
-    batch = ops.shape(logits)[0]
-    flat = ops.reshape(
-        top_logits + offsets[..., None], (batch, beam_size * per_beam)
+    (search,) = ops.while_loop(
+        unfinished,
+        lambda search: (_advance(rules, step, search),),
+        (search,),
     )
-    tokens = ops.cast(ops.reshape(top_tokens, ops.shape(flat)), "int32")
-    for number in never:
-        flat = ops.where(tokens == number, _IMPOSSIBLE, flat)
-    best, _ = ops.top_k(flat, min(2 * beam_size, beam_size * per_beam))
-    end_log_probs = logits[..., END_ID] + offsets
-    continuing = ops.where(tokens == END_ID, _IMPOSSIBLE, flat)
-    log_probs, order = ops.top_k(continuing, beam_size)
-    return _Candidates(
-        tokens=ops.take_along_axis(tokens, order, axis=1),
-        parents=ops.cast(order // per_beam, "int32"),
-        log_probs=log_probs,
-        end_log_probs=end_log_probs,
-        may_end=end_log_probs >= best[:, -1:],
+    return search
+
+
+def result(search):
+    """Returns the BeamSearchResult of a search."""
+    return BeamSearchResult(
+        search.done_tokens, search.done_scores, search.state
     )
 
 
-def _keep_best(search, endings, ended_tokens):
+def _advance(rules, step, search):
+    index, demands = search.index, search.demands
+    tokens = _last_tokens(search.live_tokens, index)
+    logits, state = step(tokens, search.parents, index, search.state)
+    length = index + 1
+    nexts = _continuations(rules, demands, logits, search.live_log_probs, index)
+    at_limit = length >= demands.max_lengths
+    possible = ops.logical_and(
+        search.live_log_probs > 0.5 * IMPOSSIBLE,
+        ops.logical_or(nexts.may_end, at_limit[:, None]),
+    )
+    endings = ops.where(
+        possible, nexts.end_log_probs / rules.penalty(length), IMPOSSIBLE
+    )
     # A stopped sentence keeps what it has: a tie must not change it.
-    endings = ops.where(search.stopped[:, None], _IMPOSSIBLE, endings)
-    scores = ops.concatenate([search.done_scores, endings], axis=1)
-    tokens = ops.concatenate([search.done_tokens, ended_tokens], axis=1)
-    kept, order = ops.top_k(scores, ops.shape(search.done_scores)[1])
-    return _gather_beams(tokens, order), kept
+    endings = ops.where(search.stopped[:, None], IMPOSSIBLE, endings)
+    done_scores, order = ops.top_k(
+        ops.concatenate([search.done_scores, endings], axis=1), rules.beam_size
+    )
+    here = ops.arange(ops.shape(search.live_tokens)[2]) == index
+    stopped = ops.logical_or(search.stopped, at_limit)
+    if rules.stop_early:
+        bound = nexts.log_probs[:, 0] / rules.penalty(demands.max_lengths)
+        stopped = ops.logical_or(stopped, bound <= done_scores[:, -1])
+    return _Search(
+        index=length,
+        demands=demands,
+        live_tokens=_follow(nexts, search.live_tokens, here),
+        live_log_probs=nexts.log_probs,
+        parents=nexts.parents,
+        done_tokens=_join(order, search, here),
+        done_scores=done_scores,
+        stopped=stopped,
+        state=state,
+    )
+
+
+def _continuations(rules, demands, logits, live_log_probs, index):
+    too_short = None
+    if not isinstance(demands.min_lengths, tuple):
+        # At its maximum length a hypothesis ends all the same.
+        too_short = index + 1 < demands.min_lengths
+    free = best_continuations(logits, live_log_probs, rules.never, too_short)
+    if isinstance(demands.prefix, tuple):
+        return free
+    last = ops.shape(demands.prefix)[1] - 1
+    forced = ops.take(demands.prefix, ops.minimum(index, last), axis=1)
+    within = ops.logical_and(index <= last, forced != PAD_ID)
+    within = ops.logical_and(within, index + 1 < demands.max_lengths)
+    only = forced_continuations(logits, live_log_probs, forced)
+    return tree.map_structure(
+        lambda one, other: ops.where(within[:, None], one, other), only, free
+    )
+
+
+def _follow(nexts, live_tokens, here):
+    inherited = ops.take_along_axis(
+        live_tokens, nexts.parents[..., None], axis=1
+    )
+    return ops.where(here, nexts.tokens[..., None], inherited)
+
+
+def _join(order, search, here):
+    """The best of the finished hypotheses and of those that end here."""
+    ended = ops.where(here, END_ID, search.live_tokens)
+    both = ops.concatenate([search.done_tokens, ended], axis=1)
+    return ops.take_along_axis(both, order[..., None], axis=1)
 
 
 def _last_tokens(live_tokens, index):
@@ -235,13 +260,5 @@ def _last_tokens(live_tokens, index):
     return ops.where(index > 0, previous, BEGIN_ID)
 
 
-def _put(tokens, new, index):
-    """Returns [B, K, T] tokens with `new` [B, K] or a number at `index`."""
-    here = ops.arange(ops.shape(tokens)[2]) == index
-    new = ops.convert_to_tensor(new, "int32")
-    new = new[..., None] if len(new.shape) else new
-    return ops.where(here, new, tokens)
-
-
-def _gather_beams(values, beams):
-    return ops.take_along_axis(values, beams[..., None], axis=1)
+def _as_int32(values):
+    return values if isinstance(values, tuple) else ops.cast(values, "int32")

@@ -1,9 +1,9 @@
 """The decoder's memory of earlier positions, for one layer.
 
-A cache is a pair (keys, values) of float [B * H, steps, K * d]: the step's
+A cache is a pair (keys, values) of float [B, H, steps, K * d]: the step's
 K beams lie side by side, so that a step is written in one piece and is never
 moved again. Which of the K slots of an earlier step belongs to a beam's own
-past is said by a mask (see `beam_cache`), not by re-ordering the cache.
+past is said by a mask (see `beam_decoder`), not by re-ordering the cache.
 """
 
 from keras import ops
@@ -21,9 +21,9 @@ def empty(batch, num_heads, steps, beams, widths, dtype):
         dtype: of its elements.
 
     Returns:
-        A pair of float [B * H, steps, K * d], all zero.
+        A pair of float [B, H, steps, K * d], all zero.
     """
-    shapes = [(batch * num_heads, steps, beams * width) for width in widths]
+    shapes = [(batch, num_heads, steps, beams * width) for width in widths]
     return tuple(ops.zeros(shape, dtype=dtype) for shape in shapes)
 
 
@@ -42,31 +42,32 @@ def write(cache, heads, index):
 
 
 def _write(cache, heads, index):
-    rows = ops.shape(cache)[0]
-    step = ops.reshape(heads, (rows, cache.shape[-1]))
+    batch, num_heads, steps, width = ops.shape(cache)
+    rows = batch * num_heads
     where = ops.stack(
         [ops.arange(rows), ops.broadcast_to(index, (rows,))], axis=1
     )
-    return ops.scatter_update(cache, where, step)
+    written = ops.scatter_update(
+        ops.reshape(cache, (rows, steps, width)),
+        where,
+        ops.reshape(heads, (rows, width)),
+    )
+    return ops.reshape(written, (batch, num_heads, steps, width))
 
 
-def read(cache, num_heads, beams):
+def read(cache, beams):
     """Returns all slots as attention wants them.
 
     Args:
         cache: see `empty`.
-        num_heads: H.
         beams: K.
 
     Returns:
         A pair of float [B, H, steps * K, d].
     """
-    return tuple(_read(part, num_heads, beams) for part in cache)
+    return tuple(_read(part, beams) for part in cache)
 
 
-def _read(part, num_heads, beams):
-    rows, steps, width = ops.shape(part)
-    return ops.reshape(
-        part,
-        (rows // num_heads, num_heads, steps * beams, width // beams),
-    )
+def _read(part, beams):
+    batch, num_heads, steps, width = ops.shape(part)
+    return ops.reshape(part, (batch, num_heads, steps * beams, width // beams))

@@ -185,15 +185,19 @@ class Transformer(keras.Model):
             memory_mask: boolean, broadcastable to [B, K, S].
 
         Returns:
-            Logits, float32 [B, K, V], the caches with this step in them, and
-            a list of N float32 [B, H, K, S] cross-attention weights.
+            float [B, K, D], of which `output_embedding` makes logits, the
+            caches with this step in them, and a list of N float32
+            [B, H, K, S] cross-attention weights.
         """
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
-        states = self.embed_target(tokens, positions)
-        states, caches, weights = self.decoder.step(
-            states, caches, index, mask, memory, memory_mask
+        return self.decoder.step(
+            self.embed_target(tokens, positions),
+            caches,
+            index,
+            mask,
+            memory,
+            memory_mask,
         )
-        return self.output_embedding.logits(states), caches, weights
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] with positions as float [B, S, D]."""

@@ -118,9 +118,7 @@ class DecoderLayer(ConfiguredLayer):
         states = self.self_attention_residual.enter(inputs)
         queries, keys, values = self.self_attention.project(states)
         cache = caches.write(cache, (keys, values), index)
-        keys, values = caches.read(
-            cache, self.config.num_heads, ops.shape(inputs)[1]
-        )
+        keys, values = caches.read(cache, ops.shape(inputs)[1])
         states, _ = self.self_attention.attend(queries, keys, values, mask)
         states = self.self_attention_residual.leave(inputs, states)
         queries = self.cross_attention_residual.enter(states)

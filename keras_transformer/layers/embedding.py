@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from keras_transformer.layers.linear import linear
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class SharedEmbedding(keras.layers.Layer):
@@ -49,13 +51,18 @@ class SharedEmbedding(keras.layers.Layer):
         The product runs in float32 under every dtype policy: a rounding of
         logits is a rounding of the loss.
         """
-        shape = ops.shape(states)
-        rows = ops.reshape(states, (-1, self.d_model))
-        logits = ops.matmul(
-            ops.cast(rows, "float32"),
-            ops.transpose(ops.cast(self.embeddings, "float32")),
-        )
-        return ops.reshape(logits, (*shape[:-1], self.vocabulary_size))
+        return self.project(states, self.projection())
+
+    def projection(self):
+        """Returns the pre-softmax matrix, float32 [D, V]."""
+        return ops.transpose(ops.cast(self.embeddings, "float32"))
+
+    def project(self, states, projection):
+        """Returns float32 [..., V] for float [..., D] and a `projection`.
+
+        Those who take many small products with it transpose it only once.
+        """
+        return linear(ops.cast(states, "float32"), projection)
 
     def compute_output_shape(self, input_shape):
         """Returns the shape of the embedded ids."""

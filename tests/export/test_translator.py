@@ -41,7 +41,7 @@ def test_equals_the_search_run_eagerly_sentence_by_sentence(
     for text in TEXTS[:4]:
         (ids,) = translator.tokenizer.encode([text])
         room = len(ids) + translator.model.config.max_output_extra
-        tokens, scores = kt.translate_ids(
+        tokens, scores, *_ = kt.translate_ids(
             translator.model, tf.constant([ids]), room
         )
         (decoded,) = translator.tokenizer.decode(tokens[:, 0])
@@ -98,7 +98,7 @@ def test_an_over_long_source_is_cut(translator, monkeypatch):
     assert len(ids) > 1000
     kept = np.append(ids[: tiny.MAX_SOURCE_TOKENS - 1], 3)[None]
     room = kept.shape[1] + translator.model.config.max_output_extra
-    tokens, scores = kt.translate_ids(
+    tokens, scores, *_ = kt.translate_ids(
         translator.model, tf.constant(kept, tf.int32), room
     )
     (text,) = translator.tokenizer.decode(tokens[:, 0])

@@ -56,31 +56,41 @@ def step_of(tables):
 
 
 @functools.cache
-def _search_of(max_length, beam_size, alpha, kind):
-    def run(tables, max_lengths):
-        state = ops.zeros((ops.shape(tables)[0], beam_size), dtype="int32")
+def _search_of(max_length, rules):
+    def run(tables, demands):
+        shape = (ops.shape(tables)[0], rules.beam_size)
         return kt.beam_search(
             step_of(tables),
-            state,
-            max_lengths,
+            ops.zeros(shape, dtype="int32"),
+            demands,
             max_length,
-            beam_size=beam_size,
-            alpha=alpha,
-            length_penalty=kind,
-        )
+            rules,
+        )[:2]
 
     return helpers.jitted(run)
 
 
 def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
     """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
-    tokens, scores = _search_of(max_length, beam_size, alpha, kind)(
+    rules = kt.SearchRules(beam_size, alpha, kind)
+    return search_with(tables, kt.Demands(limits), max_length, rules)
+
+
+def search_with(tables, demands, max_length, rules):
+    """The same under `kt.Demands` of arrays and `kt.SearchRules`."""
+    tokens, scores = _search_of(max_length, rules)(
         ops.convert_to_tensor(tables, "float32"),
-        ops.convert_to_tensor(limits, "int32"),
+        kt.Demands(*[_as_tensor(each) for each in demands]),
     )
     assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
     return helpers.to_numpy(tokens).astype(int), helpers.to_numpy(scores)
+
+
+def _as_tensor(values):
+    if isinstance(values, tuple):
+        return values
+    return ops.convert_to_tensor(values, "int32")
 
 
 def log_softmax(logits) -> np.ndarray:
@@ -95,15 +105,18 @@ def reader(table):
     return lambda prefix: log_probabilities[number_of(prefix)]
 
 
-def all_hypotheses(log_probs, limit: int, alpha, kind) -> list[Hypothesis]:
-    """Every one of at most `limit` tokens with its score, best first."""
+def all_hypotheses(
+    log_probs, limit: int, alpha, kind, least: int = 1
+) -> list[Hypothesis]:
+    """Every one of `least` to `limit` tokens with its score, best first."""
     found = []
 
     def extend(prefix, log_prob):
         length = len(prefix) + 1
         ended = log_prob + log_probs(prefix)[END]
         score = ended / length_penalty(length, alpha, kind)
-        found.append(((*prefix, END), score))
+        if length >= least:
+            found.append(((*prefix, END), score))
         if length < limit:
             for word in range(VOCABULARY):
                 if word != END:
@@ -115,7 +128,13 @@ def all_hypotheses(log_probs, limit: int, alpha, kind) -> list[Hypothesis]:
 
 
 def plain_beam_search(
-    log_probs, limit: int, beams: int, alpha: float, kind: str
+    log_probs,
+    limit: int,
+    beams: int,
+    alpha: float,
+    kind: str,
+    least: int = 1,
+    forced: tuple[int, ...] = (),
 ) -> list[Hypothesis]:
     """The documented rule in plain Python; it never stops early."""
     live, finished = [((), 0.0)], []
@@ -125,6 +144,7 @@ def plain_beam_search(
             ((*prefix, word), log_prob + more)
             for prefix, log_prob in live
             for word, more in enumerate(log_probs(prefix))
+            if _allowed(word, length, limit, least, forced)
         ]
         continuations.sort(key=lambda found: -found[1])
         looked_at = continuations[: 2 * beams]
@@ -138,6 +158,14 @@ def plain_beam_search(
         finished = sorted(finished, key=lambda found: -found[1])[:beams]
         live = [found for found in looked_at if found[0][-1] != END][:beams]
     return finished
+
+
+def _allowed(word, length, limit, least, forced):
+    if length == limit:
+        return word == END
+    if length <= len(forced):
+        return word == forced[length - 1]
+    return word != END or length >= least
 
 
 def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):

@@ -138,12 +138,12 @@ def test_logits_of_half_width_are_searched_in_float32():
     half = ops.cast(bt.random_tables(3, 4, 4), "bfloat16")
     tables = helpers.to_numpy(half)
     expected_tokens, expected = bt.search(tables, [4] * 4, 4, 2)
-    tokens, scores = kt.beam_search(
+    tokens, scores, *_ = kt.beam_search(
         bt.step_of(half),
         ops.zeros((4, 2), dtype="int32"),
         ops.convert_to_tensor([4] * 4, "int32"),
         4,
-        beam_size=2,
+        kt.SearchRules(beam_size=2),
     )
     np.testing.assert_array_equal(helpers.to_numpy(tokens), expected_tokens)
     np.testing.assert_allclose(helpers.to_numpy(scores), expected, rtol=1e-6)
@@ -168,7 +168,7 @@ def test_does_stop_early(end_logit, steps):
         ops.zeros(()),
         ops.convert_to_tensor([6], "int32"),
         6,
-        beam_size=2,
+        kt.SearchRules(beam_size=2),
     )
     assert calls == list(range(steps))
 
@@ -189,5 +189,5 @@ def test_refuses(wrong, named):
             ops.zeros((1, 4), dtype="int32"),
             ops.convert_to_tensor([2], "int32"),
             2,
-            **wrong,
+            kt.SearchRules(**wrong),
         )

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.beam_decoder import beam_step
+from keras_transformer.beam_decoder import BeamDecoder
 from keras_transformer.transformer import padding_mask
 from tests.keras_transformer import helpers
 
@@ -15,7 +15,7 @@ SOURCE = helpers.padded_inputs()["source"]
 
 
 class Beams:
-    """K hypotheses a sentence, driven at will through `beam_step`.
+    """K hypotheses a sentence, driven at will through `BeamDecoder`.
 
     `prefixes` is int [B, K, tokens so far], the decoder's input, kept by
     plain copying; the cache has to come to the same.
@@ -23,8 +23,9 @@ class Beams:
 
     def __init__(self, model, beams):
         batch = len(SOURCE)
-        step, self.state = beam_step(model, SOURCE, beams, STEPS)
-        self.step = helpers.jitted(step)
+        decoder = BeamDecoder(model, beams)
+        self.state = decoder.start(SOURCE, STEPS)
+        self.step = helpers.jitted(decoder.step)
         self.prefixes = np.zeros((batch, beams, 0), "int32")
 
     def advance(self, tokens, parents):

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.beam_decoder import output_limits
+from keras_transformer.translate_ids import output_limits
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers, reference
 
@@ -55,7 +55,7 @@ def translate(model, source, room=ROOM, max_lengths=None):
     if max_lengths is not None:
         max_lengths = ops.convert_to_tensor(max_lengths, "int32")
     result = translation(model, room)(
-        source=ops.convert_to_tensor(source), max_lengths=max_lengths
+        source=ops.convert_to_tensor(source), demands=max_lengths
     )
     return (
         helpers.to_numpy(result.tokens).astype(int),
@@ -64,6 +64,21 @@ def translate(model, source, room=ROOM, max_lengths=None):
 
 
 def log_probs_of(model, source):
+    """As `full_log_probs`; what is never said is impossible.
+
+    What it would have is not given to others.
+    """
+    read = full_log_probs(model, source)
+
+    def read_sayable(prefix):
+        log_probs = read(prefix).copy()
+        log_probs[[PAD, UNKNOWN, BEGIN]] = -np.inf
+        return log_probs
+
+    return read_sayable
+
+
+def full_log_probs(model, source):
     """Prefix -> log-probabilities, by a full pass without any cache."""
 
     @functools.cache
@@ -75,10 +90,7 @@ def log_probs_of(model, source):
             "target": ops.convert_to_tensor(target),
         }
         logits = helpers.to_numpy(helpers.jitted_once(model)(inputs))
-        log_probs = bt.log_softmax(logits[0, len(prefix)])
-        # Never said; what they would have is not given to others.
-        log_probs[[PAD, UNKNOWN, BEGIN]] = -np.inf
-        return log_probs
+        return bt.log_softmax(logits[0, len(prefix)])
 
     return read
 
@@ -195,7 +207,7 @@ def test_one_graph_for_all_shapes():
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def run(source):
         room = tf.maximum(tf.reduce_max(output_limits(source, 4)), 1)
-        return kt.translate_ids(model, source, room)
+        return kt.translate_ids_in_segments(model, source, room)
 
     for source in (SOURCE, SOURCE[1:2, :2], SOURCE[:0]):
         result = run(source)

@@ -1,0 +1,86 @@
+"""Several models that decode together."""
+
+import math
+
+from keras import ops
+
+from keras_transformer.beam_decoder import BeamDecoder
+
+MEANS = ("log_probabilities", "probabilities")
+
+
+class Ensemble:
+    """Models of one vocabulary, asked at each step and averaged.
+
+    It takes a Transformer's place in `translate_ids`.
+
+    Args:
+        models: list of Transformer; the configuration of the first decides
+            beam, penalty and limits.
+        mean: of what: "log_probabilities" (the geometric mean of the
+            distributions, normalised) or "probabilities".
+
+    Raises:
+        ValueError: there is no model, there is no such mean, or
+            vocabularies differ in size.
+    """
+
+    def __init__(self, models, mean="log_probabilities"):
+        if not models:
+            raise ValueError("An ensemble needs at least one model.")
+        if mean not in MEANS:
+            raise ValueError(f"mean must be {' or '.join(MEANS)}, not {mean}.")
+        sizes = {model.config.vocabulary_size for model in models}
+        if len(sizes) > 1:
+            raise ValueError(
+                "The models of an ensemble must have one vocabulary, not "
+                f"several of {', '.join(map(str, sorted(sizes)))} pieces."
+            )
+        self.models = models
+        self.mean = mean
+        self.config = models[0].config
+
+    def beam_decoder(self, beam_size):
+        """Returns what decodes `beam_size` beams of each sentence."""
+        return EnsembleDecoder(
+            [BeamDecoder(model, beam_size) for model in self.models], self.mean
+        )
+
+
+class EnsembleDecoder:
+    """The same methods as BeamDecoder, of several.
+
+    Args:
+        decoders: list of BeamDecoder.
+        mean: one of `MEANS`.
+    """
+
+    def __init__(self, decoders, mean):
+        self._decoders = decoders
+        self._mean = mean
+
+    def start(self, source, room):
+        """Returns a tuple of the decoders' states."""
+        return tuple(each.start(source, room) for each in self._decoders)
+
+    def step(self, tokens, parents, index, states):
+        """Returns the mean log-probabilities and the states."""
+        results = [
+            decoder.step(tokens, parents, index, state)
+            for decoder, state in zip(self._decoders, states)
+        ]
+        each = ops.stack([ops.log_softmax(logits) for logits, _ in results])
+        return self._averaged(each), tuple(state for _, state in results)
+
+    def regroup(self, states, kept, room):
+        """Returns the states of some sentences with room for more steps."""
+        return tuple(
+            decoder.regroup(state, kept, room)
+            for decoder, state in zip(self._decoders, states)
+        )
+
+    def _averaged(self, log_probs):
+        if self._mean == "log_probabilities":
+            # Whoever takes logits normalises them.
+            return ops.mean(log_probs, axis=0)
+        return ops.logsumexp(log_probs, axis=0) - math.log(len(self._decoders))

@@ -1,0 +1,55 @@
+"""What a model makes of translations that are given to it."""
+
+from keras import ops
+
+from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.special_ids import BEGIN_ID
+
+
+def score_ids(model, source, target):
+    """Returns the log-probability of each given translation.
+
+    Args:
+        model: Transformer.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+
+    Returns:
+        float32 [B]: the sum over the target's tokens, the end id counted.
+    """
+    logits = model(_inputs(source, target))
+    losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)
+    return -ops.sum(losses.plain, axis=1)
+
+
+def align_ids(model, source, target, layer=None):
+    """Returns how much each target token attends to each source token.
+
+    Args:
+        model: Transformer.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+        layer: number of the decoder layer whose cross-attention is taken,
+            from 1; None for the last but one, whose attention is nearest to
+            what people call an alignment (Garg et al. 2019, section 5.1).
+
+    Returns:
+        float32 [B, T, S], mean over the heads: row t is of the step that
+        gives `target[:, t]`, sums to 1 and is 0 on padding.
+
+    Raises:
+        ValueError: there is no such layer.
+    """
+    layers = model.config.num_layers
+    if layer is None:
+        layer = max(layers - 1, 1)
+    if not 1 <= layer <= layers:
+        raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
+    weights = model.attention(_inputs(source, target))["cross"][layer - 1]
+    return ops.mean(weights, axis=1)
+
+
+def _inputs(source, target):
+    begin = ops.full_like(target[:, :1], BEGIN_ID)
+    shifted = ops.concatenate([begin, target[:, :-1]], axis=1)
+    return {"source": source, "target": shifted}

@@ -1,0 +1,155 @@
+"""Drawing translations from a model's distribution."""
+
+import dataclasses
+import typing
+
+from keras import ops
+
+from keras_transformer.continuations import IMPOSSIBLE
+from keras_transformer.random_numbers import uniform
+from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
+
+
+class Samples(typing.NamedTuple):
+    """Translations that were drawn.
+
+    Attributes:
+        tokens: int32 [B, N, T], ending with the end id, then padding.
+        log_probs: float32 [B, N], each one's log-probability under the model
+            itself, whatever temperature and cuts it was drawn with.
+    """
+
+    tokens: typing.Any
+    log_probs: typing.Any
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingRules:
+    """How tokens are drawn.
+
+    Attributes:
+        samples: N, how many translations of each sentence.
+        temperature: logits are divided by it; near 0 is greedy.
+        top_k: only the k likeliest tokens are drawn; 0 for all.
+        top_p: only the likeliest tokens that together have this probability
+            are drawn (Holtzman et al. 2020), after `top_k` and temperature.
+        never: ids that are not drawn.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    samples: int = 1
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    never: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}.")
+        if self.temperature <= 0:
+            raise ValueError(
+                f"temperature must be above 0, not {self.temperature}."
+            )
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be at least 0, not {self.top_k}.")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(
+                f"top_p must be above 0 and at most 1, not {self.top_p}."
+            )
+
+
+class _Drawing(typing.NamedTuple):
+    index: typing.Any
+    tokens: typing.Any
+    log_probs: typing.Any
+    ended: typing.Any
+    state: typing.Any
+
+
+def sample(step, state, max_lengths, max_length, seeds, rules=None):
+    """Draws translations token by token.
+
+    A sentence's samples depend on its own seed alone: not on its neighbours
+    in the batch, nor on padding.
+
+    Letters: B sentences, N samples, V vocabulary, T max_length.
+
+    Args:
+        step: as for `beam_search`, with N beams, each its own parent.
+        state: what `step` carries along.
+        max_lengths: int32 [B], at most `max_length`: at this length, the end
+            id counted, a sample can only end.
+        max_length: T, a number or an int32 scalar.
+        seeds: int32 [B].
+        rules: SamplingRules; None for the model's own distribution.
+
+    Returns:
+        Samples.
+    """
+    rules = rules or SamplingRules()
+    max_lengths = ops.cast(max_lengths, "int32")
+    batch = ops.shape(max_lengths)[0]
+    shape = (batch, rules.samples)
+    numbers = ops.broadcast_to(ops.arange(rules.samples), shape)
+
+    def unfinished(drawing):
+        going = ops.logical_not(ops.all(drawing.ended))
+        return ops.logical_and(drawing.index < max_length, going)
+
+    def advance(drawing):
+        index = drawing.index
+        last = ops.take(drawing.tokens, ops.maximum(index - 1, 0), axis=2)
+        last = ops.where(index > 0, last, BEGIN_ID)
+        logits, state = step(last, numbers, index, drawing.state)
+        logits = ops.cast(logits, "float32")
+        chance = uniform(seeds[:, None], numbers, index)
+        tokens = _draw(logits, chance, rules)
+        at_limit = (index + 1 >= max_lengths)[:, None]
+        tokens = ops.where(at_limit, END_ID, tokens)
+        log_probs = ops.take_along_axis(logits, tokens[..., None], axis=-1)
+        log_probs = log_probs[..., 0] - ops.logsumexp(logits, axis=-1)
+        here = ops.arange(max_length) == index
+        shown = ops.where(drawing.ended, PAD_ID, tokens)
+        return (
+            _Drawing(
+                index=index + 1,
+                tokens=ops.where(here, shown[..., None], drawing.tokens),
+                log_probs=drawing.log_probs
+                + ops.where(drawing.ended, 0.0, log_probs),
+                ended=ops.logical_or(drawing.ended, tokens == END_ID),
+                state=state,
+            ),
+        )
+
+    begin = _Drawing(
+        index=ops.convert_to_tensor(0, "int32"),
+        tokens=ops.full((*shape, max_length), PAD_ID, dtype="int32"),
+        log_probs=ops.zeros(shape, dtype="float32"),
+        ended=ops.zeros(shape, dtype="bool"),
+        state=state,
+    )
+    (drawing,) = ops.while_loop(unfinished, advance, (begin,))
+    return Samples(drawing.tokens, drawing.log_probs)
+
+
+def _draw(logits, chance, rules):
+    """Returns the tokens [B, N] that the chances in [0, 1) fall upon."""
+    vocabulary = logits.shape[-1]
+    places = ops.arange(vocabulary)
+    for number in rules.never:
+        logits = ops.where(places == number, IMPOSSIBLE, logits)
+    kept = min(rules.top_k or vocabulary, vocabulary)
+    values, tokens = ops.top_k(logits / rules.temperature, kept)
+    probabilities = ops.softmax(values, axis=-1)
+    below = ops.cumsum(probabilities, axis=-1) - probabilities
+    probabilities = ops.where(below < rules.top_p, probabilities, 0.0)
+    reached = ops.cumsum(probabilities, axis=-1)
+    passed = reached <= (chance[..., None] * reached[..., -1:])
+    # Rounding must not lead beyond the last token that may be drawn.
+    allowed = ops.sum(ops.cast(probabilities > 0, "int32"), axis=-1)
+    order = ops.sum(ops.cast(passed, "int32"), axis=-1)
+    order = ops.minimum(order, allowed - 1)
+    drawn = ops.take_along_axis(tokens, order[..., None], axis=-1)
+    return ops.cast(drawn[..., 0], "int32")

@@ -1,0 +1,63 @@
+"""Beam search in which finished sentences leave: see `beam_search`."""
+
+from keras import ops, tree
+
+from keras_transformer.beam_search import BeamSearchResult, result, run, start
+
+
+def segmented_beam_search(
+    step, state, demands, max_length, rules, segment, regroup
+):
+    """The same search, in which finished sentences leave.
+
+    After every `segment` steps the sentences that have stopped leave the
+    batch, and the state gets room for the next steps, so that a step's work
+    follows what is left and what is filled. For that the shapes change: it
+    runs inside a graph of TensorFlow whose number of sentences is open.
+
+    Args:
+        step: as for `beam_search`.
+        state: the same, with room for `segment` steps.
+        demands: Demands, or only its `max_lengths`.
+        max_length: T, an int32 scalar tensor.
+        rules: SearchRules.
+        segment: steps between two regroupings.
+        regroup: function (state, kept int32 [b], room int32 scalar) -> the
+            state of those sentences with room for so many steps.
+
+    Returns:
+        BeamSearchResult, without the state.
+    """
+    search = start(rules, demands, max_length, state)
+    rows = ops.arange(ops.shape(search.stopped)[0])
+
+    def unfinished(found, rows, search):
+        del found
+        left = ops.shape(rows)[0] > 0
+        return ops.logical_and(left, search.index < max_length)
+
+    def advance(found, rows, search):
+        room = ops.minimum(search.index + segment, max_length)
+        search = run(rules, step, search, room)
+        found = [
+            ops.scatter_update(whole, rows[:, None], part)
+            for whole, part in zip(found, result(search)[:2])
+        ]
+        (kept,) = ops.nonzero(ops.logical_not(search.stopped))
+        kept = ops.cast(kept, "int32")
+        room = ops.minimum(search.index + segment, max_length)
+        return found, ops.take(rows, kept), _keep(search, kept, room, regroup)
+
+    found, _, _ = ops.while_loop(
+        unfinished, advance, (list(result(search)[:2]), rows, search)
+    )
+    return BeamSearchResult(*found, state=None)
+
+
+def _keep(search, kept, room, regroup):
+    # The counter has no sentences in front, and the state a way of its own.
+    rest = search._replace(index=(), state=())
+    rest = tree.map_structure(lambda each: ops.take(each, kept, axis=0), rest)
+    return rest._replace(
+        index=search.index, state=regroup(search.state, kept, room)
+    )

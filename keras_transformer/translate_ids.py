@@ -1,0 +1,123 @@
+"""Beam search over a Transformer: ids in, ids out."""
+
+from keras import ops
+
+from keras_transformer.beam_decoder import BeamDecoder
+from keras_transformer.beam_search import Demands, SearchRules, beam_search
+from keras_transformer.ensemble import Ensemble
+from keras_transformer.segmented_beam_search import segmented_beam_search
+from keras_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
+
+# No translation holds these: padding would look like an end, and an unknown
+# piece is nothing that a reader can use.
+NEVER_SAID = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
+
+# Steps between two regroupings: few enough that little unfilled cache is
+# read, so many that copying the caches does not count.
+SEGMENT = 8
+
+
+def translate_ids(model, source, max_length, demands=None, rules=None):
+    """Translates a batch in one loop of fixed shapes, as compilers like it.
+
+    Args:
+        model: Transformer or Ensemble.
+        source: int32 [B, S], each sentence ending with the end id, then
+            padding.
+        max_length: T, room for output tokens: a number or int32 scalar.
+        demands: Demands, or only its `max_lengths`; by default each
+            sentence's length without its end id + `config.max_output_extra`,
+            and at most `max_length`.
+        rules: SearchRules; by default the beam and penalty of the config.
+
+    Returns:
+        BeamSearchResult: tokens [B, K, T] and scores [B, K].
+    """
+    rules = rules or search_rules(model.config)
+    decoder = _decoder(model, rules.beam_size)
+    return beam_search(
+        decoder.step,
+        decoder.start(source, max_length),
+        _demands(model.config, source, max_length, demands),
+        max_length,
+        rules,
+    )
+
+
+def translate_ids_in_segments(
+    model, source, max_length, demands=None, rules=None
+):
+    """The same in a TensorFlow graph of open shapes, with less work.
+
+    Finished sentences leave the batch, and caches grow as they fill.
+
+    Args:
+        model: as for `translate_ids`.
+        source: int32 [B, S], both open.
+        max_length: T, an int32 scalar tensor.
+        demands: as for `translate_ids`.
+        rules: as for `translate_ids`.
+
+    Returns:
+        BeamSearchResult, without the state.
+    """
+    rules = rules or search_rules(model.config)
+    decoder = _decoder(model, rules.beam_size)
+    return segmented_beam_search(
+        decoder.step,
+        decoder.start(source, ops.minimum(SEGMENT, max_length)),
+        _demands(model.config, source, max_length, demands),
+        max_length,
+        rules,
+        SEGMENT,
+        decoder.regroup,
+    )
+
+
+def search_rules(config):
+    """Returns the SearchRules of a TransformerConfig."""
+    return SearchRules(
+        beam_size=config.beam_size,
+        alpha=config.alpha,
+        length_penalty=config.length_penalty,
+        never=NEVER_SAID,
+    )
+
+
+def output_limits(source, extra):
+    """Returns int32 [B]: tokens of each source, end id aside, + `extra`.
+
+    Never below 1, for a row of padding.
+    """
+    real = ops.cast(ops.not_equal(source, PAD_ID), "int32")
+    return ops.maximum(ops.sum(real, axis=1) - 1 + extra, 1)
+
+
+def output_room(source, config):
+    """Returns T, the room that every output of a batch fits in.
+
+    Args:
+        source: int32 [B, S].
+        config: TransformerConfig.
+
+    Returns:
+        S + `config.max_output_extra`, and no more than there are learned
+        positions; a number, or an int32 scalar where S is not known.
+    """
+    room = ops.shape(source)[1] + config.max_output_extra
+    if config.positions == "learned":
+        return ops.minimum(room, config.max_positions)
+    return room
+
+
+def _decoder(model, beam_size):
+    if isinstance(model, Ensemble):
+        return model.beam_decoder(beam_size)
+    return BeamDecoder(model, beam_size)
+
+
+def _demands(config, source, max_length, demands):
+    if demands is not None:
+        return demands
+    limits = output_limits(source, config.max_output_extra)
+    return Demands(ops.minimum(limits, max_length))

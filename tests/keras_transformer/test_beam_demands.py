@@ -1,0 +1,101 @@
+"""Minimum lengths, forced prefixes and early stopping on random tables."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import keras_transformer as kt
+from tests.keras_transformer import beam_tables as bt
+
+SENTENCES = 32
+ROOM = 4
+SEEDS = st.integers(0, 2**32 - 1)
+ALPHAS = [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "gnmt"), (2.0, "power")]
+
+
+def drawn(seed):
+    """Tables, maxima, minima and prefixes of 0 to 2 words."""
+    generator = np.random.default_rng(seed)
+    maxima = generator.integers(1, ROOM + 1, SENTENCES)
+    minima = generator.integers(0, ROOM + 2, SENTENCES)
+    # Words are 1, 2 and 4: 0 is padding and 3 ends.
+    prefixes = generator.choice([1, 2, 4], (SENTENCES, 2))
+    prefixes[generator.random(SENTENCES) < 0.4, 1] = 0
+    prefixes[generator.random(SENTENCES) < 0.3] = 0
+    return bt.random_tables(seed, SENTENCES, ROOM), maxima, minima, prefixes
+
+
+def assert_all_found(tables, found, expected_of, rules):
+    for row, table in enumerate(tables):
+        log_probs = bt.reader(table)
+        bt.assert_finds(
+            found[0][row],
+            found[1][row],
+            expected_of(row, log_probs),
+            bt.scorer(log_probs, rules.alpha, rules.length_penalty),
+        )
+
+
+@pytest.mark.parametrize("alpha, kind", ALPHAS)
+@settings(max_examples=3)
+@given(seed=SEEDS)
+def test_no_shorter_hypothesis_is_found(alpha, kind, seed):
+    tables, maxima, minima, _ = drawn(seed)
+    rules = kt.SearchRules(3, alpha, kind)
+    found = bt.search_with(tables, kt.Demands(maxima, minima), ROOM, rules)
+
+    def expected(row, log_probs):
+        return bt.plain_beam_search(
+            log_probs, maxima[row], 3, alpha, kind, minima[row]
+        )
+
+    assert_all_found(tables, found, expected, rules)
+
+
+@settings(max_examples=3)
+@given(seed=SEEDS)
+def test_a_wide_beam_finds_the_best_that_is_long_enough(seed):
+    tables, *_ = drawn(seed)
+    rules = kt.SearchRules(16, 0.6)
+    minima = np.full(SENTENCES, 3)
+    found = bt.search_with(tables, kt.Demands(minima, minima), ROOM, rules)
+
+    def expected(_, log_probs):
+        return bt.all_hypotheses(log_probs, 3, 0.6, "gnmt", least=3)
+
+    assert_all_found(tables, found, expected, rules)
+
+
+@pytest.mark.parametrize("alpha, kind", ALPHAS)
+@settings(max_examples=3)
+@given(seed=SEEDS)
+def test_hypotheses_begin_with_the_prefix(alpha, kind, seed):
+    tables, maxima, minima, prefixes = drawn(seed)
+    rules = kt.SearchRules(2, alpha, kind)
+    demands = kt.Demands(maxima, minima, prefixes)
+    found = bt.search_with(tables, demands, ROOM, rules)
+
+    def expected(row, log_probs):
+        forced = tuple(int(word) for word in prefixes[row] if word)
+        return bt.plain_beam_search(
+            log_probs, maxima[row], 2, alpha, kind, minima[row], forced
+        )
+
+    assert_all_found(tables, found, expected, rules)
+
+
+@pytest.mark.parametrize("alpha, kind", ALPHAS)
+@settings(max_examples=3)
+@given(seed=SEEDS)
+def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
+    tables, maxima, minima, prefixes = drawn(seed)
+    demands = kt.Demands(maxima, minima, prefixes)
+    rules = kt.SearchRules(2, alpha, kind)
+    patient = dataclasses.replace(rules, stop_early=False)
+    tokens, scores = bt.search_with(tables, demands, ROOM, rules)
+    slow_tokens, slow_scores = bt.search_with(tables, demands, ROOM, patient)
+    np.testing.assert_array_equal(tokens, slow_tokens)
+    np.testing.assert_array_equal(scores, slow_scores)

@@ -1,0 +1,76 @@
+"""The search whose finished sentences leave against the one they stay in."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+import keras_transformer as kt
+from keras_transformer.segmented_beam_search import segmented_beam_search
+from tests.keras_transformer import beam_tables as bt
+from tests.keras_transformer import helpers
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of TensorFlow's graphs"
+)
+ROOM = 6
+
+
+def search_of(segment, rules):
+    import tensorflow as tf
+
+    def step(tokens, parents, index, state):
+        tables, numbers = state
+        logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
+        return logits, (tables, numbers)
+
+    def regroup(state, kept, room):
+        assert room.dtype == tf.int32
+        return tuple(ops.take(each, kept, axis=0) for each in state)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None, bt.VOCABULARY], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([], tf.int32),
+        ]
+    )
+    def run(tables, limits, room):
+        shape = (ops.shape(tables)[0], rules.beam_size)
+        return segmented_beam_search(
+            step,
+            (tables, ops.zeros(shape, dtype="int32")),
+            limits,
+            room,
+            rules,
+            segment,
+            regroup,
+        )[:2]
+
+    return run
+
+
+@pytest.mark.parametrize("segment", [1, 2, 5, 9])
+@settings(max_examples=4)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_same_translations(segment, seed):
+    tables = bt.random_tables(seed, 16, ROOM)
+    limits = np.random.default_rng(seed).integers(1, ROOM + 1, 16)
+    rules = kt.SearchRules(beam_size=3)
+    expected_tokens, expected = bt.search(tables, limits, ROOM, 3)
+    tokens, scores = search_of(segment, rules)(
+        tables, limits.astype("int32"), np.int32(ROOM)
+    )
+    np.testing.assert_array_equal(helpers.to_numpy(tokens), expected_tokens)
+    np.testing.assert_allclose(helpers.to_numpy(scores), expected, rtol=1e-6)
+
+
+def test_no_sentence_at_all():
+    tables = np.zeros((0, 4, bt.VOCABULARY), "float32")
+    tokens, scores = search_of(2, kt.SearchRules())(
+        tables, np.zeros(0, "int32"), np.int32(3)
+    )
+    assert tokens.shape == (0, 4, 3)
+    assert scores.shape == (0, 4)
