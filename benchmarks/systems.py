@@ -76,10 +76,10 @@ _ON_BACKEND = {
         "tensorflow",
         **{
             "ours": System(
-                "ours_fit", "compiled", ("tensorflow",), "tensorflow"
+                "ours_fit", "default", ("tensorflow",), "tensorflow"
             ),
-            "ours-nojit": System(
-                "ours_fit", "not_compiled", ("tensorflow",), "tensorflow"
+            "ours-jit": System(
+                "ours_fit", "compiled", ("tensorflow",), "tensorflow"
             ),
         },
     ),

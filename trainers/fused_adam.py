@@ -13,7 +13,19 @@ class FusedAdam(keras.optimizers.Adam):
     kernel reads variable, moments and gradient once and writes them once.
     The formula and the variables are the same, so checkpoints of one go on
     with the other.
+
+    Args:
+        learning_rate: number or LearningRateSchedule.
+        **kwargs: of `keras.optimizers.Adam`.
+
+    Raises:
+        TypeError: `amsgrad` is asked for, which the kernel does not do.
     """
+
+    def __init__(self, learning_rate=0.001, **kwargs):
+        if kwargs.get("amsgrad"):
+            raise TypeError("FusedAdam has no amsgrad; use Keras' own Adam.")
+        super().__init__(learning_rate, **kwargs)
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one tf.Variable and its moments."""

@@ -57,6 +57,11 @@ def make_strategy(name):
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
+def has_gpu():
+    """Returns whether this machine has a GPU that TensorFlow can use."""
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
 def is_chief(strategy):
     """Whether this process writes what is the same on all workers."""
     resolver = strategy.cluster_resolver

@@ -13,7 +13,7 @@ from trainers.measure_dev import MeasureDev, on_plateau
 from trainers.progress import Progress
 from trainers.step_counter import StepCounter
 from trainers.stop_signals import StopSignals
-from trainers.strategies import is_chief
+from trainers.strategies import has_gpu, is_chief
 from trainers.training_model import TrainingTransformer
 from trainers.workers import noticing_lost_workers, refuse_unequal_steps
 
@@ -63,7 +63,7 @@ def _new_model(config, plan, strategy):
     with strategy.scope():
         model = TrainingTransformer(
             config,
-            compile_gradient=plan.jit,
+            compile_gradient=has_gpu() if plan.jit is None else plan.jit,
             micro_batches=plan.accumulate,
             dtype=plan.precision,
         )
@@ -79,7 +79,7 @@ def _announce(model, prepared, first_step):
         + (
             f"Going on from step {first_step:,}."
             if first_step
-            else "The first steps are slow: each shape is compiled once."
+            else "The first steps are slow."
         ),
         f"TensorBoard: tensorboard --logdir {prepared.directory.logs_path}",
         sep="\n",

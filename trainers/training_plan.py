@@ -9,7 +9,8 @@ class TrainingPlan:
 
     Attributes:
         precision: Keras dtype policy.
-        jit: whether XLA compiles loss and gradient.
+        jit: whether XLA compiles loss and gradient; None for where there are
+            GPUs.
         seed: of weights, dropout and the data's order.
         max_tokens: pairs with a longer side are left out.
         batching: "length" or "pack".
@@ -29,7 +30,7 @@ class TrainingPlan:
     """
 
     precision: str
-    jit: bool
+    jit: bool | None
     seed: int
     max_tokens: int
     batching: str

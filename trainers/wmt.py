@@ -116,7 +116,10 @@ flags.DEFINE_enum(
     "float32 in both.",
 )
 flags.DEFINE_bool(
-    "jit", True, "Compile loss and gradient with XLA, once for each shape."
+    "jit",
+    None,
+    "Compile loss and gradient with XLA, once for each shape. Default: only on "
+    "GPUs; on CPUs it measured slower (docs/train_step.md).",
 )
 flags.DEFINE_bool(
     "deterministic",

@@ -3,7 +3,7 @@
 import keras
 
 from benchmarks.peers import keras_fit
-from trainers.strategies import make_strategy
+from trainers.strategies import has_gpu, make_strategy
 from trainers.training_model import TrainingTransformer
 
 
@@ -33,11 +33,11 @@ class OursFit(keras_fit.KerasFit):
         self.peak_gpu_bytes = keras_fit.peak_gpu_bytes
 
 
+def default(job):
+    """As the trainer runs by default: XLA on GPUs only."""
+    return OursFit(job, compile_gradient=has_gpu())
+
+
 def compiled(job):
-    """With XLA: the trainer's default."""
+    """As `--jit` trains."""
     return OursFit(job, compile_gradient=True)
-
-
-def not_compiled(job):
-    """As `--nojit` trains."""
-    return OursFit(job, compile_gradient=False)
