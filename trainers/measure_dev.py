@@ -11,18 +11,27 @@ class MeasureDev(keras.callbacks.Callback):
         data: what `model.evaluate` takes.
         batches: how many of its batches hold the whole split.
         every: updates between measures.
-        patience: so many measures without a lower loss end the training; 0
+        patience: so many measures without a better one end the training; 0
             for never.
         history: measures so far, list of dict; added to.
-        report: function of a measure: a dict of step, loss, perplexity and
-            accuracy.
+        report: function of a measure: a dict of step, loss, perplexity,
+            accuracy and, where it is measured, bleu.
+        bleu: function that returns BLEU, or None.
 
     Attributes:
         history: the measures, the latest last.
     """
 
     def __init__(
-        self, counter, data, batches, every, patience, history, report
+        self,
+        counter,
+        data,
+        batches,
+        every,
+        patience,
+        history,
+        report,
+        bleu=None,
     ):
         super().__init__()
         self.history = history
@@ -32,6 +41,7 @@ class MeasureDev(keras.callbacks.Callback):
         self._every = every
         self._patience = patience
         self._report = report
+        self._bleu = bleu
 
     def on_train_batch_end(self, batch, logs=None):
         """Measures, and stops fit on a plateau, when it is time."""
@@ -45,18 +55,25 @@ class MeasureDev(keras.callbacks.Callback):
             self._data, steps=self._batches, return_dict=True, verbose=0
         )
         measure = {"step": self._counter.step, **figures}
+        if self._bleu is not None:
+            measure["bleu"] = self._bleu()
         self.history.append(measure)
         self._report(measure)
 
 
 def on_plateau(history, patience):
-    """Whether the loss has not become lower for too long.
+    """Whether dev has not become better for too long.
+
+    Better is a higher BLEU where that was measured, else a lower loss.
 
     Args:
         history: measures, list of dict.
-        patience: measures without a lower loss; 0 for never too long.
+        patience: measures without a better one; 0 for never too long.
     """
-    losses = [measure["loss"] for measure in history]
-    if not patience or not losses:
+    if not patience or not history:
         return False
+    if "bleu" in history[-1]:
+        losses = [-measure.get("bleu", 0.0) for measure in history]
+    else:
+        losses = [measure["loss"] for measure in history]
     return len(losses) - 1 - losses.index(min(losses)) >= patience

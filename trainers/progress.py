@@ -152,7 +152,10 @@ class _Window:
 
 
 def _describe(figures):
-    return (
+    described = (
         f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
         f"accuracy {figures['accuracy']:.1%}"
     )
+    if "bleu" in figures:
+        described += f", BLEU {figures['bleu']:.2f}"
+    return described

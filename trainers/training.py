@@ -7,6 +7,7 @@ import keras
 
 from trainers import batch_plans, input_data
 from trainers.checkpoints import Checkpoints
+from trainers.dev_bleu import DevBleu
 from trainers.initial_weights import load_initial_weights
 from trainers.keep_checkpoints import KeepCheckpoints
 from trainers.measure_dev import MeasureDev, on_plateau
@@ -143,6 +144,14 @@ def _fit(model, prepared, plan, checkpoints, counter, history):
 
 
 def _measure_dev(model, prepared, plan, counter, history, report):
+    bleu = None
+    if plan.dev_bleu_sentences:
+        bleu = DevBleu(
+            model,
+            prepared.directory.load_tokenizer(),
+            prepared.dev,
+            plan.dev_bleu_sentences,
+        )
     batches = batch_plans.make_plan(prepared.dev, prepared.config, plan)
     data = input_data.evaluation_data(
         model.distribute_strategy, prepared.dev, batches
@@ -155,6 +164,7 @@ def _measure_dev(model, prepared, plan, counter, history, report):
         plan.patience,
         history,
         report,
+        bleu,
     )
 
 

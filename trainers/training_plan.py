@@ -20,10 +20,12 @@ class TrainingPlan:
         accumulate: micro-batches of an update.
         ema: momentum of an average of the weights; 0 for none.
         train_minutes: limit from the first update on; 0 is none.
-        patience: measures of dev loss without a better one before training
+        patience: measures of dev without a better one before training
             stops; 0 is no limit.
         report_steps: updates between reports.
-        dev_steps: updates between measures of dev loss.
+        dev_steps: updates between measures of the dev split.
+        dev_bleu_sentences: how many of its sentences are translated each
+            time; 0 for none.
         checkpoint_steps: updates between checkpoints; 0 is none.
         checkpoint_minutes: minutes between checkpoints; 0 is none.
         keep_checkpoints: how many are kept.
@@ -42,6 +44,7 @@ class TrainingPlan:
     patience: int
     report_steps: int
     dev_steps: int
+    dev_bleu_sentences: int
     checkpoint_steps: int
     checkpoint_minutes: float
     keep_checkpoints: int

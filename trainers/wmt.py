@@ -145,12 +145,23 @@ flags.DEFINE_integer(
     "report_steps", 100, "Updates between reports.", lower_bound=1
 )
 flags.DEFINE_integer(
-    "dev_steps", 1000, "Updates between measures of dev loss.", lower_bound=1
+    "dev_steps",
+    1000,
+    "Updates between measures of the dev split.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "dev_bleu_sentences",
+    0,
+    "Translate so many dev sentences at each measure and report their BLEU; 0 "
+    "for the loss alone.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "patience",
     0,
-    "Stop after so many measures of dev loss without a lower one; 0 for never.",
+    "Stop after so many measures of the dev split without a lower loss, or "
+    "with --dev_bleu_sentences a higher BLEU; 0 for never.",
     lower_bound=0,
 )
 flags.DEFINE_integer(

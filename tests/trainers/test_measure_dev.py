@@ -127,3 +127,17 @@ def test_a_real_model_gives_numbers_that_json_can_hold():
     one, other = json.loads(json.dumps(measure.history))
     assert one == other
     assert set(one) == {"step", "loss", "perplexity", "accuracy"}
+
+
+def test_where_bleu_is_measured_it_decides():
+    history = [
+        {"step": 10, "loss": 3.0, "bleu": 20.0},
+        {"step": 20, "loss": 2.0, "bleu": 19.0},
+        {"step": 30, "loss": 1.0, "bleu": 20.0},
+    ]
+    assert on_plateau(history, 2)
+    assert not on_plateau(history, 3)
+    history[2]["bleu"] = 20.1
+    assert not on_plateau(history, 1)
+    # Begun without it: what was not measured counts as nothing.
+    assert not on_plateau([{"step": 5, "loss": 0.5}, *history], 1)

@@ -151,6 +151,24 @@ def test_a_plateau_ends_the_training(plain, worker, tmp_path):
     assert len(re.findall("^step .*: dev ", result.out, re.M)) == 3
 
 
+def test_bleu_of_dev_is_reported_and_ends_the_training(plain, worker, tmp_path):
+    """A model that learns nothing translates no better the second time."""
+    _data(plain, tmp_path)
+    result = _run(
+        worker,
+        tmp_path,
+        "--set=learning_rate_scale=1e-30",
+        "--dev_bleu_sentences=5",
+        "--patience=2",
+        "--train_steps=1000",
+        "--dev_steps=3",
+    )
+    assert Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()[-1] == 9
+    lines = re.findall("^step .*: dev .*BLEU ([0-9.]+)$", result.out, re.M)
+    assert len(lines) == 3
+    assert len(set(lines)) == 1
+
+
 def test_deterministic_operations_give_the_same_model(plain, tmp_path):
     """In processes of their own: the switch cannot be turned back."""
     _data(plain, tmp_path)

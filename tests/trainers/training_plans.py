@@ -22,6 +22,7 @@ PLAN = TrainingPlan(
     patience=0,
     report_steps=100,
     dev_steps=100,
+    dev_bleu_sentences=0,
     checkpoint_steps=0,
     checkpoint_minutes=0,
     keep_checkpoints=5,
