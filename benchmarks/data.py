@@ -24,12 +24,12 @@ from benchmarks.timing import spread
 from export import command
 from export.atomic import written_whole
 from export.errors import InputError
+from export.progress_bar import ProgressBar
 from trainers import input_data
 from trainers.batch_plan import BatchPlan, padding_share
 from trainers.length_batches import plan_by_length
 from trainers.packed_batches import plan_packed
 from trainers.prepared.prepared_corpus import PreparedCorpus
-from trainers.progress_bar import ProgressBar
 from trainers.strategies import make_strategy
 from trainers.training_model import TrainingTransformer
 

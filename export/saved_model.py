@@ -45,8 +45,8 @@ def main(arguments):
     save(directory, path, FLAGS.max_source_tokens)
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     print(
-        f"Wrote {path} ({size / 1e6:.1f} MB), signature serving_default: "
-        "text -> translation, score.",
+        f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
+        "text -> translation, score; n_best, align, score, tokens, lengths.",
         "Serve it with the TensorFlow Serving image (see BUILD.md):",
         "  docker run --rm -p 8501:8501 -e MODEL_NAME=translator \\",
         f"    -v {export_dir.resolve()}:/models/translator tensorflow/serving",
@@ -74,7 +74,7 @@ def save(directory, path, max_source_tokens):
             tf.saved_model.save(
                 servable,
                 str(temporary),
-                signatures={"serving_default": servable.translate},
+                signatures=servable.signatures(),
             )
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error

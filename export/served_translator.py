@@ -2,9 +2,17 @@
 
 import tensorflow as tf
 
-import keras_transformer as kt
+from export.id_translator import IdTranslator, cut, pieces_of, trim
 from export.limits import source_limit
-from keras_transformer.special_ids import END_ID
+from export.translation import IMPOSSIBLE
+from keras_transformer.special_ids import PAD_ID, UNKNOWN_ID
+
+_IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
+
+
+def _signature(*inputs):
+    text = [tf.TensorSpec([None], tf.string, name=name) for name in inputs]
+    return tf.function(input_signature=text, autograph=False)
 
 
 class ServedTranslator(tf.Module):
@@ -13,6 +21,10 @@ class ServedTranslator(tf.Module):
     The Keras model itself is not an attribute: a SavedModel that holds a
     Keras 3 model passes `tf.saved_model.load` and fails in the server. Its
     variables are, and each is stored once.
+
+    Letters: B sentences, K beams, S source and T target pieces. Text's bytes
+    that are not UTF-8 count as U+FFFD. Empty text, or only spaces, gives
+    empty text. No answer depends on the rest of its batch.
 
     Args:
         model: Transformer.
@@ -25,39 +37,178 @@ class ServedTranslator(tf.Module):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
         self.max_source_tokens = source_limit(model.config, max_source_tokens)
+        self.max_target_tokens = source_limit(
+            model.config,
+            self.max_source_tokens + model.config.max_output_extra,
+        )
         self.model_variables = [variable.value for variable in model.weights]
-        self._translate_ids = lambda source: kt.translate_ids_in_segments(
-            model, source, kt.output_room(source, model.config)
+        self._ids = IdTranslator(model)
+        # Functions of their own, so that the signatures share two graphs.
+        self._best, self._search = (
+            tf.function(each, input_signature=[_IDS], autograph=False)
+            for each in (self._ids.best, self._ids.search)
         )
 
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string, name="text")],
-        autograph=False,
-    )
+    def signatures(self):
+        """Returns the functions of the SavedModel's signatures by name."""
+        return {
+            "serving_default": self.translate,
+            "n_best": self.n_best,
+            "align": self.align,
+            "score": self.score,
+            "tokens": self.tokens,
+            "lengths": self.lengths,
+        }
+
+    @_signature("text")
     def translate(self, text):
         """The signature `serving_default`.
 
         Args:
-            text: string [B], a sentence each. Bytes that are not UTF-8 count
-                as U+FFFD; empty text, or only spaces, gives empty text.
+            text: string [B], a sentence each.
 
         Returns:
             `translation`, string [B], and `score`, float32 [B]:
             log-probability / length penalty, 0 for empty text.
         """
-        source = self._source_ids(text)
-        tokens, scores, *_ = self._translate_ids(source)
-        is_text = tf.reduce_sum(tf.cast(source != 0, tf.int32), axis=1) > 1
+        source, _ = self._source(text)
+        tokens, scores = self._best(source)
+        is_text = _has_text(source)
         translation = self.tokenizer.detokenize(tokens[:, 0])
         return {
             "translation": tf.where(is_text, translation, ""),
             "score": tf.where(is_text, scores[:, 0], 0.0),
         }
 
-    def _source_ids(self, text):
-        ids = self.tokenizer.tokenize(text)
-        too_long = ids.row_lengths() > self.max_source_tokens
-        kept = ids[:, : self.max_source_tokens].to_tensor()
-        places = tf.range(tf.shape(kept)[1])
-        is_cut = too_long[:, None] & (places == self.max_source_tokens - 1)
-        return tf.where(is_cut, END_ID, kept)
+    @_signature("text")
+    def n_best(self, text):
+        """The signature `n_best`.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `translations`, string [B, K], and `scores`, float32 [B, K], best
+            first; "" and -1e9 where there are fewer than K, and after the
+            first of empty text.
+        """
+        source, _ = self._source(text)
+        tokens, scores = _masked(source, *self._search(source))
+        shape = [tf.shape(source)[0], self._ids.config.beam_size]
+        texts = self.tokenizer.detokenize(
+            tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
+        )
+        return {
+            "translations": tf.reshape(texts, shape),
+            "scores": tf.reshape(scores, shape),
+        }
+
+    @_signature("text")
+    def align(self, text):
+        """The signature `align`.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `translation` and `score` as of `serving_default`;
+            `source_tokens`, string [B, S], and `target_tokens`, string
+            [B, T]: pieces with "</s>" as the last, "" for padding and empty
+            text; `alignment`, float32 [B, T, S]: cross-attention, the mean
+            over the heads of `kt.align_ids`; each row sums to 1 over the
+            source's pieces, "</s>" counted; 0 for padding.
+        """
+        source, _ = self._source(text)
+        tokens, scores = _masked(source, *self._best(source))
+        target = trim(tokens[:, 0])
+        alignment = self._ids.align(source, target)
+        source = tf.where(_has_text(source)[:, None], source, PAD_ID)
+        is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
+        return {
+            "translation": self.tokenizer.detokenize(target),
+            "score": scores[:, 0],
+            "source_tokens": pieces_of(self.tokenizer, source),
+            "target_tokens": pieces_of(self.tokenizer, target),
+            "alignment": tf.where(is_pair, alignment, 0.0),
+        }
+
+    @_signature("text", "translation")
+    def score(self, text, translation):
+        """The signature `score`.
+
+        Args:
+            text: string [B].
+            translation: string [B], one of each text. One longer than the
+                search could give is cut there.
+
+        Returns:
+            `score`, float32 [B]: log-probability of each translation. For
+            empty text 0 where the translation is empty, else -1e9.
+        """
+        tf.debugging.assert_equal(
+            tf.shape(text),
+            tf.shape(translation),
+            "There must be as many translations as texts.",
+        )
+        source, _ = self._source(text)
+        target, _ = cut(
+            self.tokenizer.tokenize(translation), self.max_target_tokens
+        )
+        of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
+        score = self._ids.score(source, target)
+        return {"score": tf.where(_has_text(source), score, of_nothing)}
+
+    @tf.function(input_signature=[_IDS], autograph=False)
+    def tokens(self, ids):
+        """The signature `tokens`, without an operation on text.
+
+        Args:
+            ids: int32 [B, S], each sentence ending with the end id 3, then
+                padding 0. Other numbers than the vocabulary's count as the
+                unknown piece; too many ids are cut.
+
+        Returns:
+            `ids`, int32 [B, K, T], and `scores`, float32 [B, K], as of
+            `n_best`.
+        """
+        known = (ids >= 0) & (ids < self._ids.config.vocabulary_size)
+        source, _ = cut(
+            tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
+        )
+        # The model needs one position at least.
+        missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
+        source = tf.pad(source, [[0, 0], [0, missing]])
+        tokens, scores = _masked(source, *self._search(source))
+        return {"ids": trim(tokens), "scores": scores}
+
+    @_signature("text")
+    def lengths(self, text):
+        """The signature `lengths`, for clients that fill batches.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `length`, int32 [B]: pieces of each text, its end counted, and
+            `limit`, int32 [B]: how many of them are translated.
+        """
+        lengths = tf.cast(self.tokenizer.tokenize(text).row_lengths(), tf.int32)
+        limit = tf.zeros_like(lengths) + self.max_source_tokens
+        return {"length": lengths, "limit": limit}
+
+    def _source(self, text):
+        return cut(self.tokenizer.tokenize(text), self.max_source_tokens)
+
+
+def _masked(source, tokens, scores):
+    """What was found, but for empty text, which has empty text alone."""
+    is_text = _has_text(source)
+    nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
+    return (
+        tf.where(is_text[:, None, None], tokens, PAD_ID),
+        tf.where(is_text[:, None], scores, nothing),
+    )
+
+
+def _has_text(ids):
+    return tf.math.count_nonzero(ids, axis=1) > 1

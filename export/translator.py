@@ -3,94 +3,147 @@
 import numpy as np
 import tensorflow as tf
 
-import keras_transformer as kt
+from export.batches import BATCH_TOKENS, in_batches
+from export.id_translator import IdTranslator, pieces_of, trim
 from export.limits import source_limit
 from export.model_directory import ModelDirectory
-from export.translation import Translation
+from export.text_translator import Sentence, TextTranslator
+from export.translation import IMPOSSIBLE, Translation
 from keras_transformer.special_ids import END_ID
+
+__all__ = ["Translation", "Translator"]
 
 # Sources are cut to this many ids, the end id counted.
 MAX_SOURCE_TOKENS = 512
 
+_IDS = tf.TensorSpec([None, None], tf.int32)
 
-class Translator:
-    """Beam search over lists of text, similar lengths together.
 
-    A sentence's translation does not depend on what it is translated with.
+class Translator(TextTranslator):
+    """Beam search over lists of text, with a model in this process.
 
     Args:
         model: Transformer.
         tokenizer: Tokenizer of its vocabulary.
         batch_tokens: source positions in a batch, padding counted.
+        **search: of IdTranslator: beam_size, alpha, max_extra, min_length.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
-    def __init__(self, model, tokenizer, batch_tokens=2048):
+    def __init__(self, model, tokenizer, batch_tokens=BATCH_TOKENS, **search):
         self.model = model
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
+        ids = IdTranslator(model, **search)
+        self.beam_size = ids.config.beam_size
+        self._config = ids.config
         # One graph for every shape: XLA would compile each padded length,
         # some ten seconds apiece.
-        self._search = tf.function(
-            self._search_ids,
-            input_signature=[tf.TensorSpec([None, None], tf.int32)],
-            autograph=False,
-        )
+        self._best = _graph(ids.best, _IDS)
+        self._search = _graph(ids.search, _IDS)
+        self._align = _graph(ids.align, _IDS, _IDS)
+        self._score = _graph(ids.score, _IDS, _IDS)
 
     @classmethod
-    def from_directory(cls, path):
+    def from_directory(cls, path, **settings):
         """Returns the translator of a model directory.
+
+        Args:
+            path: of the model directory.
+            **settings: `batch_tokens` and what IdTranslator takes.
 
         Raises:
             InputError: it is not a whole model directory.
         """
         directory = ModelDirectory(path)
-        return cls(directory.load_model(), directory.load_tokenizer())
+        return cls(
+            directory.load_model(), directory.load_tokenizer(), **settings
+        )
 
-    def translate(self, texts, on_progress=None):
-        """Translates sentences.
-
-        Empty text (or only spaces) gives empty text with score 0.
+    def score(self, texts, translations):
+        """Scores given translations.
 
         Args:
             texts: list of str, a sentence each.
-            on_progress: function of the number of sentences just done.
+            translations: list of str, as many.
 
         Returns:
-            A list of Translation in the same order.
+            A list of float: log-probability of each translation, not divided
+            by a length penalty. A source is cut as when it is translated,
+            and a translation to the longest that a source could have. Where
+            the source is blank it is 0 for a blank translation, else -1e9.
         """
-        limit = source_limit(self.model.config, MAX_SOURCE_TOKENS)
-        encoded = self.tokenizer.encode(list(texts))
-        sources = [_cut(ids, limit) for ids in encoded]
-        results = [Translation("", 0.0)] * len(sources)
-        for batch in _batches(sources, self.batch_tokens):
-            tokens, scores = self._search(_padded([sources[i] for i in batch]))
-            decoded = self.tokenizer.decode(tokens)
-            for i, text, score in zip(batch, decoded, scores.numpy().tolist()):
-                results[i] = Translation(text, score)
-            if on_progress is not None:
-                on_progress(len(batch))
-        return results
+        sources = self._sentences(list(texts))
+        limit = self._source_limit() + self._config.max_output_extra
+        limit = source_limit(self._config, limit)
+        targets = [
+            _cut(ids, limit)
+            for ids in self.tokenizer.encode(list(translations))
+        ]
 
-    def _search_ids(self, source):
-        room = kt.output_room(source, self.model.config)
-        result = kt.translate_ids_in_segments(self.model, source, room)
-        return result.tokens[:, 0], result.scores[:, 0]
+        def ask(batch):
+            return self._score(
+                _padded([sources[number].ids for number in batch]),
+                _padded([targets[number] for number in batch]),
+            ).numpy()
+
+        lengths = [
+            max(source.length, len(target)) if source.length > 1 else 1
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        answers = in_batches(lengths, self.batch_tokens, ask)
+        return [
+            _score_of_blank(target) if answer is None else float(answer)
+            for answer, target in zip(answers, targets)
+        ]
+
+    def _source_limit(self):
+        return source_limit(self._config, MAX_SOURCE_TOKENS)
+
+    def _sentences(self, texts):
+        limit = self._source_limit()
+        sentences = []
+        for text, ids in zip(texts, self.tokenizer.encode(texts)):
+            kept = _cut(ids, limit)
+            is_cut = len(ids) > limit
+            sentences.append(Sentence(text, kept, len(kept), is_cut))
+        return sentences
+
+    def _search_texts(self, sentences, n):
+        source = _padded([sentence.ids for sentence in sentences])
+        search = self._best if n == 1 else self._search
+        tokens, scores = search(source)
+        tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
+        texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
+        rows = range(0, len(texts), n)
+        return [texts[row : row + n] for row in rows], scores.tolist()
+
+    def _align_texts(self, sentences):
+        source = _padded([sentence.ids for sentence in sentences])
+        tokens, scores = self._best(source)
+        tokens = trim(tokens[:, 0])
+        return zip(
+            self.tokenizer.decode(tokens),
+            scores[:, 0].numpy().tolist(),
+            self._pieces(source),
+            self._pieces(tokens),
+            self._align(source, tokens).numpy(),
+        )
+
+    def _pieces(self, ids):
+        pieces = pieces_of(self.tokenizer, ids).numpy().tolist()
+        return [[piece.decode("utf-8") for piece in row] for row in pieces]
 
 
-def _batches(sources, batch_tokens):
-    """Yields the numbers of the sentences that are not empty, by length."""
-    numbers = [i for i, ids in enumerate(sources) if len(ids) > 1]
-    numbers.sort(key=lambda i: len(sources[i]), reverse=True)
-    start = 0
-    while start < len(numbers):
-        rows = max(batch_tokens // len(sources[numbers[start]]), 1)
-        yield numbers[start : start + rows]
-        start += rows
+def _graph(function, *signature):
+    return tf.function(function, input_signature=signature, autograph=False)
 
 
-def _padded(sources):
-    matrix = np.zeros((len(sources), max(map(len, sources))), np.int32)
-    for row, ids in zip(matrix, sources):
+def _padded(rows):
+    matrix = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for row, ids in zip(matrix, rows):
         row[: len(ids)] = ids
     return tf.constant(matrix)
 
@@ -99,3 +152,7 @@ def _cut(ids, limit):
     if len(ids) <= limit:
         return ids
     return np.append(ids[: limit - 1], END_ID).astype(np.int32)
+
+
+def _score_of_blank(target):
+    return 0.0 if len(target) == 1 else IMPOSSIBLE

@@ -42,9 +42,11 @@ class SearchRules:
             others stay as they are.
         stop_early: whether a sentence stops as soon as its result is certain;
             it changes nothing but the time.
+        n_best: how many hypotheses are wanted; only these are certain when
+            a sentence stops. 0 for all K.
 
     Raises:
-        ValueError: `beam_size` or `alpha` is out of range.
+        ValueError: `beam_size`, `alpha` or `n_best` is out of range.
     """
 
     beam_size: int = 4
@@ -52,6 +54,7 @@ class SearchRules:
     length_penalty: str = "gnmt"
     never: tuple[int, ...] = ()
     stop_early: bool = True
+    n_best: int = 0
 
     def __post_init__(self):
         if self.beam_size < 1:
@@ -60,6 +63,11 @@ class SearchRules:
             )
         if self.alpha < 0:
             raise ValueError(f"alpha must be at least 0, not {self.alpha}.")
+        if not 0 <= self.n_best <= self.beam_size:
+            raise ValueError(
+                f"n_best must be from 0 to the {self.beam_size} beams, not "
+                f"{self.n_best}."
+            )
 
     def penalty(self, length):
         """Returns what a log-probability is divided by."""
@@ -116,8 +124,9 @@ def beam_search(step, state, demands, max_length, rules=None):
     kept and never changed again; the K best others live on. At its maximum
     length a hypothesis can only end. A sentence stops when its best live
     log-probability / penalty at its maximum length, which no continuation
-    can exceed, is not above its worst kept finished score; stopping early
-    never changes the result, and neither do the other sentences.
+    can exceed, is not above the finished score of the last hypothesis that
+    is wanted; stopping early never changes the result, and neither do the
+    other sentences.
 
     Letters: B sentences, K beams, V vocabulary, T max_length.
 
@@ -209,7 +218,8 @@ def _advance(rules, step, search):
     stopped = ops.logical_or(search.stopped, at_limit)
     if rules.stop_early:
         bound = nexts.log_probs[:, 0] / rules.penalty(demands.max_lengths)
-        stopped = ops.logical_or(stopped, bound <= done_scores[:, -1])
+        last = (rules.n_best or rules.beam_size) - 1
+        stopped = ops.logical_or(stopped, bound <= done_scores[:, last])
     return _Search(
         index=length,
         demands=demands,

@@ -92,6 +92,10 @@ class Tokenizer(tf.Module):
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.detokenize(tf.where(known, ids, PAD_ID))
 
+    def pieces(self, ids):
+        """Returns the pieces, such as "▁the", of ids: int32 to string."""
+        return self._pieces.id_to_string(ids)
+
     def id_to_piece(self, number):
         """Returns the piece of one id, such as "▁the"."""
         return self._pieces.id_to_string(number).numpy().decode("utf-8")

@@ -1,7 +1,7 @@
 """What a newcomer sees at the end: a score, examples, what to do next."""
 
+from export.progress_bar import ProgressBar
 from export.translator import Translator
-from trainers.progress_bar import ProgressBar
 from trainers.scoring import score_bleu, score_record
 
 _SAMPLES = 5

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from export.errors import InputError
-from trainers.progress_bar import clock
+from export.progress_bar import clock
 from trainers.token_means import TokenMeans
 
 

@@ -18,6 +18,7 @@ TEXT_OPERATIONS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
     "SentencepieceDetokenizeOp",
+    "SentencepieceIdToStringOp",
 }
 # They need Python, XLA or a file in the server's process, or grow there.
 FOREIGN = ("Py", "EagerPy", "Xla", "Numpy", "Lookup", "HashTable", "Mutable")
@@ -101,23 +102,57 @@ def test_weights_are_not_in_the_graph_as_well(exported):
     assert (exported / "saved_model.pb").stat().st_size < 3_000_000
 
 
-def test_there_is_one_signature_of_plain_tensors(meta_graph):
+TEXT = ("string", [-1])
+SIGNATURES = {
+    "serving_default": (
+        {"text": TEXT},
+        {"translation": TEXT, "score": ("float32", [-1])},
+    ),
+    "n_best": (
+        {"text": TEXT},
+        {"translations": ("string", [-1, 4]), "scores": ("float32", [-1, 4])},
+    ),
+    "align": (
+        {"text": TEXT},
+        {
+            "translation": TEXT,
+            "score": ("float32", [-1]),
+            "source_tokens": ("string", [-1, -1]),
+            "target_tokens": ("string", [-1, -1]),
+            "alignment": ("float32", [-1, -1, -1]),
+        },
+    ),
+    "tokens": (
+        {"ids": ("int32", [-1, -1])},
+        {"ids": ("int32", [-1, 4, -1]), "scores": ("float32", [-1, 4])},
+    ),
+    "score": (
+        {"text": TEXT, "translation": TEXT},
+        {"score": ("float32", [-1])},
+    ),
+    "lengths": (
+        {"text": TEXT},
+        {"length": ("int32", [-1]), "limit": ("int32", [-1])},
+    ),
+}
+
+
+def test_the_signatures_are_of_plain_tensors(meta_graph):
     signatures = {
-        name: signature
+        name: (described(signature.inputs), described(signature.outputs))
         for name, signature in meta_graph.signature_def.items()
         if not name.startswith("__saved_model")
     }
-    assert signatures.keys() == {"serving_default"}
-    (signature,) = signatures.values()
-    assert signature.inputs.keys() == {"text"}
-    assert signature.outputs.keys() == {"translation", "score"}
-    for info in [*signature.inputs.values(), *signature.outputs.values()]:
-        # The batch, of any size.
-        assert [axis.size for axis in info.tensor_shape.dim] == [-1]
-    types = {name: info.dtype for name, info in signature.outputs.items()}
-    assert types == {
-        "translation": tf.string.as_datatype_enum,
-        "score": tf.float32.as_datatype_enum,
+    assert signatures == SIGNATURES
+
+
+def described(infos):
+    return {
+        name: (
+            tf.as_dtype(info.dtype).name,
+            [axis.size for axis in info.tensor_shape.dim],
+        )
+        for name, info in infos.items()
     }
 
 

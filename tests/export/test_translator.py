@@ -5,10 +5,12 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export import translator as module
 from export.errors import InputError
+from export.id_translator import pieces_of
 from export.translator import Translation, Translator
 from tests import made_up_text
 from tests.export import tiny
@@ -118,7 +120,175 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
 def test_one_graph_serves_every_shape(translator, translations):
     translator.translate(TEXTS[:3])
     translator.translate(TEXTS[3:17])
-    assert translator._search.experimental_get_tracing_count() == 1
+    assert translator._best.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 9, 4096])
+def test_the_size_of_batches_changes_nothing(
+    model_path, translations, batch_tokens
+):
+    found = Translator.from_directory(model_path, batch_tokens=batch_tokens)
+    close(found.translate(TEXTS[:6]), translations[:6])
+
+
+def test_n_best_are_the_searchs_and_begin_with_the_best(
+    translator, translations
+):
+    found = translator.n_best(TEXTS, 3)
+    close([best for best, *_ in found], translations)
+    for text, three in zip(TEXTS[:3], found):
+        (ids,) = translator.tokenizer.encode([text])
+        room = len(ids) + translator.model.config.max_output_extra
+        tokens, scores, *_ = kt.translate_ids(
+            translator.model, tf.constant([ids]), room
+        )
+        texts = translator.tokenizer.decode(tokens[0, :3])
+        close(three, [*map(Translation, texts, scores[0, :3].numpy())])
+    for three in found:
+        scores = [t.score for t in three]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_n_best_of_blanks_is_one_blank(translator):
+    blank, text = translator.n_best([" ", TEXTS[0]], 2)
+    assert blank == [Translation("", 0.0)]
+    assert len(text) == 2
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_n_is_at_most_the_beam(translator, n):
+    with pytest.raises(ValueError, match=f"4, not {n}"):
+        translator.n_best(TEXTS[:1], n)
+
+
+def test_fewer_than_n_where_fewer_are_possible(translator):
+    # One token has room for the end id alone.
+    short = Translator(translator.model, translator.tokenizer, max_extra=0)
+    ((only,),) = short.n_best(["g"], 4)
+    assert only.text == "" or len(only.text.split()) == 1
+
+
+def test_the_search_can_be_changed(translator, translations):
+    def found(**search):
+        return Translator(
+            translator.model, translator.tokenizer, **search
+        ).n_best(TEXTS[:5], 1)
+
+    same = found(beam_size=4, alpha=0.6, max_extra=5, min_length=0)
+    close([best for (best,) in same], translations[:5])
+    rules = kt.SearchRules(beam_size=2, alpha=1.5, never=(0, 1, 2))
+    for text, (best,) in zip(TEXTS, found(beam_size=2, alpha=1.5, max_extra=2)):
+        (ids,) = translator.tokenizer.encode([text])
+        tokens, scores, *_ = kt.translate_ids(
+            translator.model,
+            tf.constant([ids]),
+            len(ids) + 2,
+            kt.Demands(np.array([len(ids) + 1])),
+            rules,
+        )
+        (decoded,) = translator.tokenizer.decode(tokens[:, 0])
+        close([best], [Translation(decoded, float(scores[0, 0]))])
+
+
+def test_a_least_length_is_kept(translator, translations):
+    long = Translator(translator.model, translator.tokenizer, min_length=8)
+    for text, found in zip(TEXTS, long.align(TEXTS)):
+        (ids,) = translator.tokenizer.encode([text])
+        tokens, _ = long._search(tf.constant([ids]))
+        pieces = np.count_nonzero(tokens[0, 0]) - 1
+        assert pieces >= min(8, len(ids) + 3)
+        assert found.text
+
+
+@pytest.mark.parametrize("search", [{"beam_size": 0}, {"alpha": -1.0}])
+def test_a_search_out_of_range_is_refused(translator, search):
+    with pytest.raises(ValueError, match=next(iter(search))):
+        Translator(translator.model, translator.tokenizer, **search)
+
+
+def test_alignment_is_the_attention_of_the_search(translator, translations):
+    texts = [*TEXTS[:8], "", "b\u00e0  ka."]
+    found = translator.align(texts)
+    close(found[:8], translations[:8])
+    assert found[8] == Translation("", 0.0)
+    pieces = tf_text.SentencepieceTokenizer(
+        model=translator.tokenizer.proto, add_eos=True, name="offsets"
+    )
+    for text, translation in zip(texts, found):
+        if text:
+            expected = links(translator, pieces, text)
+            assert translation.alignment == expected
+            assert expected
+            assert max(word for word, _ in expected) < len(text.split())
+            last = max(word for _, word in expected)
+            assert last == len(translation.text.split()) - 1
+
+
+def links(translator, pieces, text):
+    """From the layer's own weights, and SentencePiece's own places."""
+    (ids,) = translator.tokenizer.encode([text])
+    room = len(ids) + translator.model.config.max_output_extra
+    tokens, *_ = kt.translate_ids(translator.model, tf.constant([ids]), room)
+    target = tokens[0, 0].numpy()
+    target = target[target != 0]
+    attention = translator.model.attention(
+        {"source": ids[None], "target": np.append([2], target[:-1])[None]}
+    )["cross"][0]
+    weights = np.mean(attention, axis=1)[0, :-1, :-1]
+    _, starts, _ = pieces.tokenize_with_offsets(text)
+    befores = [text.encode()[:start].decode() for start in starts[:-1].numpy()]
+    source = [
+        # Within a word, what is before is a part of it.
+        len(before.split()) - (text[len(before)] != " " and before[-1:] > " ")
+        for before in befores
+    ]
+    words, word = [], -1
+    for piece in pieces.id_to_string(target[:-1]).numpy():
+        word += piece.decode().startswith("\u2581") or word < 0
+        words.append(word)
+    return tuple(sorted(set(zip(np.take(source, weights.argmax(1)), words))))
+
+
+def test_score_is_the_models_log_probability(translator):
+    sources, targets = TEXTS[:6], TEXTS[6:12]
+    found = translator.score(sources, targets)
+    for source, target, score in zip(sources, targets, found):
+        ids, given = translator.tokenizer.encode([source, target])
+        logits = translator.model(
+            {"source": ids[None], "target": np.append([2], given[:-1])[None]}
+        )
+        logits = np.asarray(logits[0], np.float64)
+        normal = np.log(np.sum(np.exp(logits), axis=-1))
+        expected = np.sum(logits[np.arange(len(given)), given] - normal)
+        np.testing.assert_allclose(score, expected, atol=1e-4)
+
+
+def test_score_of_blanks(translator):
+    nothing, impossible, possible = translator.score(
+        ["", " ", TEXTS[0]], ["", "ba.", ""]
+    )
+    assert (nothing, impossible) == (0.0, -1e9)
+    assert -1e8 < possible < 0
+    assert translator.score([], []) == []
+    with pytest.raises(ValueError):
+        translator.score(["ba."], [])
+
+
+def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
+    ids = tf.constant([[50, 10**6, -7, 200, 3, 0]])
+    (pieces,) = pieces_of(translator.tokenizer, ids).numpy().tolist()
+    known = translator.tokenizer.id_to_piece(50).encode()
+    assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
+
+
+def test_what_is_cut_is_marked(translator, monkeypatch):
+    monkeypatch.setattr(module, "MAX_SOURCE_TOKENS", tiny.MAX_SOURCE_TOKENS)
+    texts = ["ba.", "g " * 15, "g " * 16, ""]
+    marks = [False, False, True, False]
+    assert [t.source_is_cut for t in translator.translate(texts)] == marks
+    assert [t.source_is_cut for t in translator.align(texts)] == marks
+    n_best = translator.n_best(texts, 2)
+    assert [all(t.source_is_cut for t in two) for two in n_best] == marks
 
 
 def test_a_directory_that_is_not_whole_is_refused(tmp_path):

@@ -99,3 +99,19 @@ def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
     slow_tokens, slow_scores = bt.search_with(tables, demands, ROOM, patient)
     np.testing.assert_array_equal(tokens, slow_tokens)
     np.testing.assert_array_equal(scores, slow_scores)
+
+
+@pytest.mark.parametrize("alpha, kind", ALPHAS)
+@pytest.mark.parametrize("wanted", [1, 2])
+@settings(max_examples=3)
+@given(seed=SEEDS)
+def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
+    """Stopping for fewer hypotheses does not change those."""
+    tables, maxima, minima, _ = drawn(seed)
+    demands = kt.Demands(maxima, minima)
+    rules = kt.SearchRules(3, alpha, kind)
+    tokens, scores = bt.search_with(tables, demands, ROOM, rules)
+    fewer = dataclasses.replace(rules, n_best=wanted)
+    best_tokens, best = bt.search_with(tables, demands, ROOM, fewer)
+    np.testing.assert_array_equal(best_tokens[:, :wanted], tokens[:, :wanted])
+    np.testing.assert_array_equal(best[:, :wanted], scores[:, :wanted])

@@ -14,6 +14,7 @@ import numpy as np
 from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
 from trainers.prepared.manifest import (
     FILE,
@@ -32,7 +33,6 @@ from trainers.prepared.prepared_corpus import (
 )
 from trainers.prepared.shards import write_shard
 from trainers.prepared.tokenising import tokenise
-from trainers.progress_bar import ProgressBar
 from trainers.vocabulary import train_vocabulary
 
 # Far more pieces than a sentence has; trainers.wmt leaves out what is longer

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from trainers import progress_bar
-from trainers.progress_bar import ProgressBar, clock
+from export import progress_bar
+from export.progress_bar import ProgressBar, clock
 
 
 @pytest.fixture

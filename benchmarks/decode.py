@@ -1,0 +1,157 @@
+"""Times translation by this project beside others, in one run.
+
+    python benchmarks/decode.py --model_dir=M --text=test.en --rounds=5
+
+All systems have the same weights and translate the same sentences, from text
+to text, at each beam and batch size. Each waits in a process of its own, and
+they take turns, round by round.
+"""
+
+import os
+import pathlib
+import sys
+
+from absl import flags
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import dataclasses  # noqa: E402
+
+import keras  # noqa: E402
+
+import keras_transformer as kt  # noqa: E402
+from benchmarks import machine  # noqa: E402
+from benchmarks.decode_job import DecodeJob  # noqa: E402
+from benchmarks.decode_measure import DecodeRun, measure_decoders  # noqa: E402
+from benchmarks.decode_report import page  # noqa: E402
+from benchmarks.decode_systems import choose_decoders  # noqa: E402
+from benchmarks.decode_text import Pieces, read_sentences  # noqa: E402
+from benchmarks.quiet import Watch  # noqa: E402
+from export import command  # noqa: E402
+from export.atomic import written_whole  # noqa: E402
+from export.errors import InputError  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "model_dir",
+    None,
+    "Model directory, as trainers.wmt writes it; benchmarks/widened.py makes "
+    "a large one of a small one.",
+    required=True,
+)
+flags.DEFINE_string(
+    "text",
+    None,
+    "UTF-8 text to translate, a sentence a line; .gz too.",
+    required=True,
+)
+flags.DEFINE_integer(
+    "sentences", 128, "How many, from all over the text.", lower_bound=1
+)
+flags.DEFINE_list(
+    "systems",
+    [],
+    "Names with commas between; ratios are of the first one. Default: all "
+    "whose packages are installed. On KERAS_BACKEND=tensorflow: ours, "
+    "ours-served, ctranslate2, ctranslate2-int8, transformers, products; on "
+    "jax the same without ours-served.",
+)
+flags.DEFINE_list("beams", ["4", "1"], "Beam sizes.")
+flags.DEFINE_list("batches", ["1", "8", "32", "128"], "Sentences in a batch.")
+flags.DEFINE_integer(
+    "rounds", 5, "How often each system visits each size.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "tries",
+    3,
+    "How often a visit is made, at most, while other programs take more than "
+    "8 % of the cores; the shortest one counts.",
+    lower_bound=1,
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "bfloat16"],
+    "Of weights and products; the int8 system keeps its own.",
+)
+flags.DEFINE_enum(
+    "device", "auto", ["auto", "cpu", "gpu"], "auto is the GPU if there is one."
+)
+flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
+
+
+def main(_):
+    """Runs the command."""
+    backend = keras.backend.backend()
+    chosen = choose_decoders(backend, FLAGS.systems)
+    beams = _numbers("beams")
+    sizes = _numbers("batches")
+    for size in sizes:
+        if FLAGS.sentences % size:
+            raise InputError(
+                f"--sentences={FLAGS.sentences} do not fill batches of "
+                f"{size}; give a multiple of each of --batches."
+            )
+    pieces = Pieces(FLAGS.model_dir)
+    sentences, lengths = read_sentences(FLAGS.text, FLAGS.sentences, pieces)
+    job = DecodeJob(
+        model=FLAGS.model_dir,
+        prepared="",
+        config=_config(FLAGS.model_dir),
+        precision=FLAGS.precision,
+        device=machine.device(FLAGS.device),
+        cores=machine.cores(),
+        sentences=sentences,
+        source_lengths=lengths,
+    )
+    watch = Watch(FLAGS.tries)
+    run = DecodeRun(FLAGS.model_dir, beams, sizes, FLAGS.rounds, watch, _say)
+    results = measure_decoders(run, chosen, backend, job)
+    text = page(results, job, watch, sys.argv[1:], backend)
+    print(text)
+    if FLAGS.output:
+        with written_whole(FLAGS.output) as path:
+            path.write_text(text + "\n", encoding="utf-8")
+
+
+def _numbers(flag):
+    try:
+        numbers = [int(each) for each in FLAGS[flag].value]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise InputError(
+            f"--{flag} must be whole numbers from 1 on, with commas between, "
+            f"not {','.join(FLAGS[flag].value)!r}."
+        )
+    return numbers
+
+
+def _config(model_dir):
+    path = pathlib.Path(model_dir) / "config.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        config = kt.TransformerConfig.from_json(text)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Cannot read {path} ({error}); --model_dir must be a model "
+            "directory, as trainers.wmt writes it."
+        ) from error
+    if config.length_penalty != "power":
+        raise InputError(
+            f"{path} has length_penalty={config.length_penalty!r}, which "
+            "other programs do not know; set it to 'power', as "
+            "benchmarks/widened.py does."
+        )
+    return dataclasses.asdict(config)
+
+
+def _say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    command.run(main)

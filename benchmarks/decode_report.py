@@ -1,0 +1,209 @@
+"""The table of a run of the decoding benchmark."""
+
+import dataclasses
+import datetime
+import platform
+import shlex
+import textwrap
+
+import numpy as np
+
+from benchmarks import machine
+from benchmarks.decode_floor import step_bytes
+from benchmarks.timing import ratio, spread
+
+_PEER = "ctranslate2"
+_HEADER = (
+    "beam",
+    "batch",
+    "system",
+    "target tokens/s (quartiles)",
+    "own tokens/s",
+    "sentences/s",
+    "{ours} / it (quartiles)",
+    "it / {peer} (quartiles)",
+    "floor / it",
+    "CPU seconds",
+    "p50 ms",
+    "p99 ms",
+    "same text",
+    "score differs by",
+    "peak GiB",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeResult:
+    """What was measured of one system at one beam and batch size.
+
+    Attributes:
+        name: of the system.
+        note: what it runs on.
+        beam: K.
+        size: sentences in a batch.
+        seconds: for all sentences, one a round.
+        cpu_seconds: the same in processor seconds of all cores.
+        latencies: seconds of every batch of every round.
+        sentences: how many there are.
+        tokens: of the first system's translations, end ids counted.
+        own_tokens: of its own translations.
+        same: sentences whose text is the first system's.
+        score_error: largest difference to the first system's score where
+            the text is the same, or None.
+        peak_bytes: of memory, over all batch sizes.
+        translates: False for what only multiplies matrices.
+    """
+
+    name: str
+    note: str
+    beam: int
+    size: int
+    seconds: list[float]
+    cpu_seconds: list[float]
+    latencies: list[float]
+    sentences: int
+    tokens: int
+    own_tokens: int
+    same: int
+    score_error: float | None
+    peak_bytes: int
+    translates: bool = True
+
+    @property
+    def token_rates(self):
+        """The first system's target tokens/s of each round."""
+        return [self.tokens / seconds for seconds in self.seconds]
+
+
+def page(results, job, watch, arguments, backend):
+    """Returns the table with what one must know to read it.
+
+    Args:
+        results: list of DecodeResult.
+        job: DecodeJob.
+        watch: Watch of the run.
+        arguments: of the command.
+        backend: of Keras.
+    """
+    notes = dict.fromkeys(f"- {r.name}: {r.note}." for r in results)
+    parts = [
+        decode_table(results),
+        _command_line(arguments, backend),
+        "\n".join(notes),
+        textwrap.fill(_explanation(results, job, watch), 79),
+    ]
+    return "\n\n".join(parts)
+
+
+def _explanation(results, job, watch):
+    config = job.config
+    lengths = sorted(job.source_lengths)
+    mean = results[0].tokens / results[0].sentences
+    megabytes = step_bytes(config, job.precision) / 1e6
+    return (
+        f"{config['num_layers']} layers, d_model {config['d_model']}, "
+        f"{config['vocabulary_size']} pieces; length penalty length ** "
+        f"{config['alpha']}, {job.precision} on {job.device}. "
+        f"{len(lengths)} sentences of {lengths[0]} to {lengths[-1]} pieces, "
+        f"median {lengths[len(lengths) // 2]}, sorted by length; from text to "
+        "text for all. Target tokens are those of the first system's "
+        f"translations, {mean:.1f} a sentence, cut into pieces again; own "
+        "tokens are each system's. Same text and scores are beside the first "
+        "system's. The floor is the faster system of products: the products "
+        "with weights of the encoder, and of each decoder step for the K "
+        "hypotheses of each sentence that is not finished. A decoder step "
+        f"reads {megabytes:.0f} MB of weights. Latencies are of a sentence "
+        "alone. Peak memory is over all batch sizes. Other programs took more "
+        f"than 8 % of the machine in {watch.disturbed} of {watch.visits} "
+        "visits."
+    )
+
+
+def decode_table(results):
+    """Returns a Markdown table.
+
+    Args:
+        results: list of DecodeResult; the first one is what the others are
+            compared with.
+    """
+    header = [cell.format(ours=results[0].name, peer=_PEER) for cell in _HEADER]
+    rows = [
+        _row(each, _beside(each, results), results[0].name) for each in results
+    ]
+    lines = [header, ["---:"] * 2 + ["---"] + ["---:"] * 12, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _beside(result, results):
+    """Returns by name what was measured at the same beam and batch size."""
+    return {
+        other.name: other
+        for other in results
+        if (other.beam, other.size) == (result.beam, result.size)
+    }
+
+
+def _row(result, beside, first):
+    seconds = spread(result.seconds).median
+    floor = min(
+        (other for other in beside.values() if not other.translates),
+        key=lambda other: spread(other.seconds).median,
+        default=None,
+    )
+    return [
+        str(result.beam),
+        str(result.size),
+        result.name,
+        _quartiles(spread(result.token_rates), ",.0f"),
+        f"{result.own_tokens / seconds:,.0f}" if result.translates else "-",
+        f"{result.sentences / seconds:.2f}",
+        _quotient(result, beside.get(first)),
+        _quotient(beside.get(_PEER), result),
+        _quotient(floor, result),
+        f"{spread(result.cpu_seconds).median:.3g}",
+        *_latencies(result),
+        _percent(result.same, result.sentences) if result.translates else "-",
+        "-" if result.score_error is None else f"{result.score_error:.1e}",
+        f"{result.peak_bytes / 2**30:.2f}",
+    ]
+
+
+def _quotient(one, other):
+    """Of their seconds, taken round by round."""
+    if one is None or other is None or one is other:
+        return "-"
+    return _quartiles(ratio(one.seconds, other.seconds), ".3f")
+
+
+def _latencies(result):
+    if result.size > 1 or not result.translates:
+        return ["-", "-"]
+    milliseconds = 1000 * np.percentile(result.latencies, [50, 99])
+    return [f"{value:.1f}" for value in milliseconds]
+
+
+def _percent(part, whole):
+    return f"{part / whole:.1%}"
+
+
+def _quartiles(values, form):
+    return f"{values.median:{form}} ({values.low:{form}}–{values.high:{form}})"
+
+
+def _command_line(arguments, backend):
+    command = shlex.join(
+        [
+            f"KERAS_BACKEND={backend}",
+            "python",
+            "benchmarks/decode.py",
+            *arguments,
+        ]
+    )
+    hardware = f"{machine.cores()} cores of {machine.cpu_name()}"
+    if gpu := machine.gpu_name():
+        hardware += f", {gpu}"
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return (
+        f"`{command}` on Python {platform.python_version()}, {today}, "
+        f"{hardware}."
+    )

@@ -1,0 +1,65 @@
+"""The parent's side of the processes that translate."""
+
+import subprocess
+import sys
+import tempfile
+import typing
+
+from benchmarks.workers import ROOT, Worker, _environment
+
+
+class DecodeVisit(typing.NamedTuple):
+    """All sentences translated once.
+
+    Attributes:
+        seconds: a batch took on the clock, on average.
+        cpu_seconds: processor seconds of a batch, of all cores together.
+        calls: batches.
+        each: seconds of every batch.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    calls: int
+    each: list[float]
+
+
+class DecodeWorker(Worker):
+    """One system in a process of its own; use it in a `with` block.
+
+    Args:
+        name: of the system.
+        system: DecodeSystem.
+        backend: of Keras, that the names are of.
+        job: DecodeJob.
+    """
+
+    def __init__(self, name, system, backend, job):
+        self.name = name
+        self.system = system
+        # Closed by __exit__; a pipe that nobody reads would fill up.
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        settings = job.settings()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.decode_worker", name],
+            cwd=ROOT,
+            env=_environment(system, settings)
+            | {"TF_NUM_INTRAOP_THREADS": str(job.cores)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._tell([backend, settings])
+        self.note = self._ask("describe")
+
+    def warm_up(self, size):
+        """Returns text and score of each sentence, in batches of `size`."""
+        return [tuple(pair) for pair in self._ask("warm_up", size)]
+
+    def visit(self, size):
+        """Returns a DecodeVisit of all sentences in batches of `size`."""
+        each, cpu = self._ask("visit", size)
+        return DecodeVisit(
+            sum(each) / len(each), cpu / len(each), len(each), each
+        )

@@ -1,0 +1,130 @@
+"""The model's part of every graph that translates: ids in, ids out."""
+
+import dataclasses
+
+import tensorflow as tf
+
+import keras_transformer as kt
+from keras_transformer.special_ids import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.translate_ids import output_limits
+
+
+class IdTranslator:
+    """Search, alignment and scoring; called inside a graph of open shapes.
+
+    Args:
+        model: Transformer.
+        beam_size: K; None for the config's.
+        alpha: exponent of the length penalty; None for the config's.
+        max_extra: an output has at most as many tokens as its source, the
+            end id of one of them counted, + this; None for the config's.
+        min_length: pieces that an output has at least, the end id not
+            counted; where the maximum is lower, the maximum holds.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    def __init__(
+        self, model, beam_size=None, alpha=None, max_extra=None, min_length=0
+    ):
+        asked = {
+            "beam_size": beam_size,
+            "alpha": alpha,
+            "max_output_extra": max_extra,
+        }
+        self.config = dataclasses.replace(
+            model.config,
+            **{name: each for name, each in asked.items() if each is not None},
+        )
+        self._model = model
+        self._min_length = min_length
+        self._rules = kt.search_rules(self.config)
+        self._rules_of_best = dataclasses.replace(self._rules, n_best=1)
+
+    def best(self, source):
+        """As `search`, sooner: only the first translation is certain."""
+        return self._search(source, self._rules_of_best)
+
+    def search(self, source):
+        """Finds the best translations.
+
+        Args:
+            source: int32 [B, S], each ending with the end id, then padding.
+
+        Returns:
+            tokens, int32 [B, K, T], and scores, float32 [B, K], best first;
+            -1e9 where there are fewer than K.
+        """
+        return self._search(source, self._rules)
+
+    def _search(self, source, rules):
+        room = kt.output_room(source, self.config)
+        longest = output_limits(source, self.config.max_output_extra)
+        longest = tf.minimum(longest, room)
+        shortest = ()
+        if self._min_length:
+            shortest = tf.zeros_like(longest) + self._min_length + 1
+        tokens, scores, *_ = kt.translate_ids_in_segments(
+            self._model,
+            source,
+            room,
+            kt.Demands(longest, shortest),
+            rules,
+        )
+        return tokens, scores
+
+    def align(self, source, target):
+        """Returns cross-attention [B, T, S]; see `kt.align_ids`."""
+        return kt.align_ids(self._model, source, target)
+
+    def score(self, source, target):
+        """Returns the log-probabilities [B] of given ids."""
+        return kt.score_ids(self._model, source, target)
+
+
+def cut(ids, limit):
+    """Cuts ids to a limit; what is cut ends with the end id all the same.
+
+    Args:
+        ids: RaggedTensor int32 [B, None] or int32 [B, S] with padding.
+        limit: the most ids that are kept, the end id counted.
+
+    Returns:
+        int32 [B, S'] with padding, S' at most `limit`, and boolean [B]: which
+        were cut.
+    """
+    if isinstance(ids, tf.RaggedTensor):
+        lengths = ids.row_lengths()
+        kept = ids[:, :limit].to_tensor()
+    else:
+        lengths = tf.math.count_nonzero(ids, axis=1)
+        kept = ids[:, :limit]
+    too_long = lengths > limit
+    last = tf.range(tf.shape(kept)[1]) == limit - 1
+    return tf.where(too_long[:, None] & last, END_ID, kept), too_long
+
+
+def trim(tokens):
+    """Drops the columns at the end of int32 [..., T] that are all padding."""
+    used = tf.reduce_any(
+        tf.reshape(tokens != PAD_ID, [-1, tf.shape(tokens)[-1]]), axis=0
+    )
+    return tokens[..., : tf.math.count_nonzero(used, dtype=tf.int32)]
+
+
+def pieces_of(tokenizer, ids):
+    """Returns the pieces of ids.
+
+    Args:
+        tokenizer: Tokenizer.
+        ids: int32 [B, S].
+
+    Returns:
+        string [B, S]; "" for padding, "<unk>" for an id that the vocabulary
+        lacks.
+    """
+    # SentencePiece itself ends the process at such an id.
+    known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+    ids = tf.where(known, ids, UNKNOWN_ID)
+    return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))

@@ -1,0 +1,145 @@
+"""What every translator of text does the same way."""
+
+import abc
+import dataclasses
+import typing
+
+from export.batches import BATCH_TOKENS, in_batches
+from export.translation import BLANK, LOWEST_SCORE, Translation
+from export.word_alignment import word_alignment
+
+
+class Sentence(typing.NamedTuple):
+    """One source, ready to be asked for.
+
+    Attributes:
+        text: as it was given.
+        ids: int32 array, or () where the model's answerer makes them.
+        length: ids that are translated, the end id counted.
+        is_cut: whether there were more.
+    """
+
+    text: str
+    ids: typing.Any
+    length: int
+    is_cut: bool
+
+
+class TextTranslator(abc.ABC):
+    """Text in, translations out, similar lengths together.
+
+    A sentence's translation does not depend on what it is translated with.
+    Empty text (or only spaces) gives empty text with score 0.
+
+    Attributes:
+        batch_tokens: source positions in a batch, padding counted.
+        beam_size: the most translations of a sentence.
+    """
+
+    batch_tokens = BATCH_TOKENS
+    beam_size = 1
+
+    def translate(self, texts, on_progress=None):
+        """Translates sentences.
+
+        Args:
+            texts: list of str, a sentence each.
+            on_progress: function of the number of sentences just done.
+
+        Returns:
+            A list of Translation in the same order.
+        """
+        found = self.n_best(texts, 1, on_progress)
+        return [translations[0] for translations in found]
+
+    def n_best(self, texts, n, on_progress=None):
+        """Finds the n best translations of each sentence.
+
+        Args:
+            texts: as for `translate`.
+            n: how many, at most `beam_size`.
+            on_progress: as for `translate`.
+
+        Returns:
+            A list of lists of Translation, best first; fewer than n where
+            fewer are possible. Two may read the same in different pieces.
+
+        Raises:
+            ValueError: n is not between 1 and `beam_size`.
+        """
+        if not 1 <= n <= self.beam_size:
+            raise ValueError(
+                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
+            )
+
+        def ask(sentences):
+            texts, scores = self._search_texts(sentences, n)
+            return [_possible(*pair) for pair in zip(texts, scores)]
+
+        return self._in_batches(texts, ask, on_progress)
+
+    def align(self, texts, on_progress=None):
+        """Translates sentences and says which word comes from which.
+
+        Args:
+            texts: as for `translate`.
+            on_progress: as for `translate`.
+
+        Returns:
+            A list of Translation with their alignments: each piece of a
+            translation counts as from the piece of the source that it
+            attends to most, in the mean of the heads (see `kt.align_ids`).
+        """
+
+        def ask(sentences):
+            return [
+                [Translation(text, score, word_alignment(sentence.text, *rest))]
+                for sentence, (text, score, *rest) in zip(
+                    sentences, self._align_texts(sentences)
+                )
+            ]
+
+        found = self._in_batches(texts, ask, on_progress)
+        return [translations[0] for translations in found]
+
+    def _in_batches(self, texts, ask, on_progress):
+        sentences = self._sentences(list(texts))
+        answers = in_batches(
+            [sentence.length for sentence in sentences],
+            self.batch_tokens,
+            lambda batch: ask([sentences[number] for number in batch]),
+            on_progress,
+        )
+        return [
+            _marked(found or [BLANK], sentence.is_cut)
+            for found, sentence in zip(answers, sentences)
+        ]
+
+    @abc.abstractmethod
+    def _sentences(self, texts):
+        """Returns a list of Sentence."""
+
+    @abc.abstractmethod
+    def _search_texts(self, sentences, n):
+        """Returns texts and scores: lists of n for each sentence."""
+
+    @abc.abstractmethod
+    def _align_texts(self, sentences):
+        """Yields text, score, source's and target's pieces, attention."""
+
+
+def _possible(texts, scores):
+    return [
+        Translation(text, score)
+        for text, score in zip(texts, scores)
+        if score > LOWEST_SCORE
+    ]
+
+
+def _marked(translations, is_cut):
+    if not is_cut:
+        return translations
+    return [
+        dataclasses.replace(translation, source_is_cut=True)
+        for translation in translations
+    ]

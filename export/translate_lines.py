@@ -1,0 +1,62 @@
+"""Translates a stream of lines in bounded memory, in order."""
+
+import itertools
+
+from export.errors import InputError
+
+# Lines read ahead and sorted by length together: little enough for any
+# memory, enough for full batches. The first are few, so that they come soon.
+_FIRST_CHUNK = 128
+_CHUNK = 4096
+
+
+def chunk_sizes():
+    """Yields how many lines to take at a time."""
+    size = _FIRST_CHUNK
+    while True:
+        yield size
+        size = min(2 * size, _CHUNK)
+
+
+def translate_lines(lines, ask, line_format, write, sizes):
+    """Translates lines.
+
+    Args:
+        lines: iterator of str.
+        ask: function of a list of str, that returns a list of lists of
+            Translation.
+        line_format: of `export.line_formats`.
+        write: function of a list of lines of output.
+        sizes: iterator of the numbers of lines to take at a time.
+
+    Returns:
+        The numbers, from 1, of the lines whose beginnings alone were
+        translated: the first few, and how many there were.
+    """
+    number, first_cut, cut = 0, [], 0
+    while chunk := list(itertools.islice(lines, next(sizes))):
+        output = []
+        for found in ask(chunk):
+            output += line_format(number, found)
+            number += 1
+            if found[0].source_is_cut:
+                cut += 1
+                first_cut = [*first_cut, number][:3]
+        write(output)
+    return first_cut, cut
+
+
+def read_lines(stream):
+    r"""Yields the lines of a binary stream as str, without their "\n".
+
+    Raises:
+        InputError: a line is not UTF-8; its number is named.
+    """
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(
+                f"Line {number} of the input is not UTF-8; convert it first, "
+                "with iconv for example."
+            ) from None

@@ -1,0 +1,77 @@
+"""From attention between pieces to links between words."""
+
+import unicodedata
+
+import numpy as np
+
+# SentencePiece's mark of a word's beginning, U+2581.
+_SPACE = "\u2581"
+_END = "</s>"
+# What SentencePiece's normalisation "nmt_nfkc" makes a space of, beyond NFKC.
+_SPACES = dict.fromkeys(map(ord, "\u200b\u200e\u200f\u2581\ufeff\ufffd"), " ")
+
+
+def word_alignment(text, source_pieces, target_pieces, attention):
+    """Links each target piece's word to the word it attends to most.
+
+    The end id and padding are no words: attention to them does not count.
+
+    Args:
+        text: the source.
+        source_pieces: list of str; what follows "</s>" or "" is left out.
+        target_pieces: the same.
+        attention: float [T, S]; target pieces by source pieces.
+
+    Returns:
+        Tuple of pairs (source word, target word), each once, in ascending
+        order. Words are what white space separates, counted from 0.
+    """
+    source = _before_end(source_pieces)
+    target = _before_end(target_pieces)
+    owners = _owners(text)
+    if not source or not target or not owners:
+        return ()
+    nearest = np.argmax(attention[: len(target), : len(source)], axis=1)
+    source_words = [
+        owners[min(word, len(owners) - 1)] for word in _words(source)
+    ]
+    links = {
+        (source_words[place], word)
+        for place, word in zip(nearest.tolist(), _words(target))
+    }
+    return tuple(sorted(links))
+
+
+def _before_end(pieces):
+    ends = [i for i, piece in enumerate(pieces) if piece in ("", _END)]
+    return pieces[: ends[0]] if ends else pieces
+
+
+def _words(pieces):
+    """Returns each piece's word; a lone space belongs to the next word."""
+    words, word, begins = [], -1, True
+    for piece in pieces:
+        begins = begins or piece.startswith(_SPACE)
+        if begins and piece.strip(_SPACE):
+            word, begins = word + 1, False
+        words.append(word + begins)
+    # A space at the very end begins no word.
+    return [max(min(each, word), 0) for each in words]
+
+
+def _owners(text):
+    """Returns which word of the text each word for the tokenizer is from.
+
+    Normalisation makes several words of some, and none of others.
+    """
+    return [
+        number
+        for number, word in enumerate(text.split())
+        for _ in _normalised(word)
+    ]
+
+
+def _normalised(word):
+    if word.isascii():
+        return [word]
+    return unicodedata.normalize("NFKC", word.translate(_SPACES)).split()

@@ -1,0 +1,183 @@
+"""A CTranslate2 model folder computes what the model does."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from export import ctranslate2_weights
+from export.ctranslate2_weights import save_ctranslate2
+from export.errors import InputError
+from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.tokenizer import Tokenizer
+from tests import made_up_text
+from tests.export import tiny
+
+needs_ctranslate2 = pytest.mark.skipif(
+    importlib.util.find_spec("ctranslate2") is None,
+    reason="ctranslate2 is not installed (requirements-bench.txt)",
+)
+TEXTS = made_up_text.sentences()[:12]
+ALPHA = 0.6
+MODELS = {
+    "pre": {},
+    "post": {"norm": "post", "share_embeddings": "all"},
+    "gelu": {"activation": "gelu", "share_embeddings": "target-softmax"},
+    "silu": {"activation": "silu", "norm": "post"},
+    "learned": {"positions": "learned", "max_positions": 40},
+    "no bias": {"attention_bias": False, "norm": "post"},
+    "epsilon": {"layer_norm_epsilon": 0.1},
+}
+
+
+@pytest.fixture(name="tokenizer", scope="module")
+def fixture_tokenizer():
+    return Tokenizer(made_up_text.vocabulary())
+
+
+def translator(path):
+    import ctranslate2
+
+    return ctranslate2.Translator(str(path), device="cpu", intra_threads=1)
+
+
+def pieces_of(tokenizer, ids):
+    return [tokenizer.id_to_piece(number) for number in ids]
+
+
+def log_probability(model, source, target):
+    """Of one translation, from the model's logits, in float64."""
+    logits = model(
+        {
+            "source": np.array([source], "int32"),
+            "target": np.array([[BEGIN_ID, *target[:-1]]], "int32"),
+        }
+    )
+    logits = np.asarray(logits[0], "float64")
+    logits -= logits.max(axis=1, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return sum(row[number] for row, number in zip(logs, target))
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_scores_are_our_models_own(tmp_path, tokenizer, name, beam_size):
+    model = tiny.model(**MODELS[name])
+    save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
+    sources = tokenizer.encode(TEXTS)
+    found = translator(tmp_path / "folder").translate_batch(
+        [pieces_of(tokenizer, ids[:-1]) for ids in sources],
+        beam_size=beam_size,
+        num_hypotheses=beam_size,
+        length_penalty=ALPHA,
+        # By default the end is ruled out at first, before the softmax.
+        min_decoding_length=0,
+        max_decoding_length=12,
+        return_scores=True,
+        return_end_token=True,
+    )
+    numbers = {tokenizer.id_to_piece(i): i for i in range(200)}
+    assert len({result.scores[0] for result in found}) == len(TEXTS)
+    for source, result in zip(sources, found):
+        for hypothesis, score in zip(result.hypotheses, result.scores):
+            target = [numbers[piece] for piece in hypothesis]
+            expected = log_probability(model, source, target)
+            expected /= len(target) ** ALPHA
+            assert score == pytest.approx(expected, abs=1e-4)
+
+
+@needs_ctranslate2
+def test_greedy_takes_the_likeliest_piece(tmp_path, tokenizer):
+    model = tiny.model(norm="post", share_embeddings="all")
+    save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
+    (source,) = tokenizer.encode(TEXTS[:1])
+    (result,) = translator(tmp_path / "folder").translate_batch(
+        [pieces_of(tokenizer, source[:-1])],
+        beam_size=1,
+        min_decoding_length=0,
+        max_decoding_length=9,
+    )
+    target = [BEGIN_ID]
+    for _ in range(9):
+        inputs = {
+            "source": np.array([source], "int32"),
+            "target": np.array([target], "int32"),
+        }
+        target.append(int(np.argmax(model(inputs)[0, -1])))
+    expected = pieces_of(tokenizer, target[1:])
+    assert result.hypotheses[0] == expected[: len(result.hypotheses[0])]
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize("quantization", ["int8", "int16", "float16"])
+def test_a_quantized_folder_is_smaller_and_near(
+    tmp_path, tokenizer, quantization
+):
+    model = tiny.model(d_ff=256, num_layers=1)
+    sizes, scores = {}, {}
+    sources = [
+        pieces_of(tokenizer, ids[:-1]) for ids in tokenizer.encode(TEXTS)
+    ]
+    targets = [["▁", "b", "a"]] * len(sources)
+    for kind in ("float32", quantization):
+        folder = tmp_path / kind
+        save_ctranslate2(model, tokenizer.proto, folder, kind)
+        sizes[kind] = (folder / "model.bin").stat().st_size
+        scores[kind] = [
+            np.sum(result.log_probs)
+            for result in translator(folder).score_batch(sources, targets)
+        ]
+    assert sizes[quantization] < 0.75 * sizes["float32"]
+    scores = np.array([scores["float32"], scores[quantization]])
+    # Rounding to 8 bits moves these random models' scores by some tenths.
+    assert (
+        np.abs(scores[1] - scores[0]).mean() < 0.02 * np.abs(scores[0]).mean()
+    )
+
+
+@needs_ctranslate2
+def test_the_vocabulary_lies_beside_the_weights(tmp_path, tokenizer):
+    save_ctranslate2(tiny.model(), tokenizer.proto, tmp_path / "folder")
+    written = tmp_path / "folder" / "vocabulary.model"
+    assert written.read_bytes() == tokenizer.proto
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"attention_window": 3}, "attention_window"),
+        ({"d_v": 4}, "d_k and d_v"),
+        ({"d_k": 16, "d_v": 16}, "d_k and d_v"),
+    ],
+)
+def test_what_it_cannot_run_is_refused(tmp_path, tokenizer, changes, message):
+    with pytest.raises(InputError, match=message):
+        save_ctranslate2(
+            tiny.model(**changes), tokenizer.proto, tmp_path / "folder"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_ctranslate2
+def test_another_vocabulary_or_quantization_is_refused(tmp_path, tokenizer):
+    with pytest.raises(InputError, match="200 pieces and the model 210"):
+        save_ctranslate2(
+            tiny.model(vocabulary_size=210),
+            tokenizer.proto,
+            tmp_path / "folder",
+        )
+    with pytest.raises(InputError, match="no quantization 'int4'"):
+        save_ctranslate2(
+            tiny.model(), tokenizer.proto, tmp_path / "folder", "int4"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_package_it_says_so(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(
+        ctranslate2_weights.importlib.util, "find_spec", lambda name: None
+    )
+    with pytest.raises(InputError, match="pip install ctranslate2"):
+        save_ctranslate2(None, tokenizer.proto, tmp_path / "folder")

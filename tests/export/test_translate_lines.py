@@ -1,0 +1,194 @@
+"""Lines in, lines out: formats, chunks and writing."""
+
+import io
+import itertools
+import os
+import threading
+
+import pytest
+
+from export import line_formats
+from export.errors import InputError
+from export.translate_lines import chunk_sizes, read_lines, translate_lines
+from export.translation import BLANK, Translation
+from export.whole_lines import WholeLines
+
+FOUND = [
+    Translation("le chat", -0.25, ((0, 0), (2, 1))),
+    Translation("un chat", -1.5),
+]
+
+
+@pytest.mark.parametrize(
+    "line_format, lines",
+    [
+        (line_formats.texts, ["le chat"]),
+        (line_formats.scored, ["-0.250000\tle chat"]),
+        (line_formats.aligned, ["le chat\t0-0 2-1"]),
+        (line_formats.scored_and_aligned, ["-0.250000\tle chat\t0-0 2-1"]),
+        (
+            line_formats.n_best,
+            ["7 ||| le chat ||| -0.250000", "7 ||| un chat ||| -1.500000"],
+        ),
+    ],
+)
+def test_formats(line_format, lines):
+    assert line_format(7, FOUND) == lines
+
+
+@pytest.mark.parametrize(
+    "line_format, line",
+    [
+        (line_formats.texts, ""),
+        (line_formats.scored, "0.000000\t"),
+        (line_formats.aligned, "\t"),
+        (line_formats.n_best, "0 |||  ||| 0.000000"),
+    ],
+)
+def test_formats_of_a_blank_line(line_format, line):
+    assert line_format(0, [BLANK]) == [line]
+
+
+def test_a_translation_never_breaks_a_line():
+    found = [Translation("a\nb\tc\rd", 0.0)]
+    assert line_formats.aligned(0, found) == ["a b c d\t"]
+
+
+def shouted(texts):
+    return [
+        [Translation(text.upper(), 0.0, source_is_cut=len(text) > 3)]
+        for text in texts
+    ]
+
+
+def run(lines, sizes, ask=shouted):
+    written = []
+    cut = translate_lines(
+        iter(lines), ask, line_formats.texts, written.append, iter(sizes)
+    )
+    return written, cut
+
+
+def test_lines_are_written_chunk_by_chunk_in_order():
+    written, cut = run("abcdefg", [1, 2, 3, 3, 3])
+    assert written == [["A"], ["B", "C"], ["D", "E", "F"], ["G"]]
+    assert cut == ([], 0)
+
+
+def test_cut_lines_are_counted_and_the_first_ones_named():
+    lines = ["a", "long", "b", "long", "long", "", "long"]
+    assert run(lines, itertools.repeat(2))[1] == ([2, 4, 5], 4)
+
+
+def test_numbers_go_on_over_chunks():
+    written = []
+    translate_lines(
+        iter("abc"),
+        shouted,
+        line_formats.n_best,
+        written.extend,
+        itertools.repeat(2),
+    )
+    assert [line.split()[0] for line in written] == ["0", "1", "2"]
+
+
+def test_no_more_than_a_chunk_is_read_ahead():
+    read = []
+
+    def lines():
+        for number in range(10):
+            read.append(number)
+            yield str(number)
+
+    ahead = []
+
+    def ask(texts):
+        ahead.append(len(read))
+        return shouted(texts)
+
+    run(lines(), itertools.repeat(4), ask)
+    assert ahead == [4, 8, 10]
+
+
+def test_chunks_grow_up_to_a_limit():
+    sizes = list(itertools.islice(chunk_sizes(), 9))
+    assert sizes == [128, 256, 512, 1024, 2048, 4096, 4096, 4096, 4096]
+
+
+def test_lines_end_with_line_feeds_alone():
+    text = "a\u2028b\n\nc\r\n\x0cd\x85\ne"
+    found = list(read_lines(io.BytesIO(text.encode())))
+    assert found == ["a\u2028b", "", "c", "\x0cd\x85", "e"]
+
+
+def test_a_bad_byte_is_named_by_its_line():
+    with pytest.raises(InputError, match="Line 3 .* not UTF-8"):
+        list(read_lines(io.BytesIO(b"a\nb\n\xff\nd\n")))
+
+
+LINES = ["é" * n for n in (0, 1, 100, 3000, 0, 5000, 2, 2047, 2048)] + [
+    "x"
+] * 99
+
+
+def test_what_is_written_is_what_was_given(tmp_path):
+    path = tmp_path / "out"
+    with path.open("wb") as file:
+        output = WholeLines(file.fileno(), "out")
+        output.write(LINES)
+        output.write([])
+        output.write(iter(LINES))
+    expected = "".join(f"{line}\n" for line in LINES * 2)
+    assert path.read_text(encoding="utf-8") == expected
+
+
+def test_every_write_is_of_whole_lines(tmp_path, monkeypatch):
+    blocks = []
+    monkeypatch.setattr(
+        os, "write", lambda to, block: blocks.append(block) or len(block)
+    )
+    WholeLines(1, "out").write(LINES * 3)
+    blocks = [block for block in blocks if block]
+    assert all(block.endswith(b"\n") for block in blocks)
+    assert all(
+        len(block) <= 4096 or block.count(b"\n") == 1 for block in blocks
+    )
+    assert len(blocks) < len(LINES)
+
+
+def test_a_slow_reader_gets_all():
+    reader, writer = os.pipe()
+    received = []
+
+    def read():
+        while block := os.read(reader, 333):
+            received.append(block)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    WholeLines(writer, "pipe").write(LINES * 20)
+    os.close(writer)
+    thread.join()
+    os.close(reader)
+    expected = "".join(f"{line}\n" for line in LINES * 20)
+    assert b"".join(received).decode() == expected
+
+
+def test_a_full_disk_leaves_whole_lines(small_disk):
+    path = small_disk / "out"
+    line = "x" * 100
+    with path.open("wb") as file:
+        output = WholeLines(file.fileno(), str(path))
+        with pytest.raises(InputError, match=f"{path}.* No space left"):
+            output.write([line] * 20_000)
+    content = path.read_bytes()
+    assert len(content) > 900_000
+    assert set(content.splitlines(keepends=True)) == {f"{line}\n".encode()}
+
+
+def test_a_reader_that_has_gone_is_told_apart():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with pytest.raises(BrokenPipeError):
+        WholeLines(writer, "pipe").write(["a"])
+    os.close(writer)
