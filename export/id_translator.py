@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.special_ids import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.special_ids import END_ID, PAD_ID
 from keras_transformer.translate_ids import output_limits
 
 
@@ -124,7 +124,4 @@ def pieces_of(tokenizer, ids):
         string [B, S]; "" for padding, "<unk>" for an id that the vocabulary
         lacks.
     """
-    # SentencePiece itself ends the process at such an id.
-    known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
-    ids = tf.where(known, ids, UNKNOWN_ID)
     return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))

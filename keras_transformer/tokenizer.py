@@ -93,12 +93,17 @@ class Tokenizer(tf.Module):
         return self._pieces.detokenize(tf.where(known, ids, PAD_ID))
 
     def pieces(self, ids):
-        """Returns the pieces, such as "▁the", of ids: int32 to string."""
-        return self._pieces.id_to_string(ids)
+        """Returns the pieces, such as "▁the", of ids: int32 to string.
+
+        An id outside the vocabulary counts as unknown; SentencePiece itself
+        would end the process.
+        """
+        known = (ids >= 0) & (ids < self.vocabulary_size)
+        return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
     def id_to_piece(self, number):
         """Returns the piece of one id, such as "▁the"."""
-        return self._pieces.id_to_string(number).numpy().decode("utf-8")
+        return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""
