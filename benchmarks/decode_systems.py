@@ -74,6 +74,12 @@ _ON_BACKEND = {
         "ours": DecodeSystem(
             "decode_ours", ("tensorflow", "tensorflow_text"), "tensorflow"
         ),
+        "ours-finished": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_finished",
+        ),
         "ours-served": DecodeSystem(
             "decode_served",
             ("tensorflow", "tensorflow_text"),

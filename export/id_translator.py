@@ -18,6 +18,7 @@ class IdTranslator:
         alpha: exponent of the length penalty; None for the config's.
         max_extra: an output has at most as many tokens as its source, the
             end id of one of them counted, + this; None for the config's.
+        stop: of SearchRules: when a sentence stops.
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds.
 
@@ -26,7 +27,13 @@ class IdTranslator:
     """
 
     def __init__(
-        self, model, beam_size=None, alpha=None, max_extra=None, min_length=0
+        self,
+        model,
+        beam_size=None,
+        alpha=None,
+        max_extra=None,
+        min_length=0,
+        stop="certain",
     ):
         asked = {
             "beam_size": beam_size,
@@ -39,7 +46,9 @@ class IdTranslator:
         )
         self._model = model
         self._min_length = min_length
-        self._rules = kt.search_rules(self.config)
+        self._rules = dataclasses.replace(
+            kt.search_rules(self.config), stop=stop
+        )
         self._rules_of_best = dataclasses.replace(self._rules, n_best=1)
 
     def best(self, source):

@@ -13,6 +13,8 @@ from keras_transformer.continuations import (
 from keras_transformer.length_penalty import length_penalty as penalise
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
 
+STOPS = ("certain", "finished", "never")
+
 
 class BeamSearchResult(typing.NamedTuple):
     """The best hypotheses of each sentence, best first.
@@ -40,20 +42,24 @@ class SearchRules:
             `keras_transformer.length_penalty`.
         never: ids that no hypothesis may hold. The probabilities of the
             others stay as they are.
-        stop_early: whether a sentence stops as soon as its result is certain;
-            it changes nothing but the time.
+        stop: when a sentence stops before its maximum length. "certain": as
+            soon as its result is, so that nothing but the time changes;
+            "finished": with its K-th finished hypothesis, as CTranslate2
+            does, which takes about half as many steps and may miss a better
+            one; "never".
         n_best: how many hypotheses are wanted; only these are certain when
             a sentence stops. 0 for all K.
 
     Raises:
-        ValueError: `beam_size`, `alpha` or `n_best` is out of range.
+        ValueError: `beam_size`, `alpha` or `n_best` is out of range, or
+            there is no such `stop`.
     """
 
     beam_size: int = 4
     alpha: float = 0.6
     length_penalty: str = "gnmt"
     never: tuple[int, ...] = ()
-    stop_early: bool = True
+    stop: str = "certain"
     n_best: int = 0
 
     def __post_init__(self):
@@ -63,6 +69,10 @@ class SearchRules:
             )
         if self.alpha < 0:
             raise ValueError(f"alpha must be at least 0, not {self.alpha}.")
+        if self.stop not in STOPS:
+            raise ValueError(
+                f"stop must be {', '.join(STOPS)}, not {self.stop!r}."
+            )
         if not 0 <= self.n_best <= self.beam_size:
             raise ValueError(
                 f"n_best must be from 0 to the {self.beam_size} beams, not "
@@ -125,8 +135,8 @@ def beam_search(step, state, demands, max_length, rules=None):
     length a hypothesis can only end. A sentence stops when its best live
     log-probability / penalty at its maximum length, which no continuation
     can exceed, is not above the finished score of the last hypothesis that
-    is wanted; stopping early never changes the result, and neither do the
-    other sentences.
+    is wanted: so stopping never changes the result, unless `rules.stop`
+    says otherwise. Neither do the other sentences.
 
     Letters: B sentences, K beams, V vocabulary, T max_length.
 
@@ -216,10 +226,9 @@ def _advance(rules, step, search):
     )
     here = ops.arange(ops.shape(search.live_tokens)[2]) == index
     stopped = ops.logical_or(search.stopped, at_limit)
-    if rules.stop_early:
-        bound = nexts.log_probs[:, 0] / rules.penalty(demands.max_lengths)
-        last = (rules.n_best or rules.beam_size) - 1
-        stopped = ops.logical_or(stopped, bound <= done_scores[:, last])
+    stopped = ops.logical_or(
+        stopped, _may_stop(rules, demands, nexts.log_probs[:, 0], done_scores)
+    )
     return _Search(
         index=length,
         demands=demands,
@@ -231,6 +240,16 @@ def _advance(rules, step, search):
         stopped=stopped,
         state=state,
     )
+
+
+def _may_stop(rules, demands, best_live, done_scores):
+    if rules.stop == "finished":
+        return done_scores[:, -1] > 0.5 * IMPOSSIBLE
+    if rules.stop == "never":
+        return ops.zeros_like(best_live, dtype="bool")
+    bound = best_live / rules.penalty(demands.max_lengths)
+    last = (rules.n_best or rules.beam_size) - 1
+    return bound <= done_scores[:, last]
 
 
 def _continuations(rules, demands, logits, live_log_probs, index):

@@ -15,18 +15,21 @@ class Ours:
 
     Args:
         job: DecodeJob.
+        stop: when a sentence stops; of SearchRules.
     """
 
-    def __init__(self, job):
+    def __init__(self, job, stop):
         directory = ModelDirectory(job.prepared)
         self._translator = Translator(
             directory.load_model(_policy(job)),
             directory.load_tokenizer(),
             batch_tokens=_NO_LIMIT,
+            stop=stop,
         )
         self.note = (
             f"export.Translator, Keras {keras.__version__}, TensorFlow "
-            f"{tf.__version__}, {job.precision}"
+            f"{tf.__version__}, {job.precision}; a sentence stops when its "
+            f"result is {stop}"
         )
 
     def translate(self, batch):
@@ -45,4 +48,11 @@ def _policy(job):
     return {"bfloat16": "mixed_bfloat16"}.get(job.precision, job.precision)
 
 
-make = Ours
+def make(job):
+    """As commands translate: the result is the whole search's."""
+    return Ours(job, "certain")
+
+
+def make_finished(job):
+    """Stopping as CTranslate2 does: with the K-th finished hypothesis."""
+    return Ours(job, "finished")

@@ -135,8 +135,12 @@ def plain_beam_search(
     kind: str,
     least: int = 1,
     forced: tuple[int, ...] = (),
+    until_finished: bool = False,
 ) -> list[Hypothesis]:
-    """The documented rule in plain Python; it never stops early."""
+    """The documented rule in plain Python.
+
+    It never stops early, or else with the last of `beams` finished ones.
+    """
     live, finished = [((), 0.0)], []
     for length in range(1, limit + 1):
         penalty = length_penalty(length, alpha, kind)
@@ -157,6 +161,8 @@ def plain_beam_search(
         ]
         finished = sorted(finished, key=lambda found: -found[1])[:beams]
         live = [found for found in looked_at if found[0][-1] != END][:beams]
+        if until_finished and len(finished) == beams:
+            break
     return finished
 
 

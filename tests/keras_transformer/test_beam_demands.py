@@ -94,11 +94,26 @@ def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
     tables, maxima, minima, prefixes = drawn(seed)
     demands = kt.Demands(maxima, minima, prefixes)
     rules = kt.SearchRules(2, alpha, kind)
-    patient = dataclasses.replace(rules, stop_early=False)
+    patient = dataclasses.replace(rules, stop="never")
     tokens, scores = bt.search_with(tables, demands, ROOM, rules)
     slow_tokens, slow_scores = bt.search_with(tables, demands, ROOM, patient)
     np.testing.assert_array_equal(tokens, slow_tokens)
     np.testing.assert_array_equal(scores, slow_scores)
+
+
+@settings(max_examples=5)
+@given(seed=SEEDS)
+def test_a_sentence_may_stop_with_its_last_finished_hypothesis(seed):
+    tables, maxima, *_ = drawn(seed)
+    rules = kt.SearchRules(2, stop="finished")
+    found = bt.search_with(tables, kt.Demands(maxima), ROOM, rules)
+
+    def expected(row, log_probs):
+        return bt.plain_beam_search(
+            log_probs, maxima[row], 2, 0.6, "gnmt", until_finished=True
+        )
+
+    assert_all_found(tables, found, expected, rules)
 
 
 @pytest.mark.parametrize("alpha, kind", ALPHAS)

@@ -179,6 +179,7 @@ def test_does_stop_early(end_logit, steps):
         ({"beam_size": 0}, "beam_size"),
         ({"alpha": -0.1}, "alpha"),
         ({"n_best": 5}, "n_best"),
+        ({"stop": "soon"}, "stop"),
         ({"length_penalty": "none"}, "length_penalty"),
     ],
 )
