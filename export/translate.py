@@ -79,8 +79,16 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "min_length", None, "Pieces that a translation has at least.", lower_bound=0
 )
+flags.DEFINE_enum(
+    "stop",
+    None,
+    ["certain", "finished"],
+    "When a sentence ends: as soon as its result is certain (the default), or "
+    "with as many finished translations as there are beams, which is sooner "
+    "and may miss a better one.",
+)
 
-_SEARCH = ("beam_size", "alpha", "max_extra", "min_length")
+_SEARCH = ("beam_size", "alpha", "max_extra", "min_length", "stop")
 # What a shell says of a process whose reader has gone: 128 + SIGPIPE.
 _READER_HAS_GONE = 141
 

@@ -131,10 +131,16 @@ def test_a_model_directory_takes_a_search(model_path):
     from export.translator import Translator
 
     flags = ["--beam_size=6", "--alpha=1", "--max_extra=9", "--min_length=2"]
+    flags.append("--stop=finished")
     code, lines, err = run(model_path, TEXTS[:4], "--n_best=6", *flags)
     assert code == 0, err
     found = Translator.from_directory(
-        model_path, beam_size=6, alpha=1.0, max_extra=9, min_length=2
+        model_path,
+        beam_size=6,
+        alpha=1.0,
+        max_extra=9,
+        min_length=2,
+        stop="finished",
     ).n_best(TEXTS[:4], 6)
     assert [line.split(" ||| ")[1] for line in lines] == [
         each.text for six in found for each in six
@@ -147,6 +153,7 @@ def test_a_model_directory_takes_a_search(model_path):
         (["--beam_size=2"], "fixed when it was made: leave out --beam_size"),
         (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_extra"),
         (["--min_length=0"], "leave out --min_length"),
+        (["--stop=finished"], "leave out --stop"),
         (["--n_best=5"], "--n_best=5 is more than the beam holds, 4"),
         (["--n_best=2", "--alignments"], "of the best translation alone"),
         (["--input=/nowhere/at/all"], "--input=/nowhere/at/all cannot be read"),
