@@ -14,16 +14,16 @@ class DecodeProducts:
 
     Args:
         job: DecodeJob.
-        compiled: function that turns a function of tensors into a fast one.
+        compiled: function that makes a fast function of the decoder's steps.
     """
 
     def __init__(self, job, compiled):
-        self._compiled = compiled
         self._beam_size = job.config["beam_size"]
         self._width = job.config["d_model"]
         self._dtype = job.precision
-        self._encode = self._loop(encoder_shapes(job.config))
-        self._step = self._loop(step_shapes(job.config))
+        # Every source length is another shape; XLA would compile each.
+        self._encode = self._loop(encoder_shapes(job.config), _graph)
+        self._step = self._loop(step_shapes(job.config), compiled)
         self.note = f"{keras.backend.backend()}, matrix products in a loop"
 
     def translate(self, batch):
@@ -39,7 +39,7 @@ class DecodeProducts:
     def _rows(self, count):
         return ops.ones((count, self._width), self._dtype)
 
-    def _loop(self, shapes):
+    def _loop(self, shapes, make_fast):
         random = np.random.default_rng(1)
         matrices = [
             ops.convert_to_tensor(
@@ -57,7 +57,7 @@ class DecodeProducts:
             )
             return states[:1]
 
-        compiled = self._compiled(run)
+        compiled = make_fast(run)
         return lambda states, steps: compiled(states, steps, *matrices)
 
 
@@ -83,7 +83,7 @@ def make(job):
 
 
 def make_xla(job):
-    """Compiled by XLA."""
+    """The decoder's steps compiled by XLA."""
     return DecodeProducts(job, _xla)
 
 
