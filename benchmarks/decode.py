@@ -110,7 +110,8 @@ def main(_):
     watch = Watch(FLAGS.tries)
     run = DecodeRun(FLAGS.model_dir, beams, sizes, FLAGS.rounds, watch, _say)
     results = measure_decoders(run, chosen, backend, job)
-    text = page(results, job, watch, sys.argv[1:], backend)
+    line = machine.line("benchmarks/decode.py", sys.argv[1:], backend)
+    text = page(results, job, watch, line)
     print(text)
     if FLAGS.output:
         with written_whole(FLAGS.output) as path:

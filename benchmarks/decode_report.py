@@ -1,14 +1,10 @@
 """The table of a run of the decoding benchmark."""
 
 import dataclasses
-import datetime
-import platform
-import shlex
 import textwrap
 
 import numpy as np
 
-from benchmarks import machine
 from benchmarks.decode_floor import step_bytes
 from benchmarks.timing import ratio, spread
 
@@ -75,20 +71,19 @@ class DecodeResult:
         return [self.tokens / seconds for seconds in self.seconds]
 
 
-def page(results, job, watch, arguments, backend):
+def page(results, job, watch, line):
     """Returns the table with what one must know to read it.
 
     Args:
         results: list of DecodeResult.
         job: DecodeJob.
         watch: Watch of the run.
-        arguments: of the command.
-        backend: of Keras.
+        line: how and where it was run.
     """
     notes = dict.fromkeys(f"- {r.name}: {r.note}." for r in results)
     parts = [
         decode_table(results),
-        _command_line(arguments, backend),
+        line,
         "\n".join(notes),
         textwrap.fill(_explanation(results, job, watch), 79),
     ]
@@ -188,22 +183,3 @@ def _percent(part, whole):
 
 def _quartiles(values, form):
     return f"{values.median:{form}} ({values.low:{form}}–{values.high:{form}})"
-
-
-def _command_line(arguments, backend):
-    command = shlex.join(
-        [
-            f"KERAS_BACKEND={backend}",
-            "python",
-            "benchmarks/decode.py",
-            *arguments,
-        ]
-    )
-    hardware = f"{machine.cores()} cores of {machine.cpu_name()}"
-    if gpu := machine.gpu_name():
-        hardware += f", {gpu}"
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return (
-        f"`{command}` on Python {platform.python_version()}, {today}, "
-        f"{hardware}."
-    )

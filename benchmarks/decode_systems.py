@@ -1,16 +1,15 @@
 """Every system that can translate, by its name on the command line."""
 
 import dataclasses
-import importlib
-import importlib.util
 import typing
 
 from benchmarks import decode_models
+from benchmarks.choosing import Peer, choose_among, of_backend
 from export.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodeSystem:
+class DecodeSystem(Peer):
     """Where a system is made and what it needs.
 
     Attributes:
@@ -20,7 +19,8 @@ class DecodeSystem:
         prepare: function of the model directory (of the beam) and a folder
             to write to; returns the path that the system reads.
         translates: whether it does more than multiply matrices.
-        maker: name of the function in the module that makes it of a job.
+        maker: name of the function in the module that makes it of a job:
+            with `note` and `translate(batch)`.
     """
 
     module: str
@@ -29,18 +29,6 @@ class DecodeSystem:
     prepare: typing.Callable = decode_models.as_it_is
     translates: bool = True
     maker: str = "make"
-
-    def make(self, job):
-        """Returns what runs it: with `note` and `translate(batch)`."""
-        module = importlib.import_module(f"benchmarks.peers.{self.module}")
-        return getattr(module, self.maker)(job)
-
-    def missing_package(self):
-        """Returns the name of a package that it lacks, or None."""
-        for package in self.packages:
-            if importlib.util.find_spec(package) is None:
-                return package
-        return None
 
 
 def _of_others(backend):
@@ -111,12 +99,7 @@ def decode_systems_on(backend):
     Raises:
         InputError: nothing is measured on such a backend.
     """
-    if backend not in _ON_BACKEND:
-        raise InputError(
-            f"KERAS_BACKEND={backend} is not measured; set it to "
-            f"{' or '.join(_ON_BACKEND)}."
-        )
-    return _ON_BACKEND[backend]
+    return of_backend(_ON_BACKEND, backend)
 
 
 def choose_decoders(backend, names):
@@ -133,23 +116,9 @@ def choose_decoders(backend, names):
         InputError: an unknown name, a package is missing, or nothing is
             there that translates.
     """
-    known = decode_systems_on(backend)
-    chosen = names or [
-        name for name, each in known.items() if each.missing_package() is None
-    ]
-    for name in chosen:
-        if name not in known:
-            raise InputError(
-                f"There is no system {name!r} on {backend}; there are: "
-                f"{', '.join(known)}."
-            )
-        if missing := known[name].missing_package():
-            raise InputError(
-                f"System {name} needs the package {missing}; install "
-                "requirements-bench.txt, or leave it out of --systems."
-            )
-    if not any(known[name].translates for name in chosen):
+    chosen = choose_among(decode_systems_on(backend), names, backend)
+    if not any(system.translates for system in chosen.values()):
         raise InputError(
             "No system of --systems translates; add ours, for example."
         )
-    return {name: known[name] for name in chosen}
+    return chosen

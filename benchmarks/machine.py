@@ -54,10 +54,11 @@ def cpu_name():
     return " ".join([fields.get("model name", platform.processor()), *wide])
 
 
-def line(arguments, backend):
+def line(script, arguments, backend):
     """Returns one line: command, date and hardware.
 
     Args:
+        script: of the command, such as "benchmarks/decode.py".
         arguments: of the command.
         backend: of Keras.
     """
@@ -65,7 +66,7 @@ def line(arguments, backend):
         [
             f"KERAS_BACKEND={backend}",
             "python",
-            "benchmarks/train_step.py",
+            script,
             *arguments,
         ]
     )

@@ -1,16 +1,14 @@
 """Every system that can be timed, by its name on the command line."""
 
 import dataclasses
-import importlib
-import importlib.util
 import typing
 
+from benchmarks.choosing import Peer, choose_among, of_backend
 from benchmarks.matrix_products import model_work, products_work, square_work
-from export.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class System:
+class System(Peer):
     """Where a system is made, what it needs and what it does.
 
     Attributes:
@@ -33,18 +31,6 @@ class System:
     def trains(self):
         """Whether it is a model, and no mere matrix product."""
         return self.work is model_work
-
-    def make(self, job):
-        """Returns what runs it."""
-        module = importlib.import_module(f"benchmarks.peers.{self.module}")
-        return getattr(module, self.maker)(job)
-
-    def missing_package(self):
-        """Returns the name of a package that it lacks, or None."""
-        for package in self.packages:
-            if importlib.util.find_spec(package) is None:
-                return package
-        return None
 
 
 def _of_keras(backend, **more):
@@ -98,12 +84,7 @@ def systems_on(backend):
     Raises:
         InputError: nothing is measured on such a backend.
     """
-    if backend not in _ON_BACKEND:
-        raise InputError(
-            f"KERAS_BACKEND={backend} is not measured; set it to "
-            f"{' or '.join(_ON_BACKEND)}."
-        )
-    return {**_ON_BACKEND[backend], **_PEERS_ON_TORCH}
+    return {**of_backend(_ON_BACKEND, backend), **_PEERS_ON_TORCH}
 
 
 def choose(backend, names):
@@ -119,22 +100,4 @@ def choose(backend, names):
     Raises:
         InputError: an unknown name, or a package is missing.
     """
-    known = systems_on(backend)
-    if not names:
-        return {
-            name: system
-            for name, system in known.items()
-            if system.missing_package() is None
-        }
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"There is no system {name!r} on {backend}; there are: "
-                f"{', '.join(known)}."
-            )
-        if missing := known[name].missing_package():
-            raise InputError(
-                f"System {name} needs the package {missing}; install "
-                "requirements-bench.txt, or leave it out of --systems."
-            )
-    return {name: known[name] for name in names}
+    return choose_among(systems_on(backend), names, backend)

@@ -111,7 +111,8 @@ def main(_):
         watch,
         _say,
     )
-    text = report.page(results, job, watch, machine.line(sys.argv[1:], backend))
+    line = machine.line("benchmarks/train_step.py", sys.argv[1:], backend)
+    text = report.page(results, job, watch, line)
     print(text)
     if FLAGS.output:
         with written_whole(FLAGS.output) as path:
