@@ -1,11 +1,8 @@
 """The parent's side of the processes that translate."""
 
-import subprocess
-import sys
-import tempfile
 import typing
 
-from benchmarks.workers import ROOT, Worker, _environment
+from benchmarks.workers import Worker
 
 
 class DecodeVisit(typing.NamedTuple):
@@ -34,24 +31,14 @@ class DecodeWorker(Worker):
         job: DecodeJob.
     """
 
+    module = "benchmarks.decode_worker"
+
     def __init__(self, name, system, backend, job):
-        self.name = name
-        self.system = system
-        # Closed by __exit__; a pipe that nobody reads would fill up.
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        settings = job.settings()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.decode_worker", name],
-            cwd=ROOT,
-            env=_environment(system, settings)
-            | {"TF_NUM_INTRAOP_THREADS": str(job.cores)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self._tell([backend, settings])
-        self.note = self._ask("describe")
+        self.variables = {"TF_NUM_INTRAOP_THREADS": str(job.cores)}
+        super().__init__(name, system, backend, job.settings())
+
+    def _describe(self, about):
+        self.note = about
 
     def warm_up(self, size):
         """Returns text and score of each sentence, in batches of `size`."""

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import typing
 
 from benchmarks.timing import Visit
 from export.errors import InputError
@@ -27,22 +28,28 @@ class Worker:
         settings: of a Job.
     """
 
+    # What the process runs, and variables of its own.
+    module = "benchmarks.worker"
+    variables: typing.ClassVar = {}
+
     def __init__(self, name, system, backend, settings):
         self.name = name
         self.system = system
         # Closed by __exit__; a pipe that nobody reads would fill up.
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", name],
+            [sys.executable, "-m", self.module, name],
             cwd=ROOT,
-            env=_environment(system, settings),
+            env=_environment(system, settings) | self.variables,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
         )
         self._tell([backend, settings])
-        about = self._ask("describe")
+        self._describe(self._ask("describe"))
+
+    def _describe(self, about):
         self.parameters, self.note = about["parameters"], about["note"]
 
     def run(self, shape):
