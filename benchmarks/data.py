@@ -25,6 +25,7 @@ from export import command
 from export.atomic import written_whole
 from export.errors import InputError
 from export.progress_bar import ProgressBar
+from keras_transformer.tokenizer import Tokenizer
 from trainers import input_data
 from trainers.batch_plan import BatchPlan, padding_share
 from trainers.length_batches import plan_by_length
@@ -45,7 +46,7 @@ flags.DEFINE_list(
 flags.DEFINE_list("rows", ["64", "128", "256"], "Lengths of packed rows.")
 flags.DEFINE_string("preset", "tiny", "The model to train.")
 flags.DEFINE_bool("train", True, "Also measure training, not the input alone.")
-flags.DEFINE_bool("jit", True, "Compile loss and gradient.")
+flags.DEFINE_bool("jit", False, "Compile loss and gradient.")
 flags.DEFINE_integer("rounds", 5, "Rounds of training, interleaved.")
 flags.DEFINE_integer("batches", 6, "Batches of each kind in a round.")
 flags.DEFINE_integer("input_batches", 60, "Batches for the input's speed.")
@@ -83,13 +84,13 @@ def main(arguments):
     del arguments
     if not FLAGS.prepared_dir:
         raise InputError("Give --prepared_dir, as trainers.prepare makes it.")
-    pairs = PreparedCorpus(FLAGS.prepared_dir).pairs("train")
-    pairs = pairs.no_longer_than(256)
+    corpus = PreparedCorpus(FLAGS.prepared_dir)
+    pairs = corpus.pairs("train").no_longer_than(256)
     kinds = [_planned(pairs, *each) for each in _wanted()]
     for kind in kinds:
         kind.input_rate = _input_rate(pairs, kind.plan)
     if FLAGS.train:
-        _train(pairs, kinds)
+        _train(pairs, kinds, Tokenizer(corpus.vocabulary).vocabulary_size)
     text = _page(pairs, kinds)
     print(text)
     if FLAGS.output:
@@ -129,12 +130,14 @@ def _input_rate(pairs, plan):
     return tokens / (time.perf_counter() - started)
 
 
-def _train(pairs, kinds):
+def _train(pairs, kinds, vocabulary_size):
     strategy = make_strategy("one")
     keras.utils.set_random_seed(_SEED)
     with strategy.scope():
         model = TrainingTransformer(
-            kt.TransformerConfig.preset(FLAGS.preset),
+            kt.TransformerConfig.preset(
+                FLAGS.preset, vocabulary_size=vocabulary_size
+            ),
             compile_gradient=FLAGS.jit,
         )
         model.compile_for_training()

@@ -77,7 +77,7 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_integer(
     "shapes",
-    8,
+    16,
     "How many padded lengths batches may have: more make less padding, and "
     "each is compiled once; 0 for as many as pay off.",
     lower_bound=0,
