@@ -22,6 +22,10 @@ class IdTranslator:
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds.
 
+    Attributes:
+        config: the model's, with what was asked for in it.
+        memory_spec: TensorSpec of what `encode` returns.
+
     Raises:
         ValueError: a number is out of range.
     """
@@ -44,6 +48,9 @@ class IdTranslator:
             model.config,
             **{name: each for name, each in asked.items() if each is not None},
         )
+        self.memory_spec = tf.TensorSpec(
+            [None, None, model.config.d_model], model.compute_dtype
+        )
         self._model = model
         self._min_length = min_length
         self._rules = dataclasses.replace(
@@ -51,23 +58,28 @@ class IdTranslator:
         )
         self._rules_of_best = dataclasses.replace(self._rules, n_best=1)
 
-    def best(self, source):
-        """As `search`, sooner: only the first translation is certain."""
-        return self._search(source, self._rules_of_best)
+    def encode(self, source):
+        """Returns the encoder's output of int32 [B, S] ids, [B, S, D]."""
+        return self._model.encode(source)
 
-    def search(self, source):
+    def best(self, source, memory):
+        """As `search`, sooner: only the first translation is certain."""
+        return self._search(source, memory, self._rules_of_best)
+
+    def search(self, source, memory):
         """Finds the best translations.
 
         Args:
             source: int32 [B, S], each ending with the end id, then padding.
+            memory: of `encode`.
 
         Returns:
             tokens, int32 [B, K, T], and scores, float32 [B, K], best first;
             -1e9 where there are fewer than K.
         """
-        return self._search(source, self._rules)
+        return self._search(source, memory, self._rules)
 
-    def _search(self, source, rules):
+    def _search(self, source, memory, rules):
         room = kt.output_room(source, self.config)
         longest = output_limits(source, self.config.max_output_extra)
         longest = tf.minimum(longest, room)
@@ -80,12 +92,13 @@ class IdTranslator:
             room,
             kt.Demands(longest, shortest),
             rules,
+            memory,
         )
         return tokens, scores
 
-    def align(self, source, target):
+    def align(self, source, target, memory):
         """Returns cross-attention [B, T, S]; see `kt.align_ids`."""
-        return kt.align_ids(self._model, source, target)
+        return kt.align_ids(self._model, source, target, memory=memory)
 
     def score(self, source, target):
         """Returns the log-probabilities [B] of given ids."""

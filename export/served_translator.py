@@ -45,7 +45,11 @@ class ServedTranslator(tf.Module):
         self._ids = IdTranslator(model)
         # Functions of their own, so that the signatures share two graphs.
         self._best, self._search = (
-            tf.function(each, input_signature=[_IDS], autograph=False)
+            tf.function(
+                each,
+                input_signature=[_IDS, self._ids.memory_spec],
+                autograph=False,
+            )
             for each in (self._ids.best, self._ids.search)
         )
 
@@ -72,7 +76,8 @@ class ServedTranslator(tf.Module):
             log-probability / length penalty, 0 for empty text.
         """
         source, _ = self._source(text)
-        tokens, scores = self._best(source)
+        memory = self._ids.encode(source)
+        tokens, scores = self._best(source, memory)
         is_text = _has_text(source)
         translation = self.tokenizer.detokenize(tokens[:, 0])
         return {
@@ -93,7 +98,8 @@ class ServedTranslator(tf.Module):
             first of empty text.
         """
         source, _ = self._source(text)
-        tokens, scores = _masked(source, *self._search(source))
+        memory = self._ids.encode(source)
+        tokens, scores = _masked(source, *self._search(source, memory))
         shape = [tf.shape(source)[0], self._ids.config.beam_size]
         texts = self.tokenizer.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
@@ -119,9 +125,10 @@ class ServedTranslator(tf.Module):
             source's pieces, "</s>" counted; 0 for padding.
         """
         source, _ = self._source(text)
-        tokens, scores = _masked(source, *self._best(source))
+        memory = self._ids.encode(source)
+        tokens, scores = _masked(source, *self._best(source, memory))
         target = trim(tokens[:, 0])
-        alignment = self._ids.align(source, target)
+        alignment = self._ids.align(source, target, memory)
         source = tf.where(_has_text(source)[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
         return {
@@ -178,7 +185,8 @@ class ServedTranslator(tf.Module):
         # The model needs one position at least.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
-        tokens, scores = _masked(source, *self._search(source))
+        memory = self._ids.encode(source)
+        tokens, scores = _masked(source, *self._search(source, memory))
         return {"ids": trim(tokens), "scores": scores}
 
     @_signature("text")

@@ -41,9 +41,10 @@ class Translator(TextTranslator):
         self._config = ids.config
         # One graph for every shape: XLA would compile each padded length,
         # some ten seconds apiece.
-        self._best = _graph(ids.best, _IDS)
-        self._search = _graph(ids.search, _IDS)
-        self._align = _graph(ids.align, _IDS, _IDS)
+        self._encode = _graph(ids.encode, _IDS)
+        self._best = _graph(ids.best, _IDS, ids.memory_spec)
+        self._search = _graph(ids.search, _IDS, ids.memory_spec)
+        self._align = _graph(ids.align, _IDS, _IDS, ids.memory_spec)
         self._score = _graph(ids.score, _IDS, _IDS)
 
     @classmethod
@@ -114,7 +115,7 @@ class Translator(TextTranslator):
     def _search_texts(self, sentences, n):
         source = _padded([sentence.ids for sentence in sentences])
         search = self._best if n == 1 else self._search
-        tokens, scores = search(source)
+        tokens, scores = search(source, self._encode(source))
         tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
         texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
         rows = range(0, len(texts), n)
@@ -122,14 +123,15 @@ class Translator(TextTranslator):
 
     def _align_texts(self, sentences):
         source = _padded([sentence.ids for sentence in sentences])
-        tokens, scores = self._best(source)
+        memory = self._encode(source)
+        tokens, scores = self._best(source, memory)
         tokens = trim(tokens[:, 0])
         return zip(
             self.tokenizer.decode(tokens),
             scores[:, 0].numpy().tolist(),
             self._pieces(source),
             self._pieces(tokens),
-            self._align(source, tokens).numpy(),
+            self._align(source, tokens, memory).numpy(),
         )
 
     def _pieces(self, ids):

@@ -44,12 +44,13 @@ class BeamDecoder:
         self.beam_size = beam_size
         self._projection = model.output_embedding.projection()
 
-    def start(self, source, room):
+    def start(self, source, room, memory=None):
         """Encodes int32 [B, S] ids.
 
         Args:
             source: int32 [B, S].
             room: steps there is room for: a number or int32 scalar.
+            memory: `model.encode(source)`, where it has been made already.
 
         Returns:
             BeamState.
@@ -64,9 +65,11 @@ class BeamDecoder:
                 f"max_length={room} does not fit the learned table of "
                 f"max_positions={table}; give a smaller max_length."
             )
+        if memory is None:
+            memory = self.model.encode(source)
         decoder, batch = self.model.decoder, ops.shape(source)[0]
         return BeamState(
-            memory=decoder.project_memory(self.model.encode(source)),
+            memory=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
             caches=decoder.empty_caches(batch, room, beams),
             ancestry=ops.zeros((batch, beams, room, beams), dtype="bool"),

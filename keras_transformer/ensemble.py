@@ -40,6 +40,10 @@ class Ensemble:
         self.mean = mean
         self.config = models[0].config
 
+    def encode(self, source):
+        """Returns a tuple of each model's encoder output."""
+        return tuple(model.encode(source) for model in self.models)
+
     def beam_decoder(self, beam_size):
         """Returns what decodes `beam_size` beams of each sentence."""
         return EnsembleDecoder(
@@ -59,9 +63,13 @@ class EnsembleDecoder:
         self._decoders = decoders
         self._mean = mean
 
-    def start(self, source, room):
+    def start(self, source, room, memory=None):
         """Returns a tuple of the decoders' states."""
-        return tuple(each.start(source, room) for each in self._decoders)
+        memories = memory or (None,) * len(self._decoders)
+        return tuple(
+            decoder.start(source, room, each)
+            for decoder, each in zip(self._decoders, memories)
+        )
 
     def step(self, tokens, parents, index, states):
         """Returns the mean log-probabilities and the states."""

@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.transformer import padding_mask
 
 
 def score_ids(model, source, target):
@@ -17,12 +18,12 @@ def score_ids(model, source, target):
     Returns:
         float32 [B]: the sum over the target's tokens, the end id counted.
     """
-    logits = model(_inputs(source, target))
+    logits = model({"source": source, "target": _shifted(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)
     return -ops.sum(losses.plain, axis=1)
 
 
-def align_ids(model, source, target, layer=None):
+def align_ids(model, source, target, layer=None, memory=None):
     """Returns how much each target token attends to each source token.
 
     Args:
@@ -32,6 +33,7 @@ def align_ids(model, source, target, layer=None):
         layer: number of the decoder layer whose cross-attention is taken,
             from 1; None for the last but one, whose attention is nearest to
             what people call an alignment (Garg et al. 2019, section 5.1).
+        memory: `model.encode(source)`, where it has been made already.
 
     Returns:
         float32 [B, T, S], mean over the heads: row t is of the step that
@@ -45,11 +47,19 @@ def align_ids(model, source, target, layer=None):
         layer = max(layers - 1, 1)
     if not 1 <= layer <= layers:
         raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
-    weights = model.attention(_inputs(source, target))["cross"][layer - 1]
-    return ops.mean(weights, axis=1)
+    if memory is None:
+        memory = model.encode(source)
+    shifted = _shifted(target)
+    *_, weights = model.decoder(
+        model.embed_target(shifted),
+        memory,
+        attention_mask=padding_mask(shifted),
+        memory_mask=padding_mask(source),
+        return_weights=True,
+    )
+    return ops.mean(weights[layer - 1], axis=1)
 
 
-def _inputs(source, target):
+def _shifted(target):
     begin = ops.full_like(target[:, :1], BEGIN_ID)
-    shifted = ops.concatenate([begin, target[:, :-1]], axis=1)
-    return {"source": source, "target": shifted}
+    return ops.concatenate([begin, target[:, :-1]], axis=1)

@@ -45,7 +45,7 @@ def translate_ids(model, source, max_length, demands=None, rules=None):
 
 
 def translate_ids_in_segments(
-    model, source, max_length, demands=None, rules=None
+    model, source, max_length, demands=None, rules=None, memory=None
 ):
     """The same in a TensorFlow graph of open shapes, with less work.
 
@@ -57,6 +57,7 @@ def translate_ids_in_segments(
         max_length: T, an int32 scalar tensor.
         demands: as for `translate_ids`.
         rules: as for `translate_ids`.
+        memory: `model.encode(source)`, where it has been made already.
 
     Returns:
         BeamSearchResult, without the state.
@@ -65,7 +66,7 @@ def translate_ids_in_segments(
     decoder = _decoder(model, rules.beam_size)
     return segmented_beam_search(
         decoder.step,
-        decoder.start(source, ops.minimum(SEGMENT, max_length)),
+        decoder.start(source, ops.minimum(SEGMENT, max_length), memory),
         _demands(model.config, source, max_length, demands),
         max_length,
         rules,
