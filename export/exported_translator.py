@@ -1,6 +1,6 @@
 """Translates text with an exported version, as a server would."""
 
-from export.batches import BATCH_TOKENS
+from export.batches import BATCH_TOKENS, in_batches
 from export.errors import InputError
 from export.server_session import ServerError, ServerSession
 from export.text_translator import Sentence, TextTranslator
@@ -34,10 +34,24 @@ class ExportedTranslator(TextTranslator):
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
-        answer = self._ask(
-            "score", text=_bytes(texts), translation=_bytes(translations)
-        )
-        return answer["score"].tolist()
+        pairs = list(zip(texts, translations, strict=True))
+        # Blank text is asked about as well.
+        lengths = [
+            max(source.length, target.length, 2)
+            for source, target in zip(
+                self._sentences(list(texts)),
+                self._sentences(list(translations)),
+            )
+        ]
+
+        def ask(batch):
+            texts, translations = zip(*(pairs[number] for number in batch))
+            answer = self._ask(
+                "score", text=_bytes(texts), translation=_bytes(translations)
+            )
+            return answer["score"].tolist()
+
+        return in_batches(lengths, self.batch_tokens, ask)
 
     def _sentences(self, texts):
         if "lengths" not in self._signatures:

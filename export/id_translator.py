@@ -13,7 +13,7 @@ class IdTranslator:
     """Search, alignment and scoring; called inside a graph of open shapes.
 
     Args:
-        model: Transformer.
+        model: Transformer or Ensemble.
         beam_size: K; None for the config's.
         alpha: exponent of the length penalty; None for the config's.
         max_extra: an output has at most as many tokens as its source, the
@@ -48,9 +48,7 @@ class IdTranslator:
             model.config,
             **{name: each for name, each in asked.items() if each is not None},
         )
-        self.memory_spec = tf.TensorSpec(
-            [None, None, model.config.d_model], model.compute_dtype
-        )
+        self.memory_spec = _memory_spec(model)
         self._model = model
         self._min_length = min_length
         self._rules = dataclasses.replace(
@@ -80,9 +78,7 @@ class IdTranslator:
         return self._search(source, memory, self._rules)
 
     def _search(self, source, memory, rules):
-        room = kt.output_room(source, self.config)
-        longest = output_limits(source, self.config.max_output_extra)
-        longest = tf.minimum(longest, room)
+        room, longest = self._room(source)
         shortest = ()
         if self._min_length:
             shortest = tf.zeros_like(longest) + self._min_length + 1
@@ -96,6 +92,16 @@ class IdTranslator:
         )
         return tokens, scores
 
+    def _room(self, source):
+        room = kt.output_room(source, self.config)
+        longest = output_limits(source, self.config.max_output_extra)
+        return room, tf.minimum(longest, room)
+
+    def sample(self, source, seeds, rules):
+        """Draws translations; see `kt.sample_ids`."""
+        room, longest = self._room(source)
+        return kt.sample_ids(self._model, source, room, seeds, rules, longest)
+
     def align(self, source, target, memory):
         """Returns cross-attention [B, T, S]; see `kt.align_ids`."""
         return kt.align_ids(self._model, source, target, memory=memory)
@@ -103,6 +109,14 @@ class IdTranslator:
     def score(self, source, target):
         """Returns the log-probabilities [B] of given ids."""
         return kt.score_ids(self._model, source, target)
+
+
+def _memory_spec(model):
+    if isinstance(model, kt.Ensemble):
+        return tuple(map(_memory_spec, model.models))
+    return tf.TensorSpec(
+        [None, None, model.config.d_model], model.compute_dtype
+    )
 
 
 def cut(ids, limit):

@@ -6,34 +6,45 @@ from export.errors import InputError
 from export.versions import is_version
 
 
-def open_translator(model, batch_tokens, search):
-    """Returns what translates for a model directory or an export.
+def open_translator(models, batch_tokens, search):
+    """Returns what translates for model directories or an export.
 
     Args:
-        model: path of a model directory, of an exported version, or of the
-            folder that holds exported versions, of which the newest is taken.
+        models: list of paths: model directories that decode together, or one
+            exported version, or one folder that holds exported versions, of
+            which the newest is taken.
         batch_tokens: source positions in a batch, padding counted.
-        search: dict of what IdTranslator takes, only what was asked for.
+        search: dict of what IdTranslator takes and `ensemble_mean`, only what
+            was asked for.
 
     Raises:
-        InputError: it is none of these, or an export, whose search was fixed
-            when it was made.
+        InputError: one is none of these; one of several, or one with a
+            search, is an export, whose search was fixed when it was made; the
+            models do not go together.
     """
-    path = pathlib.Path(model)
-    if not path.is_dir():
-        raise InputError(
-            f"There is no folder {path}; --model must be a model directory "
-            "or an exported version."
-        )
-    version = _exported_version(path)
+    paths = [pathlib.Path(model) for model in models]
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(
+                f"There is no folder {path}; --model must be a model "
+                "directory or an exported version."
+            )
+    versions = [_exported_version(path) for path in paths]
     # Only one of the two is imported: a session that behaves as the server's
     # wants a process without Python's TensorFlow.
-    if version is None:
+    if not any(versions):
         from export.translator import Translator
 
-        return Translator.from_directory(
-            path, batch_tokens=batch_tokens, **search
+        return Translator.from_directories(
+            paths, batch_tokens=batch_tokens, **search
         )
+    if len(versions) > 1:
+        raise InputError(
+            "Several models decode together from model directories, and "
+            f"{next(filter(None, versions))} is an export: give the model "
+            "directory it was made from."
+        )
+    (version,) = versions
     if search:
         flags = ", ".join(f"--{name}" for name in search)
         raise InputError(

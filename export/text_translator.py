@@ -110,10 +110,7 @@ class TextTranslator(abc.ABC):
             lambda batch: ask([sentences[number] for number in batch]),
             on_progress,
         )
-        return [
-            _marked(found or [BLANK], sentence.is_cut)
-            for found, sentence in zip(answers, sentences)
-        ]
+        return complete(sentences, answers)
 
     @abc.abstractmethod
     def _sentences(self, texts):
@@ -126,6 +123,19 @@ class TextTranslator(abc.ABC):
     @abc.abstractmethod
     def _align_texts(self, sentences):
         """Yields text, score, source's and target's pieces, attention."""
+
+
+def complete(sentences, answers):
+    """Returns the answers of all sentences, blank and cut ones as they are.
+
+    Args:
+        sentences: list of Sentence.
+        answers: list of lists of Translation; None for blank text.
+    """
+    return [
+        _marked(found or [BLANK], sentence.is_cut)
+        for found, sentence in zip(answers, sentences)
+    ]
 
 
 def _possible(texts, scores):

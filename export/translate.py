@@ -18,25 +18,31 @@ Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
 """
 
 import contextlib
-import itertools
-import os
-import pathlib
-import sys
 
 from absl import flags
 
 from export import command, line_formats
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
+from export.line_streams import (
+    READER_HAS_GONE,
+    open_input,
+    open_output,
+    progress,
+    sizes_for,
+    tell_of_cuts,
+)
 from export.opening import open_translator
-from export.progress_bar import ProgressBar
-from export.translate_lines import chunk_sizes, read_lines, translate_lines
-from export.whole_lines import WholeLines
+from export.translate_lines import read_lines, translate_lines
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "model", None, "Model directory or exported version.", required=True
+flags.DEFINE_multi_string(
+    "model",
+    None,
+    "Model directory or exported version; given several times, model "
+    "directories of one vocabulary that decode together.",
+    required=True,
 )
 flags.DEFINE_string(
     "input", None, "File of lines to translate; standard input by default."
@@ -80,6 +86,12 @@ flags.DEFINE_integer(
     "min_length", None, "Pieces that a translation has at least.", lower_bound=0
 )
 flags.DEFINE_enum(
+    "ensemble_mean",
+    None,
+    ["log_probabilities", "probabilities"],
+    "What several models average at each step; log-probabilities by default.",
+)
+flags.DEFINE_enum(
     "stop",
     None,
     ["certain", "finished"],
@@ -88,9 +100,14 @@ flags.DEFINE_enum(
     "and may miss a better one.",
 )
 
-_SEARCH = ("beam_size", "alpha", "max_extra", "min_length", "stop")
-# What a shell says of a process whose reader has gone: 128 + SIGPIPE.
-_READER_HAS_GONE = 141
+_SEARCH = (
+    "beam_size",
+    "alpha",
+    "max_extra",
+    "min_length",
+    "stop",
+    "ensemble_mean",
+)
 
 
 def main(arguments):
@@ -110,21 +127,20 @@ def main(arguments):
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
     with contextlib.ExitStack() as stack:
-        source = _open_input(stack)
-        output = _open_output(stack)
-        on_progress = _progress(stack)
+        source = open_input(stack, FLAGS.input)
+        output = open_output(stack, FLAGS.output, FLAGS.input)
+        on_progress = progress(stack, "Translating", FLAGS.output)
         try:
             first_cut, cut = translate_lines(
                 read_lines(source),
                 lambda texts: _ask(translator, texts, on_progress),
                 line_format,
                 output.write,
-                itertools.repeat(1) if source.isatty() else chunk_sizes(),
+                sizes_for(source),
             )
         except BrokenPipeError:
-            return _READER_HAS_GONE
-    if cut:
-        _tell_of_cuts(first_cut, cut)
+            return READER_HAS_GONE
+    tell_of_cuts(first_cut, cut)
     return None
 
 
@@ -148,57 +164,6 @@ def _ask(translator, texts, on_progress):
     if FLAGS.alignments:
         return [[best] for best in translator.align(texts, on_progress)]
     return translator.n_best(texts, FLAGS.n_best, on_progress)
-
-
-def _open_input(stack):
-    if FLAGS.input is None:
-        return sys.stdin.buffer
-    try:
-        return stack.enter_context(pathlib.Path(FLAGS.input).open("rb"))
-    except OSError as error:
-        raise InputError(
-            f"--input={FLAGS.input} cannot be read: {error.strerror}."
-        ) from error
-
-
-def _open_output(stack):
-    if FLAGS.output is None:
-        return WholeLines(sys.stdout.fileno(), "Standard output")
-    path = pathlib.Path(FLAGS.output)
-    if FLAGS.input is not None and path.exists() and path.samefile(FLAGS.input):
-        raise InputError(
-            "--input and --output are one file, which would be lost; name "
-            "another --output."
-        )
-    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    try:
-        descriptor = os.open(path, how, 0o666)
-    except OSError as error:
-        raise InputError(
-            f"--output={path} cannot be written: {error.strerror}."
-        ) from error
-    stack.callback(os.close, descriptor)
-    return WholeLines(descriptor, str(path))
-
-
-def _progress(stack):
-    """Returns what sentences are counted with, or None."""
-    # A bar among the translations would make both unreadable.
-    if FLAGS.output is None and sys.stdout.isatty():
-        return None
-    bar = ProgressBar("Translating", None, "sentences")
-    return stack.enter_context(bar).update
-
-
-def _tell_of_cuts(first_cut, cut):
-    numbers = ", ".join(map(str, first_cut))
-    more = f" and {cut - len(first_cut):,} more" if cut > len(first_cut) else ""
-    print(
-        "Longer than the model takes, and translated only as far: "
-        f"{cut:,} of the lines ({numbers}{more}).",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

@@ -46,8 +46,12 @@ def translate_lines(lines, ask, line_format, write, sizes):
     return first_cut, cut
 
 
-def read_lines(stream):
+def read_lines(stream, name="the input"):
     r"""Yields the lines of a binary stream as str, without their "\n".
+
+    Args:
+        stream: to read.
+        name: of it, for messages.
 
     Raises:
         InputError: a line is not UTF-8; its number is named.
@@ -57,6 +61,6 @@ def read_lines(stream):
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError:
             raise InputError(
-                f"Line {number} of the input is not UTF-8; convert it first, "
+                f"Line {number} of {name} is not UTF-8; convert it first, "
                 "with iconv for example."
             ) from None

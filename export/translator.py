@@ -3,11 +3,13 @@
 import numpy as np
 import tensorflow as tf
 
+import keras_transformer as kt
 from export.batches import BATCH_TOKENS, in_batches
+from export.ensembles import load_ensemble
 from export.id_translator import IdTranslator, pieces_of, trim
 from export.limits import source_limit
 from export.model_directory import ModelDirectory
-from export.text_translator import Sentence, TextTranslator
+from export.text_translator import Sentence, TextTranslator, complete
 from export.translation import IMPOSSIBLE, Translation
 from keras_transformer.special_ids import END_ID
 
@@ -23,7 +25,7 @@ class Translator(TextTranslator):
     """Beam search over lists of text, with a model in this process.
 
     Args:
-        model: Transformer.
+        model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary.
         batch_tokens: source positions in a batch, padding counted.
         **search: of IdTranslator: beam_size, alpha, max_extra, min_length.
@@ -36,7 +38,7 @@ class Translator(TextTranslator):
         self.model = model
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
-        ids = IdTranslator(model, **search)
+        self._ids = ids = IdTranslator(model, **search)
         self.beam_size = ids.config.beam_size
         self._config = ids.config
         # One graph for every shape: XLA would compile each padded length,
@@ -46,6 +48,7 @@ class Translator(TextTranslator):
         self._search = _graph(ids.search, _IDS, ids.memory_spec)
         self._align = _graph(ids.align, _IDS, _IDS, ids.memory_spec)
         self._score = _graph(ids.score, _IDS, _IDS)
+        self._drawers = {}
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -62,6 +65,24 @@ class Translator(TextTranslator):
         return cls(
             directory.load_model(), directory.load_tokenizer(), **settings
         )
+
+    @classmethod
+    def from_directories(cls, paths, ensemble_mean=None, **settings):
+        """Returns the translator of models that decode together.
+
+        Args:
+            paths: of the model directories, one or more.
+            ensemble_mean: `mean` of kt.Ensemble; None for its default.
+            **settings: as for `from_directory`.
+
+        Raises:
+            InputError: one is not a whole model directory; vocabularies
+                differ; a mean is asked for of one model.
+        """
+        if len(paths) == 1 and ensemble_mean is None:
+            return cls.from_directory(paths[0], **settings)
+        model, tokenizer = load_ensemble(paths, ensemble_mean)
+        return cls(model, tokenizer, **settings)
 
     def score(self, texts, translations):
         """Scores given translations.
@@ -99,6 +120,49 @@ class Translator(TextTranslator):
             _score_of_blank(target) if answer is None else float(answer)
             for answer, target in zip(answers, targets)
         ]
+
+    def sample(self, texts, seeds, rules=None, on_progress=None):
+        """Draws translations of each sentence.
+
+        Args:
+            texts: list of str, a sentence each.
+            seeds: list of int from 0 to 2**31 - 1, one of each sentence; its
+                samples depend on nothing else.
+            rules: kt.SamplingRules.
+            on_progress: as for `translate`.
+
+        Returns:
+            A list of lists of `rules.samples` Translation, in the order drawn,
+            each with its log-probability for a score; blank text has one.
+        """
+        sentences = self._sentences(list(texts))
+        draw = self._drawer(rules or kt.SamplingRules())
+
+        def ask(batch):
+            found = draw(
+                _padded([sentences[number].ids for number in batch]),
+                tf.constant([seeds[number] for number in batch], tf.int32),
+            )
+            samples = found.tokens.shape[1]
+            tokens = found.tokens.numpy()
+            texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
+            scores = found.log_probs.numpy().ravel().tolist()
+            drawn = [Translation(*each) for each in zip(texts, scores)]
+            rows = range(0, len(drawn), samples)
+            return [drawn[row : row + samples] for row in rows]
+
+        lengths = [sentence.length for sentence in sentences]
+        answers = in_batches(lengths, self.batch_tokens, ask, on_progress)
+        return complete(sentences, answers)
+
+    def _drawer(self, rules):
+        if rules not in self._drawers:
+            self._drawers[rules] = _graph(
+                lambda source, seeds: self._ids.sample(source, seeds, rules),
+                _IDS,
+                tf.TensorSpec([None], tf.int32),
+            )
+        return self._drawers[rules]
 
     def _source_limit(self):
         return source_limit(self._config, MAX_SOURCE_TOKENS)

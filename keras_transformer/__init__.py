@@ -22,6 +22,7 @@ from keras_transformer.layers.sinusoidal_positions import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.sample_ids import sample_ids
 from keras_transformer.sampling import Samples, SamplingRules, sample
 from keras_transformer.schedule import TransformerSchedule
 from keras_transformer.transformer import Transformer
@@ -59,6 +60,7 @@ __all__ = [
     "beam_search",
     "output_room",
     "sample",
+    "sample_ids",
     "score_ids",
     "search_rules",
     "translate_ids",

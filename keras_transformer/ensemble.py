@@ -1,5 +1,6 @@
 """Several models that decode together."""
 
+import dataclasses
 import math
 
 from keras import ops
@@ -12,7 +13,8 @@ MEANS = ("log_probabilities", "probabilities")
 class Ensemble:
     """Models of one vocabulary, asked at each step and averaged.
 
-    It takes a Transformer's place in `translate_ids`.
+    It takes a Transformer's place in `translate_ids`, `sample_ids`, `score_ids`
+    and `align_ids`.
 
     Args:
         models: list of Transformer; the configuration of the first decides
@@ -38,7 +40,12 @@ class Ensemble:
             )
         self.models = models
         self.mean = mean
-        self.config = models[0].config
+        self.config = _config_of([model.config for model in models])
+
+    def __call__(self, inputs):
+        """Returns mean log-probabilities [B, T, V] in the place of logits."""
+        each = [ops.log_softmax(model(inputs)) for model in self.models]
+        return averaged(ops.stack(each), self.mean)
 
     def encode(self, source):
         """Returns a tuple of each model's encoder output."""
@@ -78,7 +85,7 @@ class EnsembleDecoder:
             for decoder, state in zip(self._decoders, states)
         ]
         each = ops.stack([ops.log_softmax(logits) for logits, _ in results])
-        return self._averaged(each), tuple(state for _, state in results)
+        return averaged(each, self._mean), tuple(state for _, state in results)
 
     def regroup(self, states, kept, room):
         """Returns the states of some sentences with room for more steps."""
@@ -87,8 +94,29 @@ class EnsembleDecoder:
             for decoder, state in zip(self._decoders, states)
         )
 
-    def _averaged(self, log_probs):
-        if self._mean == "log_probabilities":
-            # Whoever takes logits normalises them.
-            return ops.mean(log_probs, axis=0)
-        return ops.logsumexp(log_probs, axis=0) - math.log(len(self._decoders))
+
+def averaged(log_probs, mean):
+    """Averages the log-probabilities [M, ..., V] of M models.
+
+    Args:
+        log_probs: of each model.
+        mean: one of `MEANS`; that of log-probabilities is not normalised.
+
+    Returns:
+        [..., V].
+    """
+    if mean == "log_probabilities":
+        # Whoever takes logits normalises them.
+        return ops.mean(log_probs, axis=0)
+    return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
+
+
+def _config_of(configs):
+    """The first's; with learned positions, as many as the least model has."""
+    learned = [each for each in configs if each.positions == "learned"]
+    if not learned:
+        return configs[0]
+    least = min(each.max_positions for each in learned)
+    return dataclasses.replace(
+        configs[0], positions="learned", max_positions=least
+    )

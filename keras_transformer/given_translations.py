@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_transformer.ensemble import Ensemble
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from keras_transformer.special_ids import BEGIN_ID
 from keras_transformer.transformer import padding_mask
@@ -11,7 +12,7 @@ def score_ids(model, source, target):
     """Returns the log-probability of each given translation.
 
     Args:
-        model: Transformer.
+        model: Transformer or Ensemble.
         source: int32 [B, S], each ending with the end id, then padding.
         target: int32 [B, T], the same.
 
@@ -27,7 +28,7 @@ def align_ids(model, source, target, layer=None, memory=None):
     """Returns how much each target token attends to each source token.
 
     Args:
-        model: Transformer.
+        model: Transformer or Ensemble, of which the mean is taken.
         source: int32 [B, S], each ending with the end id, then padding.
         target: int32 [B, T], the same.
         layer: number of the decoder layer whose cross-attention is taken,
@@ -42,13 +43,19 @@ def align_ids(model, source, target, layer=None, memory=None):
     Raises:
         ValueError: there is no such layer.
     """
+    if memory is None:
+        memory = model.encode(source)
+    if isinstance(model, Ensemble):
+        each = [
+            align_ids(one, source, target, layer, its_memory)
+            for one, its_memory in zip(model.models, memory)
+        ]
+        return ops.mean(ops.stack(each), axis=0)
     layers = model.config.num_layers
     if layer is None:
         layer = max(layers - 1, 1)
     if not 1 <= layer <= layers:
         raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
-    if memory is None:
-        memory = model.encode(source)
     shifted = _shifted(target)
     *_, weights = model.decoder(
         model.embed_target(shifted),

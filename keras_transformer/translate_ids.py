@@ -34,7 +34,7 @@ def translate_ids(model, source, max_length, demands=None, rules=None):
         BeamSearchResult: tokens [B, K, T] and scores [B, K].
     """
     rules = rules or search_rules(model.config)
-    decoder = _decoder(model, rules.beam_size)
+    decoder = decoder_of(model, rules.beam_size)
     return beam_search(
         decoder.step,
         decoder.start(source, max_length),
@@ -63,7 +63,7 @@ def translate_ids_in_segments(
         BeamSearchResult, without the state.
     """
     rules = rules or search_rules(model.config)
-    decoder = _decoder(model, rules.beam_size)
+    decoder = decoder_of(model, rules.beam_size)
     return segmented_beam_search(
         decoder.step,
         decoder.start(source, ops.minimum(SEGMENT, max_length), memory),
@@ -111,10 +111,16 @@ def output_room(source, config):
     return room
 
 
-def _decoder(model, beam_size):
+def decoder_of(model, beams):
+    """Returns what decodes so many beams of each sentence.
+
+    Args:
+        model: Transformer or Ensemble.
+        beams: K.
+    """
     if isinstance(model, Ensemble):
-        return model.beam_decoder(beam_size)
-    return BeamDecoder(model, beam_size)
+        return model.beam_decoder(beams)
+    return BeamDecoder(model, beams)
 
 
 def _demands(config, source, max_length, demands):

@@ -1,0 +1,110 @@
+"""What commands that read and write lines do alike."""
+
+import itertools
+import os
+import pathlib
+import sys
+
+from export.errors import InputError
+from export.progress_bar import ProgressBar
+from export.translate_lines import chunk_sizes
+from export.whole_lines import WholeLines
+
+# What a shell says of a process whose reader has gone: 128 + SIGPIPE.
+READER_HAS_GONE = 141
+
+
+def open_input(stack, path, flag="input"):
+    """Opens lines to read.
+
+    Args:
+        stack: contextlib.ExitStack that closes them.
+        path: of the file; None for standard input.
+        flag: name of the flag that named it, for messages.
+
+    Returns:
+        A binary stream.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if path is None:
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(pathlib.Path(path).open("rb"))
+    except OSError as error:
+        raise InputError(
+            f"--{flag}={path} cannot be read: {error.strerror}."
+        ) from error
+
+
+def open_output(stack, path, *sources):
+    """Opens a file for lines, written anew.
+
+    Args:
+        stack: contextlib.ExitStack that closes it.
+        path: of the file; None for standard output.
+        *sources: paths, or None, of files that are read meanwhile.
+
+    Returns:
+        WholeLines.
+
+    Raises:
+        InputError: it is one of the files read, or cannot be written.
+    """
+    if path is None:
+        return WholeLines(sys.stdout.fileno(), "Standard output")
+    path = pathlib.Path(path)
+    for source in sources:
+        if source is not None and path.exists() and path.samefile(source):
+            raise InputError(
+                f"--output={path} is also what is read, which would be lost; "
+                "name another --output."
+            )
+    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    try:
+        descriptor = os.open(path, how, 0o666)
+    except OSError as error:
+        raise InputError(
+            f"--output={path} cannot be written: {error.strerror}."
+        ) from error
+    stack.callback(os.close, descriptor)
+    return WholeLines(descriptor, str(path))
+
+
+def sizes_for(source):
+    """Yields how many lines to take at a time: one where somebody types."""
+    return itertools.repeat(1) if source.isatty() else chunk_sizes()
+
+
+def progress(stack, job, output):
+    """Returns what sentences are counted with, or None.
+
+    Args:
+        stack: contextlib.ExitStack.
+        job: a word such as "Translating".
+        output: path of the output; None for standard output.
+    """
+    # A bar among the translations would make both unreadable.
+    if output is None and sys.stdout.isatty():
+        return None
+    return stack.enter_context(ProgressBar(job, None, "sentences")).update
+
+
+def tell_of_cuts(first_cut, cut):
+    """Says of which lines the beginnings alone were translated.
+
+    Args:
+        first_cut: the first of their numbers.
+        cut: how many there were.
+    """
+    if not cut:
+        return
+    numbers = ", ".join(map(str, first_cut))
+    more = f" and {cut - len(first_cut):,} more" if cut > len(first_cut) else ""
+    print(
+        "Longer than the model takes, and translated only as far: "
+        f"{cut:,} of the lines ({numbers}{more}).",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,124 @@
+"""Draws translations: `python -m export.sample --model M < in > out`.
+
+A translation is drawn piece by piece from the model's distribution, so one
+sentence has many: for the source side of back-translated data (Edunov et al.
+2018), or to see what a model holds possible. The input's Nth line, from 0, has
+the seed --seed + N, so its samples depend on nothing else in the input.
+
+A line gives a line, in order: the sample, or with --scores its log-probability
+under the model, a tab, and the sample. With --samples=N above 1 a line gives N
+lines of Moses' n-best format, "number ||| text ||| log-probability", in the
+order drawn. A blank line gives one blank sample.
+"""
+
+import contextlib
+import itertools
+
+from absl import flags
+
+import keras_transformer as kt
+from export import command, line_formats
+from export.batches import BATCH_TOKENS
+from export.line_streams import (
+    READER_HAS_GONE,
+    open_input,
+    open_output,
+    progress,
+    sizes_for,
+    tell_of_cuts,
+)
+from export.translate_lines import read_lines, translate_lines
+from export.translator import Translator
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_multi_string(
+    "model",
+    None,
+    "Model directory; given several times, models that decode together.",
+    required=True,
+)
+flags.DEFINE_string("input", None, "File of lines; standard input by default.")
+flags.DEFINE_string(
+    "output", None, "File for the samples; standard output by default."
+)
+flags.DEFINE_integer("samples", 1, "Samples of a line.", lower_bound=1)
+flags.DEFINE_float(
+    "temperature",
+    1.0,
+    "Logits are divided by it: below 1 likelier pieces are drawn more often.",
+    lower_bound=1e-4,
+)
+flags.DEFINE_integer(
+    "top_k",
+    0,
+    "Draw from the likeliest pieces alone; 0 for all.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
+    "top_p",
+    1.0,
+    "Draw from the likeliest pieces that together have this probability.",
+    lower_bound=1e-4,
+    upper_bound=1.0,
+)
+flags.DEFINE_integer("seed", 1, "Of the first line.", lower_bound=0)
+flags.DEFINE_boolean("scores", False, "Write the log-probability first.")
+flags.DEFINE_integer(
+    "batch_tokens",
+    BATCH_TOKENS,
+    "Source pieces in a batch, padding counted.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "max_extra",
+    None,
+    "Pieces that a sample may have more than its source.",
+    lower_bound=0,
+)
+
+# Seeds are int32 that are not negative.
+_SEEDS = 2**31
+
+
+def main(arguments):
+    """Draws samples for a file or standard input."""
+    del arguments
+    translator = Translator.from_directories(
+        FLAGS.model, batch_tokens=FLAGS.batch_tokens, max_extra=FLAGS.max_extra
+    )
+    rules = kt.SamplingRules(
+        FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
+    )
+    numbers = itertools.count(FLAGS.seed)
+    with contextlib.ExitStack() as stack:
+        source = open_input(stack, FLAGS.input)
+        output = open_output(stack, FLAGS.output, FLAGS.input)
+        on_progress = progress(stack, "Drawing", FLAGS.output)
+
+        def ask(texts):
+            seeds = [next(numbers) % _SEEDS for _ in texts]
+            return translator.sample(texts, seeds, rules, on_progress)
+
+        try:
+            cuts = translate_lines(
+                read_lines(source),
+                ask,
+                _line_format(),
+                output.write,
+                sizes_for(source),
+            )
+        except BrokenPipeError:
+            return READER_HAS_GONE
+    tell_of_cuts(*cuts)
+    return None
+
+
+def _line_format():
+    if FLAGS.samples > 1:
+        return line_formats.n_best
+    return line_formats.scored if FLAGS.scores else line_formats.texts
+
+
+if __name__ == "__main__":
+    command.run(main)

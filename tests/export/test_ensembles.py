@@ -1,0 +1,98 @@
+"""Model directories that decode together."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from export.ensembles import load_ensemble
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from export.translator import Translator
+from tests import made_up_text
+from tests.export import commands, tiny
+
+TEXTS = made_up_text.sentences()[:4]
+
+
+@pytest.fixture(scope="module")
+def other_path(model_path, tmp_path_factory):
+    """Another model of the same vocabulary."""
+    path = tmp_path_factory.mktemp("other")
+    shutil.copytree(model_path, path, dirs_exist_ok=True)
+    model = ModelDirectory(path).load_model()
+    generator = np.random.default_rng(2)
+    for weight in model.trainable_variables:
+        weight.assign_add(generator.normal(0, 0.1, weight.shape))
+    ModelDirectory(path).write_weights(model)
+    return path
+
+
+def test_scores_are_the_mean_of_the_models_own(model_path, other_path):
+    paths = [model_path, other_path]
+    together = Translator.from_directories(paths)
+    best = together.translate(TEXTS)
+    texts = [each.text for each in best]
+    each = [
+        Translator.from_directory(path).score(TEXTS, texts) for path in paths
+    ]
+    # Normalising a geometric mean can only add.
+    assert np.all(together.score(TEXTS, texts) >= np.mean(each, axis=0) - 1e-4)
+    assert np.all(together.score(TEXTS, texts) <= np.max(each, axis=0) + 5.0)
+
+
+def test_the_mean_of_probabilities_token_by_token(model_path, other_path):
+    paths = [model_path, other_path]
+    ensemble, tokenizer = load_ensemble(paths, "probabilities")
+    (source,) = tokenizer.encode(TEXTS[:1])
+    inputs = {"source": source[None], "target": source[None]}
+    expected = np.mean(
+        [
+            np.exp(_log_softmax(ModelDirectory(path).load_model()(inputs)))
+            for path in paths
+        ],
+        axis=0,
+    )
+    np.testing.assert_allclose(np.exp(ensemble(inputs)), expected, atol=1e-6)
+
+
+def _log_softmax(logits):
+    logits = np.asarray(logits, "float64")
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def test_a_model_beside_itself_changes_nothing(model_path, translator):
+    expected = translator.align(TEXTS)
+    code, lines, err = commands.run(
+        "export.translate",
+        model_path,
+        TEXTS,
+        f"--model={model_path}",
+        "--alignments",
+        "--ensemble_mean=probabilities",
+    )
+    assert (code, err) == (0, [])
+    assert [line.split("\t")[0] for line in lines] == [
+        each.text for each in expected
+    ]
+    assert [line.split("\t")[1] for line in lines] == [
+        " ".join(f"{s}-{t}" for s, t in each.alignment) for each in expected
+    ]
+
+
+def test_two_vocabularies_are_refused(model_path, tmp_path):
+    made = kt.Transformer(tiny.config(vocabulary_size=100))
+    directory = ModelDirectory(tmp_path)
+    directory.write_config(made.config)
+    directory.write_run({"dataset": "made up"})
+    directory.write_vocabulary(made_up_text.vocabulary(100))
+    directory.write_weights(made)
+    with pytest.raises(InputError, match="different vocabularies"):
+        load_ensemble([model_path, tmp_path])
+
+
+def test_a_mean_of_one_model_is_refused(model_path):
+    with pytest.raises(InputError, match="of several models"):
+        Translator.from_directories([model_path], "probabilities")
