@@ -53,6 +53,15 @@ class ExportedTranslator(TextTranslator):
 
         return in_batches(lengths, self.batch_tokens, ask)
 
+    def lengths(self, texts):
+        """See the base class.
+
+        Raises:
+            InputError: an export of an older version does not tell.
+        """
+        self._require("lengths")
+        return super().lengths(texts)
+
     def _sentences(self, texts):
         if "lengths" not in self._signatures:
             # An export of an older version: characters order them as well.
@@ -91,12 +100,15 @@ class ExportedTranslator(TextTranslator):
         return self._ask(signature, text=_bytes(texts))
 
     def _ask(self, signature, **inputs):
+        self._require(signature)
+        return self._session.run(signature, inputs)
+
+    def _require(self, signature):
         if signature not in self._signatures:
             raise InputError(
                 f"{self._path} has no signature {signature}; export its model "
                 "again with export.saved_model."
             )
-        return self._session.run(signature, inputs)
 
 
 def _bytes(texts):

@@ -87,9 +87,8 @@ class ModelDirectory:
             return []
         return self._read_json(self.scores_path, list)
 
-    def add_score(self, score):
-        """Appends a dict to scores.json."""
-        scores = [*self.read_scores(), score]
+    def write_scores(self, scores):
+        """Writes scores.json: a list of dicts."""
         text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
         _write_text(self.scores_path, text)
 

@@ -26,8 +26,8 @@ def open_translator(models, batch_tokens, search):
     for path in paths:
         if not path.is_dir():
             raise InputError(
-                f"There is no folder {path}; --model must be a model "
-                "directory or an exported version."
+                f"There is no folder {path}; a model directory or an exported "
+                "version was expected."
             )
     versions = [_exported_version(path) for path in paths]
     # Only one of the two is imported: a session that behaves as the server's

@@ -102,6 +102,20 @@ class TextTranslator(abc.ABC):
         found = self._in_batches(texts, ask, on_progress)
         return [translations[0] for translations in found]
 
+    def lengths(self, texts):
+        """Counts what `score` counts: ids, the end id among them.
+
+        Args:
+            texts: list of str.
+
+        Returns:
+            A list of int, None where a text is longer than a source may be.
+        """
+        return [
+            None if sentence.is_cut else sentence.length
+            for sentence in self._sentences(list(texts))
+        ]
+
     def _in_batches(self, texts, ask, on_progress):
         sentences = self._sentences(list(texts))
         answers = in_batches(

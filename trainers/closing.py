@@ -2,21 +2,22 @@
 
 from export.progress_bar import ProgressBar
 from export.translator import Translator
-from trainers.scoring import score_bleu, score_record
+from trainers.evaluation import evaluate
+from trainers.keep_scores import keep_scores
 
 _SAMPLES = 5
 
 
-def close(prepared, step):
+def close(prepared, made):
     """Scores the test split, shows translations, names the next commands.
 
     Args:
         prepared: Prepared, its directory with the weights to use.
-        step: updates the model was trained for.
+        made: dict of command, hardware and date.
     """
     directory = prepared.directory
     if prepared.test is not None:
-        _score(prepared, step)
+        _score(prepared, made)
     else:
         print("The data set has no test split, so there is no BLEU score.")
     export_dir = f"exports/{directory.path.name}"
@@ -31,7 +32,7 @@ def close(prepared, step):
     )
 
 
-def _score(prepared, step):
+def _score(prepared, made):
     config, directory = prepared.config, prepared.directory
     evaluation_set = prepared.test
     sources = list(evaluation_set.sources)
@@ -44,12 +45,23 @@ def _score(prepared, step):
     with ProgressBar("Translating", len(sources), "sentences") as bar:
         translations = translator.translate(sources, bar.update)
     texts = [translation.text for translation in translations]
-    bleu = score_bleu(texts, evaluation_set)
-    directory.add_score(
-        score_record(bleu, config, "test", step, prepared.dataset, len(sources))
+    evaluation = evaluate(texts, evaluation_set)
+    run = directory.read_run()
+    keep_scores(
+        directory,
+        translator.model,
+        evaluation,
+        config,
+        {
+            "dataset": prepared.dataset,
+            "source_language": run["source_language"],
+            "target_language": run["target_language"],
+            "split": "test",
+        },
+        made,
     )
     _show_samples(sources, texts, evaluation_set.references)
-    print("", f"Test: {bleu.line}", sep="\n", flush=True)
+    print("", f"Test: {evaluation.bleu.line}", sep="\n", flush=True)
 
 
 def _show_samples(sources, texts, references):

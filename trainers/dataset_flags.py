@@ -39,8 +39,12 @@ def workers():
     return FLAGS.workers or os.cpu_count()
 
 
-def corpus():
+def corpus(usual=None):
     """Opens the corpus that the flags name, and says which it is.
+
+    Args:
+        usual: dict of dataset, source_language and target_language, for
+            those that are not given; None for the flags' own defaults.
 
     Returns:
         Corpus.
@@ -48,10 +52,11 @@ def corpus():
     Raises:
         InputError: there is no such corpus or direction.
     """
+    names = ("dataset", "source_language", "target_language")
+    given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
+    defaults = {name: FLAGS[name].default for name in names}
     opened = open_corpus(
-        FLAGS.dataset,
-        FLAGS.source_language,
-        FLAGS.target_language,
+        *({**defaults, **(usual or {}), **given}[name] for name in names),
         FLAGS.data_dir,
         FLAGS.manual_dir,
     )

@@ -1,65 +1,120 @@
-"""BLEU that says which BLEU it is."""
+"""Scores that say how they were made."""
 
 import dataclasses
-import datetime
 
 import sacrebleu
 
+# Of a 95 % interval by bootstrap resampling (Koehn 2004).
+BOOTSTRAP_SAMPLES = 1000
+
 
 @dataclasses.dataclass(frozen=True)
-class BleuScore:
-    """A sacreBLEU score with how it was made.
+class Score:
+    """A score of a whole corpus with how it was made.
 
     Attributes:
         score: 0 to 100.
-        signature: sacreBLEU's own.
-        line: score and its n-gram parts in sacreBLEU's format.
+        signature: all that decides it besides the texts.
+        line: score and its parts in sacreBLEU's format.
+        reference_length: tokens of the references that the lengths were
+            compared with; 0 for a metric that compares none.
     """
 
     score: float
     signature: str
     line: str
+    reference_length: int = 0
 
 
-def score_bleu(hypotheses, evaluation_set):
-    """Scores translations with sacreBLEU (tokenizer 13a, case kept).
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """Where 95 % of the scores of resampled sentences lie.
+
+    Attributes:
+        low: mean of the resampled scores less half the interval's width.
+        high: mean plus half the width.
+        how: samples and seed, as sacreBLEU signs them.
+    """
+
+    low: float
+    high: float
+    how: str
+
+
+def score_bleu(hypotheses, evaluation_set, tokenized=False):
+    """Scores translations with sacreBLEU, case kept.
+
+    Args:
+        hypotheses: list of str, one for each source.
+        evaluation_set: EvaluationSet.
+        tokenized: whether the text is tokenised already: then it is scored as
+            it stands (sacrebleu --tokenize none --force), else with 13a.
+
+    Returns:
+        Score.
+    """
+    return score_with(_bleu(tokenized), hypotheses, evaluation_set)
+
+
+def bleu_interval(hypotheses, evaluation_set, tokenized=False):
+    """Returns the Interval of what `score_bleu` scores.
+
+    The seed is sacreBLEU's own, 12345 unless SACREBLEU_SEED says otherwise.
+
+    Args:
+        hypotheses: as for `score_bleu`.
+        evaluation_set: as for `score_bleu`.
+        tokenized: as for `score_bleu`.
+    """
+    metric = _bleu(tokenized)
+    result = metric.corpus_score(
+        hypotheses,
+        evaluation_set.reference_streams(),
+        n_bootstrap=BOOTSTRAP_SAMPLES,
+    )
+    return Interval(
+        result._mean - result._ci,
+        result._mean + result._ci,
+        f"bs:{BOOTSTRAP_SAMPLES}|seed:{metric.seed}",
+    )
+
+
+def score_chrf(hypotheses, evaluation_set):
+    """Scores translations with chrF (Popović 2015), as sacreBLEU does.
 
     Args:
         hypotheses: list of str, one for each source.
         evaluation_set: EvaluationSet.
 
     Returns:
-        BleuScore.
+        Score.
     """
-    metric = sacrebleu.BLEU()
+    return score_with(sacrebleu.CHRF(), hypotheses, evaluation_set)
+
+
+def score_with(metric, hypotheses, evaluation_set, prefix=""):
+    """Scores translations with a metric of sacreBLEU.
+
+    Args:
+        metric: a fresh one.
+        hypotheses: list of str.
+        evaluation_set: EvaluationSet.
+        prefix: of the signature, for what was done before.
+
+    Returns:
+        Score.
+    """
     result = metric.corpus_score(hypotheses, evaluation_set.reference_streams())
-    signature = str(metric.get_signature())
-    return BleuScore(
-        result.score, signature, result.format(signature=signature)
+    signature = prefix + str(metric.get_signature())
+    return Score(
+        result.score,
+        signature,
+        result.format(signature=signature),
+        getattr(result, "ref_len", 0),
     )
 
 
-def score_record(bleu, config, split, step, dataset, sentences):
-    """Returns what scores.json keeps of a score.
-
-    Args:
-        bleu: BleuScore.
-        config: TransformerConfig it was decoded with.
-        split: name of the split.
-        step: updates the model was trained for.
-        dataset: name of the data set.
-        sentences: number of sources.
-    """
-    return {
-        "metric": "BLEU",
-        "score": round(bleu.score, 4),
-        "signature": bleu.signature,
-        "dataset": dataset,
-        "split": split,
-        "sentences": sentences,
-        "beam_size": config.beam_size,
-        "alpha": config.alpha,
-        "length_penalty": config.length_penalty,
-        "step": step,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+def _bleu(tokenized):
+    if tokenized:
+        return sacrebleu.BLEU(tokenize="none", force=True)
+    return sacrebleu.BLEU()

@@ -15,23 +15,23 @@ from trainers.progress import Progress
 from trainers.step_counter import StepCounter
 from trainers.stop_signals import StopSignals
 from trainers.strategies import has_gpu, is_chief
+from trainers.training_log import TrainingLog
 from trainers.training_model import TrainingTransformer
 from trainers.workers import noticing_lost_workers, refuse_unequal_steps
 
 
-def train(prepared, plan, strategy, init_from=None):
+def train(prepared, plan, strategy, made, init_from=None):
     """Trains until the configured step, the time limit, a plateau or a signal.
 
     Args:
         prepared: Prepared.
         plan: TrainingPlan.
         strategy: tf.distribute.Strategy.
+        made: dict of command, hardware and date, for the training's log.
         init_from: ModelDirectory whose weights a new training begins with,
             or None.
 
-    Returns:
-        The number of updates made; the model directory then holds the
-        weights to use.
+    The model directory then holds the weights to use.
 
     Raises:
         InputError: a checkpoint does not fit, or cannot be written.
@@ -43,6 +43,7 @@ def train(prepared, plan, strategy, init_from=None):
         directory.checkpoints_path,
         max(plan.keep_checkpoints, config.average_checkpoints),
     )
+    log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
     if init_from is not None and not step:
         load_initial_weights(model, init_from)
@@ -51,10 +52,12 @@ def train(prepared, plan, strategy, init_from=None):
         _announce(model, prepared, step)
     counter = StepCounter(step, config.train_steps)
     if not counter.finished and not on_plateau(history, plan.patience):
-        _fit(model, prepared, plan, checkpoints, counter, history)
+        log.begin(step, made)
+        _fit(model, prepared, plan, checkpoints, counter, history, log)
     if is_chief(strategy):
-        _write_weights(model, plan, config, directory, checkpoints)
-    return counter.step
+        made_from = _final_weights(model, plan, config, checkpoints)
+        directory.write_weights(model)
+        log.note_weights(counter.step, made_from)
 
 
 def _new_model(config, plan, strategy):
@@ -88,7 +91,7 @@ def _announce(model, prepared, first_step):
     )
 
 
-def _fit(model, prepared, plan, checkpoints, counter, history):
+def _fit(model, prepared, plan, checkpoints, counter, history, log):
     strategy = model.distribute_strategy
     config = prepared.config
     stop_time = None
@@ -108,6 +111,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history):
 
         def save():
             checkpoints.save(model, counter.step, history)
+            log.note(counter.step)
 
     if prepared.dev is not None:
         callbacks.append(
@@ -178,10 +182,15 @@ def _leave(step, signal_number):
     sys.exit(128 + (signal_number or 15))
 
 
-def _write_weights(model, plan, config, directory, checkpoints):
+def _final_weights(model, plan, config, checkpoints):
+    """Gives the model the weights to use; returns what they are."""
     if plan.ema:
         model.optimizer.finalize_variable_values(model.trainable_weights)
-    elif config.average_checkpoints > 1:
+        return f"moving average of momentum {plan.ema}"
+    if config.average_checkpoints > 1:
         used = checkpoints.average(model, config.average_checkpoints)
         print("Averaged the checkpoints of steps", *used)
-    directory.write_weights(model)
+        return (
+            f"average of the checkpoints of steps {', '.join(map(str, used))}"
+        )
+    return "the last step"

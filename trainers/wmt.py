@@ -9,7 +9,14 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from trainers import batch_plans, closing, dataset_flags, preparation, settings
+from trainers import (
+    batch_plans,
+    closing,
+    dataset_flags,
+    preparation,
+    provenance,
+    settings,
+)
 from trainers.initial_weights import refuse_other_model
 from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
 from trainers.prepared.prepared_corpus import PreparedCorpus
@@ -215,9 +222,10 @@ def main(arguments):
     prepared = preparation.prepare(directory, config, corpus, plan)
     if is_chief(strategy):
         preparation.claim(directory, config, corpus, plan)
-    step = train(prepared, plan, strategy, init_from)
+    made = provenance.facts("trainers.wmt")
+    train(prepared, plan, strategy, made, init_from)
     if is_chief(strategy):
-        closing.close(prepared, step)
+        closing.close(prepared, made)
 
 
 def _corpus_and_directory(config, plan, init_from):

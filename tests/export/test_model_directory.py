@@ -46,7 +46,7 @@ def test_nothing_is_made_by_looking(empty):
 
 
 def test_the_folder_holds_what_the_contract_says(directory):
-    directory.add_score({"bleu": 1.0})
+    directory.write_scores([{"bleu": 1.0}])
     assert names(directory) == {
         "config.json",
         "run.json",
@@ -69,11 +69,10 @@ def test_run_comes_back(empty):
     assert empty.read_run() == run
 
 
-def test_scores_are_appended_in_order(empty):
+def test_scores_come_back(empty):
     scores = [{"bleu": 27.3, "data": "wmt\u00e9"}, {"bleu": 28.4}]
-    for number, score in enumerate(scores, 1):
-        empty.add_score(score)
-        assert empty.read_scores() == scores[:number]
+    empty.write_scores(scores)
+    assert empty.read_scores() == scores
 
 
 def test_vocabulary_comes_back(empty):
@@ -198,7 +197,6 @@ def test_a_run_that_is_none_is_named(directory, content):
 def test_scores_that_are_none_are_named_and_kept(directory, content):
     directory.scores_path.write_bytes(content)
     refused(directory.read_scores, directory.scores_path)
-    refused(lambda: directory.add_score({"bleu": 1}), directory.scores_path)
     assert directory.scores_path.read_bytes() == content
 
 

@@ -1,13 +1,12 @@
 import json
-import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.trainers.helpers import minute_config
 from trainers.corpora import EvaluationSet
-from trainers.scoring import score_bleu, score_record
+from trainers.evaluation import evaluate
+from trainers.scoring import bleu_interval, score_bleu, score_chrf
 
 HYPOTHESES = [
     "The cat sat on the mat, didn't it?",
@@ -43,7 +42,7 @@ def _command_line(folder, references, *options):
     names = [str(folder / f"{n + 1}") for n in range(len(streams))]
     command = [sys.executable, "-m", "sacrebleu", *names]
     done = subprocess.run(
-        [*command, "-i", str(folder / "0"), "-m", "bleu", *options],
+        [*command, "-i", str(folder / "0"), *options],
         capture_output=True,
         check=True,
         encoding="utf-8",
@@ -52,15 +51,36 @@ def _command_line(folder, references, *options):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_equals_the_command_line_of_sacrebleu(tmp_path, count):
+@pytest.mark.parametrize("tokenized", [False, True])
+def test_equals_the_command_line_of_sacrebleu(tmp_path, count, tokenized):
     references = [group[:count] for group in REFERENCES]
-    bleu = score_bleu(HYPOTHESES, _evaluation_set(references))
-    told = json.loads(_command_line(tmp_path, references, "-w", "4"))
-    assert round(bleu.score, 4) == told["score"]
-    assert bleu.signature == told["signature"]
-    assert 10 < bleu.score < 90
-    options = ("--format", "text", "-w", "2")
-    assert bleu.line == _command_line(tmp_path, references, *options)
+    texts = (HYPOTHESES, _evaluation_set(references))
+    bleu, chrf = score_bleu(*texts, tokenized), score_chrf(*texts)
+    options = ("--tokenize", "none", "--force") if tokenized else ()
+    told = json.loads(
+        _command_line(
+            tmp_path, references, *("-m", "bleu", "chrf", "-w", "12", *options)
+        )
+    )
+    for ours, theirs in zip((bleu, chrf), told):
+        assert round(ours.score, 12) == theirs["score"]
+        assert ours.signature == theirs["signature"]
+        assert 10 < ours.score < 90
+    assert f"ref_len = {bleu.reference_length})" in told[0]["verbose_score"]
+    assert bleu.line.startswith(f"BLEU|{bleu.signature} = {bleu.score:.2f} ")
+
+
+def test_the_interval_is_that_of_sacrebleus_command(tmp_path):
+    references = [group[:1] for group in REFERENCES]
+    interval = bleu_interval(HYPOTHESES, _evaluation_set(references))
+    told = json.loads(
+        _command_line(tmp_path, references, "-m", "bleu", "-w", "9", "-ci")
+    )
+    mean, half = told["confidence_mean"], told["confidence_var"]
+    assert half > 1
+    assert interval.low == pytest.approx(mean - half, abs=2e-9)
+    assert interval.high == pytest.approx(mean + half, abs=2e-9)
+    assert interval.how in told["signature"]
 
 
 def test_sentences_with_fewer_references_are_not_held_against_them():
@@ -83,21 +103,20 @@ def test_all_right_is_100_and_case_counts():
     assert score_bleu(lower, evaluation_set).score < 95
 
 
-def test_a_record_says_how_the_score_was_made():
-    bleu = score_bleu(HYPOTHESES, _evaluation_set([g[:1] for g in REFERENCES]))
-    config = minute_config(beam_size=5, alpha=1.5, length_penalty="power")
-    record = score_record(bleu, config, "test", 70, "text:x", 6)
-    date = record.pop("date")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
-    assert json.loads(json.dumps(record)) == {
-        "metric": "BLEU",
-        "score": round(bleu.score, 4),
-        "signature": bleu.signature,
-        "dataset": "text:x",
-        "split": "test",
-        "sentences": 6,
-        "beam_size": 5,
-        "alpha": 1.5,
-        "length_penalty": "power",
-        "step": 70,
-    }
+def test_an_evaluation_says_how_each_score_was_made():
+    references = [group[: 1 + i % 2] for i, group in enumerate(REFERENCES)]
+    evaluation = evaluate(HYPOTHESES, _evaluation_set(references))
+    record = json.loads(json.dumps(evaluation.record()))
+    assert (record["sentences"], record["references"]) == (6, 9)
+    bleu = score_bleu(HYPOTHESES, _evaluation_set(references))
+    assert record["score"] == round(bleu.score, 4)
+    assert record["signature"] == bleu.signature
+    low, high = record["confidence_95"]
+    assert low < bleu.score < high
+    assert "perplexity" not in record
+    lines = evaluation.lines
+    assert lines[0] == bleu.line
+    assert [line.partition(" = ")[0] for line in lines[2:]] == [
+        f"chrF2|{record['chrf']['signature']}",
+        f"compound-split BLEU|{record['compound_split_bleu']['signature']}",
+    ]

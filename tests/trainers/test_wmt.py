@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import shutil
 
 import numpy as np
@@ -142,18 +143,34 @@ def test_the_score_is_that_of_the_translations(lines, trained):
     (line,) = [line for line in lines if line.startswith("Test: ")]
     assert line == f"Test: {bleu.format(signature=signature)}"
     (record,) = json.loads((trained.path / "scores.json").read_text())
-    assert record.pop("date")
+    for name in ("date", "hardware", "bootstrap", "chrf"):
+        assert record.pop(name)
+    low, high = record.pop("confidence_95")
+    assert low <= high
+    assert record.pop("compound_split_bleu")["score"] <= record["score"] + 1
+    training = record.pop("training")
+    assert training.pop("seconds") > 0
+    assert training.pop("date") and training.pop("hardware")
+    command = shlex.join(("python", "-m", "trainers.wmt", *trained.arguments))
+    assert training == {"command": command, "runs": 1, "steps": 120}
     assert record == {
         "metric": "BLEU",
         "score": pytest.approx(bleu.score, abs=1e-4),
         "signature": signature,
         "dataset": trained.dataset,
+        "source_language": "en",
+        "target_language": "xx",
         "split": "test",
         "sentences": 8,
+        "references": 8,
+        "reference_length": bleu.ref_len,
         "beam_size": 2,
         "alpha": 0.6,
         "length_penalty": "gnmt",
         "step": 120,
+        "weights": "the last step",
+        "parameters": 5536,
+        "command": command,
     }
 
 
@@ -188,6 +205,7 @@ def test_the_model_directory_is_as_designed(trained):
         "logs",
         "data",
         "scores.json",
+        "training.json",
     }
     assert Checkpoints(trained.path / "checkpoints", 5).steps() == [
         50,

@@ -1,0 +1,115 @@
+"""The paper's BLEU against a pipeline of perl that knows nothing of ours."""
+
+import subprocess
+
+import pytest
+
+from trainers.compound_split import score_compound_split
+from trainers.corpora import EvaluationSet
+
+HYPOTHESES = [
+    "Das rich-text-Format ist in der EU-Kommission bekannt, sagte „Müller“.",
+    "Er kam um 10.30 Uhr - nicht um 9-10 Uhr - in das A-B-C-Haus & ging.",
+    "»Gut«, so heißt’s im 3,5-fachen Test mit “vielen” Worten: (ja)!",
+    "Die Frau steht auf der Straße und sieht den Hund an .",
+]
+REFERENCES = [
+    (
+        'Das Rich-text-Format ist in der EU-Kommission bekannt, so "Müller".',
+        "Das Format ist bekannt, so „Müller“.",
+    ),
+    (
+        "Er kam um 10.30 Uhr - nicht um 9-10 Uhr - in das A-B-C-Haus und ging.",
+        "Er kam um 10.30 Uhr in das A-B-C-Haus.",
+    ),
+    (
+        "„Gut“, so heißt's im 3,5-fachen Test mit vielen Worten: (ja)!",
+        "«Gut», heißt es im Test mit “vielen” Worten!",
+    ),
+    (
+        "Die Frau steht auf der Straße und sieht einen Hund an.",
+        "Eine Frau sieht den Hund an .",
+    ),
+]
+QUOTES = r"s/„|“|”|«|»/\"/g; s/‚|‘|’/'/g"
+# The rules of mteval-v13a.pl for languages with spaces.
+TOKENIZE = r"""perl -CSD -ple '
+  $_ = " $_ ";
+  s/([\{-\~\[-\` -\&\(-\+\:-\@\/])/ $1 /g;
+  s/([^0-9])([\.,])/$1 $2 /g;
+  s/([\.,])([^0-9])/ $1 $2/g;
+  s/([0-9])(-)/$1 $2 /g;
+  s/\s+/ /g; s/^ | $//g;'"""
+SPLIT = r"""perl -ple 's{(\S)-(\S)}{$1 ##AT##-##AT## $2}g'"""
+# Counts as multi-bleu.perl does: the closest length, of two the shorter;
+# clipped by the most of any reference; no smoothing. Tab between references.
+COUNT = r"""perl -e '
+  open H, shift; open R, shift;
+  while (my $h = <H>) {
+    chomp $h; chomp(my $r = <R>); my @h = split " ", $h; my ($close, %most);
+    for (split /\t/, $r) {
+      my @r = split; my %c;
+      my ($new, $old) = (abs(@r - @h), defined $close ? abs($close - @h) : 0);
+      $close = @r if !defined $close || $new < $old
+        || ($new == $old && @r < $close);
+      for my $n (1 .. 4) { for my $i (0 .. @r - $n) {
+        my $g = "@r[$i .. $i + $n - 1]"; $c{$g}++;
+        $most{$g} = $c{$g} if $c{$g} > ($most{$g} // 0); } }
+    }
+    $len += @h; $ref += $close;
+    my %c;
+    for my $n (1 .. 4) { for my $i (0 .. @h - $n) {
+      my $g = "@h[$i .. $i + $n - 1]"; $all[$n]++;
+      $ok[$n]++ if ++$c{$g} <= ($most{$g} // 0); } }
+  }
+  my $s = 0; $s += log($ok[$_] / $all[$_]) / 4 for 1 .. 4;
+  $s += 1 - $ref / $len if $len < $ref;
+  printf "%.9f\n", 100 * exp $s;' """
+
+
+def _pipeline(folder, steps, streams):
+    """Writes each stream's lines through a shell pipeline."""
+    paths = []
+    for number, lines in enumerate(streams):
+        raw, done = folder / f"{number}.raw", folder / f"{number}.done"
+        raw.write_text("".join(f"{line}\n" for line in lines))
+        command = " | ".join(steps)
+        subprocess.run(
+            f"cat {raw} | {command} > {done}", shell=True, check=True
+        )
+        paths.append(done)
+    return paths
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("tokenized", [False, True])
+def test_equals_a_pipeline_of_sed_and_perl(tmp_path, count, tokenized):
+    steps = [f'sed -E "{QUOTES}"', *([] if tokenized else [TOKENIZE]), SPLIT]
+    references = [group[:count] for group in REFERENCES]
+    hypotheses, *files = _pipeline(
+        tmp_path, steps, [HYPOTHESES, *zip(*references)]
+    )
+    joined = tmp_path / "references"
+    files = " ".join(map(str, files))
+    told = subprocess.run(
+        f"paste {files} > {joined}; {COUNT} {hypotheses} {joined}",
+        shell=True,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert not told.stderr
+    score = score_compound_split(
+        HYPOTHESES,
+        EvaluationSet(("source",) * 4, tuple(references)),
+        tokenized,
+    )
+    assert 20 < float(told.stdout) < 95
+    assert score.score == pytest.approx(float(told.stdout), abs=1e-8)
+    how = f"|pretok:{'none' if tokenized else '13a'}|hyphens:split|"
+    assert f"{how}nrefs:{count}|" in score.signature
+
+
+def test_nothing_right_is_0_without_smoothing():
+    nothing = EvaluationSet(("s",), (("a b c d e",),))
+    assert score_compound_split(["v w x y z"], nothing).score == 0

@@ -1,0 +1,158 @@
+"""`python -m trainers.evaluate` as a user runs it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+import tensorflow as tf
+
+from export.model_directory import ModelDirectory
+from export.served_translator import ServedTranslator
+from tests.trainers import cipher, commands
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    running = commands.Worker("trainers.evaluate")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def folder(trained, tmp_path_factory):
+    """Of a copy of the trained model, `m`, which tests add scores to."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    shutil.copytree(trained.path, folder / "m")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(evaluator, folder):
+    """The command without any flag but where to write translations."""
+    return evaluator.run("--model_dir=m", "--output=out", folder=folder)
+
+
+def _figure(result, name):
+    return re.search(rf"^{name}.*? = ([\d.]+)", result.out, re.M)[1]
+
+
+def _scores(folder):
+    return json.loads((folder / "m" / "scores.json").read_text())
+
+
+def test_it_scores_the_test_split_of_the_training_data(
+    evaluated, folder, trained
+):
+    assert evaluated.code == 0, evaluated.err
+    texts = (folder / "out").read_text().splitlines()
+    references = [target for _, target in cipher.sentences(8, seed=2)]
+    bleu = sacrebleu.corpus_bleu(texts, [references])
+    assert _figure(evaluated, "BLEU") == f"{bleu.score:.2f}"
+    # What the training wrote is completed, not written twice.
+    (record,) = _scores(folder)
+    (before,) = json.loads((trained.path / "scores.json").read_text())
+    for name in ("score", "signature", "step", "training", "weights", "chrf"):
+        assert record[name] == before[name]
+    assert "trainers.evaluate --model_dir=m" in record["command"]
+    perplexity = record["perplexity"]
+    assert f"{perplexity['per_token']:.4f}" == _figure(evaluated, "perplexity")
+    assert perplexity["per_token"] > 1
+
+
+def test_the_same_again_replaces_and_another_search_is_added(
+    evaluated, evaluator, folder
+):
+    (before,) = _scores(folder)
+    evaluator.run("--model_dir=m", "--output=out", folder=folder)
+    assert _scores(folder) == [before]
+    result = evaluator.run(
+        "--model_dir=m", "--beam_size=1", "--alpha=1", folder=folder
+    )
+    assert result.code == 0, result.err
+    first, second = _scores(folder)
+    assert first == before
+    assert (second["beam_size"], second["alpha"]) == (1, 1.0)
+
+
+def test_other_references_tokenised_text_and_fewer_sentences(
+    evaluated, evaluator, folder
+):
+    others = {"one": "wv zy qf.", "two": "wv zy,qf ba"}
+    for name, line in others.items():
+        (folder / name).write_text(f"{line}\n" * 8)
+    result = evaluator.run(
+        "--model_dir=m",
+        "--references=one",
+        "--references=two",
+        "--tokenized",
+        "--limit=5",
+        "--output=few",
+        folder=folder,
+    )
+    assert result.code == 0, result.err
+    texts = (folder / "few").read_text().splitlines()
+    assert texts == (folder / "out").read_text().splitlines()[:5]
+    metric = sacrebleu.BLEU(tokenize="none", force=True)
+    streams = [[line] * 5 for line in others.values()]
+    score = metric.corpus_score(texts, streams).score
+    record = _scores(folder)[-1]
+    assert record["score"] == round(score, 4)
+    assert record["signature"] == str(metric.get_signature())
+    assert (record["sentences"], record["references"]) == (5, 10)
+
+
+def test_an_export_scores_as_its_model(evaluated, folder, trained):
+    directory = ModelDirectory(trained.path)
+    servable = ServedTranslator(
+        directory.load_model(), directory.load_tokenizer(), 64
+    )
+    path = folder / "exports" / "1"
+    tf.saved_model.save(servable, str(path), signatures=servable.signatures())
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "trainers.evaluate"),
+            "--model_dir=exports",
+            f"--dataset={trained.dataset}",
+            f"--source_language={cipher.SOURCE}",
+            f"--target_language={cipher.TARGET}",
+        ],
+        cwd=folder,
+        env=commands.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    kept = re.compile(r"^(BLEU|95 %|chrF|compound|perplexity).*", re.M)
+    ours = [match[0] for match in kept.finditer(done.stdout)]
+    theirs = [match[0] for match in kept.finditer(evaluated.out)]
+    # The last digits of a float32 sum may differ.
+    assert [line[:20] for line in ours] == [line[:20] for line in theirs]
+    assert ours[:4] == theirs[:4]
+    assert "Not kept" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model_dir=nowhere"], "no folder nowhere"),
+        (["--model_dir=m", "--split=valid"], "no 'valid' split"),
+        (["--model_dir=m", "--references=none"], "cannot be read"),
+        (["--model_dir=m", "--references=short"], "2 lines, but split test"),
+        (["--model_dir=m", "--references=binary"], "not UTF-8"),
+        (["--model_dir=m", "--dataset=text:gone/x"], "Cannot list gone"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    evaluator, folder, arguments, message
+):
+    (folder / "short").write_text("one\ntwo\n")
+    (folder / "binary").write_bytes(b"\xff\n" * 8)
+    result = evaluator.run(*arguments, folder=folder)
+    assert result.code == 2
+    assert "Traceback" not in result.raw_err
+    assert message in result.err.splitlines()[-1]

@@ -1,0 +1,172 @@
+"""Scores a model on a split: `python -m trainers.evaluate --model_dir=M`.
+
+M is a model directory, an exported version, or the folder of its versions.
+Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
+compound-split BLEU, and the un-smoothed perplexity of the references. Of a
+model directory they are kept in its scores.json, with beam, penalty, step,
+data, command, hardware and date; the same evaluation again takes the place of
+the earlier entry.
+"""
+
+import dataclasses
+import pathlib
+
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.batches import BATCH_TOKENS
+from export.errors import InputError
+from export.opening import open_translator
+from export.progress_bar import ProgressBar
+from export.translate_lines import read_lines
+from trainers import dataset_flags, provenance
+from trainers.evaluation import evaluate
+from trainers.perplexity import measure_perplexity
+
+FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(dataset_flags)
+
+flags.DEFINE_string(
+    "model_dir", None, "Model directory or exported version.", required=True
+)
+flags.DEFINE_string("split", "test", "Which split: test, dev or train.")
+flags.DEFINE_boolean(
+    "tokenized",
+    False,
+    "The text is tokenised already: score it as it stands (sacrebleu "
+    "--tokenize none --force); without it 13a tokenises both sides.",
+)
+flags.DEFINE_multi_string(
+    "references",
+    [],
+    "File of right translations, a line for each source of the split, in the "
+    "place of its own; repeatable for several.",
+)
+# None is what the model's config says.
+flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
+flags.DEFINE_float(
+    "alpha", None, "Exponent of the length penalty.", lower_bound=0.0
+)
+flags.DEFINE_integer(
+    "limit", None, "Score only so many sentences, the first.", lower_bound=1
+)
+flags.DEFINE_string("output", None, "File for the translations.")
+flags.DEFINE_integer(
+    "batch_tokens",
+    BATCH_TOKENS,
+    "Source pieces in a batch, padding counted.",
+    lower_bound=1,
+)
+
+
+def main(arguments):
+    """Translates, scores, and keeps the scores."""
+    del arguments
+    is_model = pathlib.Path(FLAGS.model_dir, "config.json").exists()
+    search = {
+        name: FLAGS[name].value
+        for name in ("beam_size", "alpha")
+        if FLAGS[name].value is not None
+    }
+    translator = open_translator(FLAGS.model_dir, FLAGS.batch_tokens, search)
+    if is_model:
+        _evaluate_model(translator, search)
+    else:
+        _evaluate_export(translator)
+
+
+def _evaluate_model(translator, search):
+    # Not above: an export's session wants a process without TensorFlow.
+    from export.model_directory import ModelDirectory
+    from trainers.keep_scores import keep_scores
+
+    directory = ModelDirectory(FLAGS.model_dir)
+    corpus = dataset_flags.corpus(directory.read_run())
+    evaluation = _evaluate(translator, corpus)
+    keep_scores(
+        directory,
+        translator.model,
+        evaluation,
+        directory.read_config().replace(**search),
+        {
+            "dataset": corpus.name,
+            "source_language": corpus.source_language,
+            "target_language": corpus.target_language,
+            "split": FLAGS.split,
+        },
+        provenance.facts("trainers.evaluate"),
+    )
+    print(*evaluation.lines, f"Kept in {directory.scores_path}.", sep="\n")
+
+
+def _evaluate_export(translator):
+    evaluation = _evaluate(translator, dataset_flags.corpus())
+    print(
+        *evaluation.lines,
+        f"Not kept: {FLAGS.model_dir} is an export; give the model directory "
+        "to have its scores.json say how the score was made.",
+        sep="\n",
+    )
+
+
+def _evaluate(translator, corpus):
+    evaluation_set = _evaluation_set(corpus)
+    texts = _translate(translator, list(evaluation_set.sources))
+    return evaluate(
+        texts,
+        evaluation_set,
+        FLAGS.tokenized,
+        measure_perplexity(translator, evaluation_set),
+    )
+
+
+def _evaluation_set(corpus):
+    whole = corpus.evaluation_set(FLAGS.split)
+    if FLAGS.references:
+        files = [_lines(path, whole) for path in FLAGS.references]
+        whole = dataclasses.replace(whole, references=tuple(zip(*files)))
+    limit = FLAGS.limit or len(whole.sources)
+    return dataclasses.replace(
+        whole,
+        sources=whole.sources[:limit],
+        references=whole.references[:limit],
+    )
+
+
+def _lines(path, evaluation_set):
+    try:
+        with pathlib.Path(path).open("rb") as stream:
+            lines = [line.strip() for line in read_lines(stream)]
+    except OSError as error:
+        raise InputError(
+            f"--references={path} cannot be read: {error.strerror}."
+        ) from error
+    expected = len(evaluation_set.sources)
+    if len(lines) != expected:
+        raise InputError(
+            f"--references={path} has {len(lines):,} lines, but split "
+            f"{FLAGS.split} has {expected:,} sources; give one line for each."
+        )
+    return lines
+
+
+def _translate(translator, sources):
+    print(
+        f"Translating {len(sources):,} sentences, beam {translator.beam_size}.",
+        flush=True,
+    )
+    with ProgressBar("Translating", len(sources), "sentences") as bar:
+        found = translator.translate(sources, bar.update)
+    texts = [translation.text for translation in found]
+    if FLAGS.output:
+        with written_whole(FLAGS.output) as temporary:
+            temporary.write_text(
+                "".join(f"{text}\n" for text in texts), encoding="utf-8"
+            )
+    return texts
+
+
+if __name__ == "__main__":
+    command.run(main)

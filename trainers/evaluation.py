@@ -1,0 +1,97 @@
+"""All scores of a set of translations, as scores.json keeps them."""
+
+import dataclasses
+
+from trainers import scoring
+from trainers.compound_split import score_compound_split
+from trainers.perplexity import Perplexity
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a set of translations is worth, by each measure.
+
+    Attributes:
+        bleu: Score.
+        interval: Interval of it.
+        chrf: Score.
+        compound_split: Score.
+        perplexity: Perplexity of the references, or None.
+        sentences: number of sources.
+        references: number of references.
+    """
+
+    bleu: scoring.Score
+    interval: scoring.Interval
+    chrf: scoring.Score
+    compound_split: scoring.Score
+    perplexity: Perplexity | None
+    sentences: int
+    references: int
+
+    @property
+    def lines(self):
+        """What is printed: a list of str."""
+        lines = [
+            self.bleu.line,
+            f"95 % of resampled sets: {self.interval.low:.2f} to "
+            f"{self.interval.high:.2f} ({self.interval.how})",
+            self.chrf.line,
+            self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
+        ]
+        if self.perplexity is not None:
+            lines.append(
+                f"perplexity = {self.perplexity.per_token:.4f} a token, over "
+                f"{self.perplexity.tokens:,} tokens of "
+                f"{self.references - self.perplexity.left_out:,} references"
+            )
+        return lines
+
+    def record(self):
+        """Returns the scores as a dict for scores.json."""
+        record = {
+            "metric": "BLEU",
+            **_rounded(self.bleu),
+            "confidence_95": [
+                round(self.interval.low, 4),
+                round(self.interval.high, 4),
+            ],
+            "bootstrap": self.interval.how,
+            "reference_length": self.bleu.reference_length,
+            "chrf": _rounded(self.chrf),
+            "compound_split_bleu": _rounded(self.compound_split),
+        }
+        if self.perplexity is not None:
+            record["perplexity"] = dataclasses.asdict(self.perplexity)
+        return record | {
+            "sentences": self.sentences,
+            "references": self.references,
+        }
+
+
+def evaluate(hypotheses, evaluation_set, tokenized=False, perplexity=None):
+    """Scores translations by every measure.
+
+    Args:
+        hypotheses: list of str, one for each source.
+        evaluation_set: EvaluationSet.
+        tokenized: whether the text is tokenised already.
+        perplexity: Perplexity, or None where it was not measured.
+
+    Returns:
+        Evaluation.
+    """
+    texts = (hypotheses, evaluation_set)
+    return Evaluation(
+        scoring.score_bleu(*texts, tokenized),
+        scoring.bleu_interval(*texts, tokenized),
+        scoring.score_chrf(*texts),
+        score_compound_split(*texts, tokenized),
+        perplexity,
+        len(evaluation_set.sources),
+        sum(map(len, evaluation_set.references)),
+    )
+
+
+def _rounded(score):
+    return {"score": round(score.score, 4), "signature": score.signature}
