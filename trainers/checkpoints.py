@@ -3,7 +3,8 @@
 A checkpoint is one file, `step-00001000.npz`, written whole or not at all:
 the model's variables (random states of dropout among them), the optimizer's,
 the measures of the dev split so far, and the step, from which the place in the
-data follows. Its zip format holds a checksum of every array.
+data follows. Its zip format holds a checksum of every array. The best of dev so
+far may lie beside the latest ones, as `best-00000750.npz`.
 """
 
 import json
@@ -20,7 +21,7 @@ from export.errors import InputError
 # Checksums cover the arrays and not what the archive calls them.
 _NAMES = "names"
 _HISTORY = "history"
-_FILE = re.compile(r"step-(\d{8,})\.npz")
+_FILE = re.compile(r"(step|best)-(\d{8,})\.npz")
 
 
 class Restored(typing.NamedTuple):
@@ -48,15 +49,16 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self):
-        """Returns the steps there are checkpoints of, ascending."""
-        if not self.folder.is_dir():
-            return []
-        matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
-        return sorted(int(match[1]) for match in matches if match)
+        """Returns the steps that are kept as the latest, ascending."""
+        return [step for step, kind in self._found() if kind == "step"]
 
     def path(self, step):
-        """Returns the file of one step."""
-        return self.folder / f"step-{step:08d}.npz"
+        """Returns the file of one of the latest steps."""
+        return self._path(step, "step")
+
+    def best_path(self, step):
+        """Returns the file of the step that was the best of dev."""
+        return self._path(step, "best")
 
     def save(self, model, step, history=()):
         """Writes a checkpoint and removes those that are too old.
@@ -71,15 +73,25 @@ class Checkpoints:
             InputError: the system refused to write; earlier checkpoints are
                 untouched.
         """
-        arrays = {name: variable.numpy() for name, variable in _named(model)}
-        arrays["step"] = np.array(step, np.int64)
-        arrays[_HISTORY] = np.array(json.dumps(list(history)))
-        arrays[_NAMES] = np.array(sorted(arrays))
-        remove_unfinished(self.folder, "step-*.npz")
-        with written_whole(self.path(step)) as temporary:
-            np.savez(temporary, **arrays)
+        self._write(self.path(step), model, step, history)
         for old in self.steps()[: -self.keep]:
             self.path(old).unlink()
+
+    def save_best(self, model, step, history):
+        """Writes a checkpoint that stays until a better one takes its place.
+
+        Args:
+            model: as for `save`.
+            step: as for `save`.
+            history: as for `save`; its last measure is the best.
+
+        Raises:
+            InputError: as for `save`.
+        """
+        self._write(self.best_path(step), model, step, history)
+        for old, kind in self._found():
+            if kind == "best" and old != step:
+                self.best_path(old).unlink()
 
     def restore_latest(self, model):
         """Sets a model and its optimizer to the latest whole checkpoint.
@@ -95,18 +107,37 @@ class Checkpoints:
         Raises:
             InputError: a checkpoint is of another model, or all are damaged.
         """
-        steps = self.steps()
-        for step in reversed(steps):
-            arrays = _read(self.path(step))
+        found = self._found()
+        for step, kind in reversed(found):
+            path = self._path(step, kind)
+            arrays = _read(path)
             if arrays is not None:
-                _assign(model, arrays, self.path(step))
+                _assign(model, arrays, path)
                 return Restored(step, json.loads(str(arrays[_HISTORY])))
-        if steps:
+        if found:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
                 "folder to begin anew."
             )
         return Restored(0, [])
+
+    def use(self, model, step):
+        """Sets a model to the weights of one step.
+
+        Args:
+            model: as given to `save`; its optimizer is left alone.
+            step: number of updates.
+
+        Returns:
+            Whether there is a whole checkpoint of that step.
+        """
+        for path in (self.best_path(step), self.path(step)):
+            arrays = _read(path) if path.exists() else None
+            if arrays is not None:
+                for name, variable in _weights(model):
+                    variable.assign(arrays[name])
+                return True
+        return False
 
     def average(self, model, count):
         """Sets a model to the mean of its latest checkpoints (section 6.1).
@@ -137,6 +168,25 @@ class Checkpoints:
         for (_, variable), total in zip(_weights(model), sums or []):
             variable.assign((total / len(used)).astype(np.float32))
         return sorted(used)
+
+    def _found(self):
+        """Returns (step, "step" or "best") of each file, ascending."""
+        if not self.folder.is_dir():
+            return []
+        matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
+        return sorted((int(match[2]), match[1]) for match in matches if match)
+
+    def _path(self, step, kind):
+        return self.folder / f"{kind}-{step:08d}.npz"
+
+    def _write(self, path, model, step, history):
+        arrays = {name: variable.numpy() for name, variable in _named(model)}
+        arrays["step"] = np.array(step, np.int64)
+        arrays[_HISTORY] = np.array(json.dumps(list(history)))
+        arrays[_NAMES] = np.array(sorted(arrays))
+        remove_unfinished(self.folder, "*-*.npz")
+        with written_whole(path) as temporary:
+            np.savez(temporary, **arrays)
 
 
 def _weights(model):

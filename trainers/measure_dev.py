@@ -62,9 +62,7 @@ class MeasureDev(keras.callbacks.Callback):
 
 
 def on_plateau(history, patience):
-    """Whether dev has not become better for too long.
-
-    Better is a higher BLEU where that was measured, else a lower loss.
+    """Whether dev has not become better for too long, as `best_first` has it.
 
     Args:
         history: measures, list of dict.
@@ -72,8 +70,17 @@ def on_plateau(history, patience):
     """
     if not patience or not history:
         return False
-    if "bleu" in history[-1]:
-        losses = [-measure.get("bleu", 0.0) for measure in history]
-    else:
-        losses = [measure["loss"] for measure in history]
-    return len(losses) - 1 - losses.index(min(losses)) >= patience
+    return len(history) - 1 - history.index(best_first(history)[0]) >= patience
+
+
+def best_first(history):
+    """Returns the measures, the best first, of equals the earliest.
+
+    Better is a higher BLEU where that was measured, else a lower loss.
+
+    Args:
+        history: measures, list of dict.
+    """
+    if history and "bleu" in history[-1]:
+        return sorted(history, key=lambda m: -m.get("bleu", 0.0))
+    return sorted(history, key=lambda measure: measure["loss"])

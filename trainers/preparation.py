@@ -73,12 +73,18 @@ def prepare(directory, config, corpus, plan):
         raise InputError(
             f"{corpus.folder} has no train split; there is nothing to train on."
         )
+    dev = _pairs(corpus, "dev", plan.max_tokens)
+    if dev is None and plan.keep_best:
+        raise InputError(
+            f"{corpus.folder} has no dev split to find the best weights by; "
+            "leave out --keep_best, or add one."
+        )
     return Prepared(
         directory,
         config,
         source.dataset,
         training,
-        _pairs(corpus, "dev", plan.max_tokens),
+        dev,
         corpus.test_set(),
     )
 

@@ -1,5 +1,6 @@
 """Trains through `model.fit`, from the first step or where it stopped."""
 
+import math
 import sys
 import time
 
@@ -10,7 +11,7 @@ from trainers.checkpoints import Checkpoints
 from trainers.dev_bleu import DevBleu
 from trainers.initial_weights import load_initial_weights
 from trainers.keep_checkpoints import KeepCheckpoints
-from trainers.measure_dev import MeasureDev, on_plateau
+from trainers.measure_dev import MeasureDev, best_first, on_plateau
 from trainers.progress import Progress
 from trainers.step_counter import StepCounter
 from trainers.stop_signals import StopSignals
@@ -55,9 +56,11 @@ def train(prepared, plan, strategy, made, init_from=None):
         log.begin(step, made)
         _fit(model, prepared, plan, checkpoints, counter, history, log)
     if is_chief(strategy):
-        made_from = _final_weights(model, plan, config, checkpoints)
+        weights = _final_weights(
+            model, plan, config, checkpoints, counter.step, history
+        )
         directory.write_weights(model)
-        log.note_weights(counter.step, made_from)
+        log.note_weights(*weights)
 
 
 def _new_model(config, plan, strategy):
@@ -107,7 +110,11 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
             sys.stdout,
         )
         callbacks.append(progress)
-        report = progress.report_dev
+
+        def report(measure):
+            progress.report_dev(measure)
+            if plan.saves_best and _is_best(measure, history):
+                checkpoints.save_best(model, counter.step, history)
 
         def save():
             checkpoints.save(model, counter.step, history)
@@ -172,6 +179,11 @@ def _measure_dev(model, prepared, plan, counter, history, report):
     )
 
 
+def _is_best(measure, history):
+    finite = math.isfinite(measure["loss"])
+    return finite and best_first(history)[0] is measure
+
+
 def _say_nothing(measure):
     """Another worker reports."""
 
@@ -182,15 +194,30 @@ def _leave(step, signal_number):
     sys.exit(128 + (signal_number or 15))
 
 
-def _final_weights(model, plan, config, checkpoints):
-    """Gives the model the weights to use; returns what they are."""
+def _final_weights(model, plan, config, checkpoints, step, history):
+    """Gives the model the weights to use; returns their step and origin."""
+    if plan.keep_best:
+        for measure in best_first(history):
+            if checkpoints.use(model, measure["step"]):
+                return measure["step"], _describe_best(measure)
+        print("No checkpoint of a measured step is left: the last is used.")
     if plan.ema:
         model.optimizer.finalize_variable_values(model.trainable_weights)
-        return f"moving average of momentum {plan.ema}"
+        return step, f"moving average of momentum {plan.ema}"
     if config.average_checkpoints > 1:
         used = checkpoints.average(model, config.average_checkpoints)
         print("Averaged the checkpoints of steps", *used)
-        return (
-            f"average of the checkpoints of steps {', '.join(map(str, used))}"
-        )
-    return "the last step"
+        steps = ", ".join(map(str, used))
+        return step, f"average of the checkpoints of steps {steps}"
+    return step, "the last step"
+
+
+def _describe_best(measure):
+    kind, figure = "loss", f"{measure['loss']:.4f}"
+    if "bleu" in measure:
+        kind, figure = "BLEU", f"{measure['bleu']:.2f}"
+    print(
+        f"The final weights are those of step {measure['step']:,}, whose dev "
+        f"{kind} was the best, {figure}."
+    )
+    return f"the best step by dev {kind}, {figure}"

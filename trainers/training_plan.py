@@ -29,6 +29,7 @@ class TrainingPlan:
         checkpoint_steps: updates between checkpoints; 0 is none.
         checkpoint_minutes: minutes between checkpoints; 0 is none.
         keep_checkpoints: how many are kept.
+        keep_best: whether the best of dev becomes the final weights.
     """
 
     precision: str
@@ -48,3 +49,9 @@ class TrainingPlan:
     checkpoint_steps: int
     checkpoint_minutes: float
     keep_checkpoints: int
+    keep_best: bool
+
+    @property
+    def saves_best(self):
+        """Whether a checkpoint of the best of dev is kept."""
+        return self.keep_best or bool(self.dev_bleu_sentences)

@@ -1,6 +1,5 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
-import dataclasses
 import pathlib
 
 import tensorflow as tf
@@ -10,12 +9,12 @@ from export import command
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from trainers import (
-    batch_plans,
     closing,
     dataset_flags,
     preparation,
     provenance,
     settings,
+    training_flags,
 )
 from trainers.initial_weights import refuse_other_model
 from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
@@ -28,11 +27,11 @@ from trainers.prepared.preparing import (
 from trainers.strategies import NAMES as STRATEGIES
 from trainers.strategies import is_chief, make_strategy, split_cpu
 from trainers.training import train
-from trainers.training_plan import TrainingPlan
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
+flags.adopt_module_key_flags(training_flags)
 
 flags.DEFINE_string(
     "prepared_dir",
@@ -54,12 +53,6 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "train_steps", None, "Updates in all; the preset's own by default."
 )
-flags.DEFINE_float(
-    "train_minutes",
-    0.0,
-    "Stop so many minutes after training began; 0 is no limit.",
-    lower_bound=0.0,
-)
 flags.DEFINE_integer(
     "batch_tokens",
     None,
@@ -71,36 +64,6 @@ flags.DEFINE_string(
     None,
     "Model directory whose weights and vocabulary a new training begins with: "
     "fine-tuning.",
-)
-flags.DEFINE_integer(
-    "max_tokens", 256, "Pairs with a longer side are left out, in pieces."
-)
-flags.DEFINE_enum(
-    "batching",
-    "length",
-    batch_plans.NAMES,
-    "length: rows of one pair, pairs of similar length together; pack: rows "
-    "of several pairs that do not see each other, all of one shape.",
-)
-flags.DEFINE_integer(
-    "shapes",
-    16,
-    "How many padded lengths batches may have: more make less padding, and "
-    "each is compiled once; 0 for as many as pay off.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "row_tokens",
-    128,
-    "With --batching=pack, positions in a row of the longer side.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "accumulate",
-    1,
-    "Work off each update in so many parts, one after the other: less memory, "
-    "the same update.",
-    lower_bound=1,
 )
 flags.DEFINE_enum(
     "strategy",
@@ -115,76 +78,10 @@ flags.DEFINE_integer(
     "Split the CPU into so many devices, to try mirrored without GPUs.",
     lower_bound=1,
 )
-flags.DEFINE_enum(
-    "precision",
-    "float32",
-    ["float32", "mixed_bfloat16"],
-    "Of activations and products; weights, norms, softmax and loss are "
-    "float32 in both.",
-)
-flags.DEFINE_bool(
-    "jit",
-    None,
-    "Compile loss and gradient with XLA, once for each shape. Default: only on "
-    "GPUs; on CPUs it measured slower (docs/train_step.md).",
-)
 flags.DEFINE_bool(
     "deterministic",
     False,
     "Use operations that give the same bits each time, which may be slower.",
-)
-flags.DEFINE_float(
-    "ema",
-    0.0,
-    "Momentum of an exponential moving average of the weights, such as "
-    "0.9999, that takes the place of averaged checkpoints; 0 for none.",
-    lower_bound=0.0,
-    upper_bound=0.999999,
-)
-flags.DEFINE_integer(
-    "seed",
-    1,
-    "Of weights, dropout and the data's order.",
-    lower_bound=0,
-    upper_bound=2**32 - 1,
-)
-flags.DEFINE_integer(
-    "report_steps", 100, "Updates between reports.", lower_bound=1
-)
-flags.DEFINE_integer(
-    "dev_steps",
-    1000,
-    "Updates between measures of the dev split.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "dev_bleu_sentences",
-    0,
-    "Translate so many dev sentences at each measure and report their BLEU; 0 "
-    "for the loss alone.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "patience",
-    0,
-    "Stop after so many measures of the dev split without a lower loss, or "
-    "with --dev_bleu_sentences a higher BLEU; 0 for never.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "checkpoint_steps",
-    1000,
-    "Updates between checkpoints; 0 for none.",
-    lower_bound=0,
-)
-flags.DEFINE_float(
-    "checkpoint_minutes",
-    10.0,
-    "Minutes between checkpoints; 0 for none.",
-    lower_bound=0.0,
-)
-flags.DEFINE_integer(
-    "keep_checkpoints", 5, "How many checkpoints are kept.", lower_bound=1
 )
 flags.DEFINE_integer(
     "average_checkpoints",
@@ -200,13 +97,8 @@ def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
     config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
-    plan = TrainingPlan(
-        **{
-            field.name: FLAGS[field.name].value
-            for field in dataclasses.fields(TrainingPlan)
-        }
-    )
-    _refuse_two_averages()
+    plan = training_flags.plan()
+    _refuse_two_makers()
     preparation.refuse_too_few_positions(config, plan)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
@@ -274,11 +166,15 @@ def _vocabulary(directory, init_from):
     return None
 
 
-def _refuse_two_averages():
-    if FLAGS.ema and FLAGS.average_checkpoints:
+def _refuse_two_makers():
+    makers = [
+        f"--{name}={FLAGS[name].value}"
+        for name in ("ema", "average_checkpoints", "keep_best")
+        if FLAGS[name].value
+    ]
+    if len(makers) > 1:
         raise InputError(
-            f"--ema={FLAGS.ema} and --average_checkpoints="
-            f"{FLAGS.average_checkpoints} cannot both make the final weights; "
+            f"{makers[0]} and {makers[1]} cannot both make the final weights; "
             "leave out one of them."
         )
 

@@ -93,6 +93,10 @@ BAD_FLAGS = {
         ["--ema=0.9", "--average_checkpoints=2"],
         "cannot both make the final weights",
     ),
+    "best and average": (
+        ["--keep_best", "--average_checkpoints=2"],
+        "--average_checkpoints=2 and --keep_best=True cannot both make",
+    ),
     "no model to begin with": (
         ["--init_from=elsewhere"],
         "elsewhere must be a model directory",

@@ -26,6 +26,7 @@ PLAN = TrainingPlan(
     checkpoint_steps=0,
     checkpoint_minutes=0,
     keep_checkpoints=5,
+    keep_best=False,
 )
 CONFIG = minute_config(vocabulary_size=64)
 
