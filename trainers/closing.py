@@ -8,18 +8,25 @@ from trainers.keep_scores import keep_scores
 _SAMPLES = 5
 
 
-def close(prepared, made):
-    """Scores the test split, shows translations, names the next commands.
+def score(prepared, made):
+    """Scores the test split where there is one, and shows translations.
 
     Args:
         prepared: Prepared, its directory with the weights to use.
         made: dict of command, hardware and date.
     """
-    directory = prepared.directory
     if prepared.test is not None:
         _score(prepared, made)
     else:
         print("The data set has no test split, so there is no BLEU score.")
+
+
+def name_next(directory):
+    """Names the next commands.
+
+    Args:
+        directory: ModelDirectory.
+    """
     export_dir = f"exports/{directory.path.name}"
     print(
         "",

@@ -83,6 +83,9 @@ flags.DEFINE_bool(
     False,
     "Use operations that give the same bits each time, which may be slower.",
 )
+flags.DEFINE_bool(
+    "score", True, "Translate and score the test split at the end."
+)
 flags.DEFINE_integer(
     "average_checkpoints",
     None,
@@ -117,7 +120,9 @@ def main(arguments):
     made = provenance.facts("trainers.wmt")
     train(prepared, plan, strategy, made, init_from)
     if is_chief(strategy):
-        closing.close(prepared, made)
+        if FLAGS.score:
+            closing.score(prepared, made)
+        closing.name_next(prepared.directory)
 
 
 def _corpus_and_directory(config, plan, init_from):

@@ -1,0 +1,1 @@
+"""Figures of others, each with its source, to stand beside ours."""

@@ -1,0 +1,150 @@
+"""Trains and scores rows of Table 3: `python -m trainers.table3`.
+
+python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
+    --dataset=text:corpus --source_language=en --target_language=de \
+    --set=vocabulary_size=8000 --output_dir=runs/table3
+
+Each row is trained by trainers.wmt on the same prepared data with the same
+budget, and scored by trainers.evaluate on the dev split. The table is written
+after each row, in the paper's layout beside the paper's numbers, as table3.md
+and table3.csv in --output_dir. Ctrl-C saves; the same command goes on, and
+passes over the rows that are finished.
+"""
+
+import pathlib
+
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.errors import InputError
+from trainers import dataset_flags, table3_page
+from trainers.published.table3 import PAPER
+from trainers.subcommand import run_subcommand
+from trainers.table3_rows import make_rows
+from trainers.table3_runs import Runs
+
+FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(dataset_flags)
+
+flags.DEFINE_list(
+    "rows",
+    None,
+    f"Rows of the table, of {', '.join(PAPER)}; all of them by default, or "
+    "where --own is given base alone. base always goes first.",
+)
+flags.DEFINE_multi_string(
+    "own",
+    [],
+    "A row of your own: name:field=value,field=value, what differs from base, "
+    "such as --own=pre-norm:norm=pre; repeatable.",
+)
+flags.DEFINE_multi_string(
+    "set",
+    [],
+    "A field of the configuration for every row, such as "
+    "--set=vocabulary_size=8000; what makes a row different comes before it.",
+)
+flags.DEFINE_float(
+    "scale",
+    1.0,
+    "Factor on d_model, d_ff, d_k and d_v; heads stay as they are.",
+    lower_bound=0.0,
+)
+flags.DEFINE_integer("train_steps", 100_000, "Updates of each row.")
+flags.DEFINE_string(
+    "output_dir", None, "Where rows, data and table go.", required=True
+)
+flags.DEFINE_multi_string(
+    "wmt_flag",
+    [],
+    "A flag of trainers.wmt for every row, such as "
+    "--wmt_flag=--precision=mixed_bfloat16; repeatable.",
+)
+flags.DEFINE_boolean(
+    "tokenized", False, "The text is tokenised already: score it as it stands."
+)
+flags.DEFINE_integer(
+    "limit", None, "Score only so many dev sentences, the first.", lower_bound=1
+)
+
+_OF_THE_DATA = (
+    "dataset",
+    "source_language",
+    "target_language",
+    "data_dir",
+    "manual_dir",
+    "workers",
+)
+
+
+def main(arguments):
+    """Goes through the rows and writes the table."""
+    del arguments
+    names = FLAGS.rows
+    if names is None:
+        names = ["base"] if FLAGS.own else list(PAPER)
+    rows = make_rows(
+        names, FLAGS.own, FLAGS.set, FLAGS.scale, FLAGS.train_steps
+    )
+    _refuse_without_dev()
+    runs = Runs(
+        FLAGS.output_dir,
+        _given(_OF_THE_DATA),
+        FLAGS.wmt_flag,
+        _given(("tokenized", "limit")),
+        run_subcommand,
+    )
+    scores = {}
+    for number, row in enumerate(rows, 1):
+        if runs.score(row) is None:
+            print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
+            code = runs.finish(row)
+            if code:
+                _tell(row, code)
+                return code
+        scores[row.name] = runs.score(row)
+        _write(rows, scores)
+    print(table3_page.markdown(rows, scores, FLAGS.scale))
+    print(f"Wrote {FLAGS.output_dir}/table3.md and table3.csv.")
+    return 0
+
+
+def _refuse_without_dev():
+    splits = dataset_flags.corpus().splits()
+    if "dev" not in splits:
+        raise InputError(
+            f"{FLAGS.dataset} has no dev split to score the rows on; it has "
+            f"{', '.join(splits)}."
+        )
+
+
+def _given(names):
+    return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
+
+
+def _tell(row, code):
+    if code > 128:
+        print(
+            f"Interrupted in row {row.name}; the same command goes on.",
+            flush=True,
+        )
+    else:
+        print(f"Row {row.name} ended with exit code {code}.", flush=True)
+
+
+def _write(rows, scores):
+    folder = pathlib.Path(FLAGS.output_dir)
+    for name, make in (
+        ("table3.md", table3_page.markdown),
+        ("table3.csv", table3_page.as_csv),
+    ):
+        with written_whole(folder / name) as temporary:
+            temporary.write_text(
+                make(rows, scores, FLAGS.scale), encoding="utf-8"
+            )
+
+
+if __name__ == "__main__":
+    command.run(main)

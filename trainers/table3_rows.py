@@ -1,0 +1,109 @@
+"""The rows of Table 3, and a user's own, as configurations."""
+
+import dataclasses
+import re
+import typing
+
+import keras_transformer as kt
+from export.errors import InputError
+from keras_transformer.presets import PRESETS
+from trainers import settings
+from trainers.published.table3 import PAPER
+
+_WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
+# Of a row's preset: what makes it differ from base is the model alone.
+_SAME_FOR_ALL = ("train_steps", "batch_tokens", "average_checkpoints")
+
+
+class Row(typing.NamedTuple):
+    """One row.
+
+    Attributes:
+        name: of the paper's row (a preset), or the user's.
+        config: TransformerConfig it is trained with.
+        assignments: list of "field=value" that make it of preset base.
+    """
+
+    name: str
+    config: kt.TransformerConfig
+    assignments: list
+
+
+def make_rows(names, own, common, scale, train_steps):
+    """Returns the rows, base first.
+
+    Args:
+        names: of the paper's rows, list of str.
+        own: further rows, list of "name:field=value,field=value": what
+            differs from base.
+        common: list of "field=value" for all rows; a row's own values come
+            before them.
+        scale: factor on d_model, d_ff, d_k and d_v; heads stay as they are.
+        train_steps: updates of each row.
+
+    Returns:
+        A list of Row.
+
+    Raises:
+        InputError: a name or a value is not possible, or a name is there
+            twice.
+    """
+    for name in names:
+        if name not in PAPER:
+            raise InputError(
+                f"Table 3 has no row {name!r}; its rows are {', '.join(PAPER)}."
+            )
+    differences = {name: _of_the_paper(name) for name in ["base", *names]}
+    for text in own:
+        name, assignments = _parse(text)
+        if name in differences or name in PAPER:
+            raise InputError(
+                f"--own={text}: there is another row {name!r}; call it "
+                "something else."
+            )
+        differences[name] = assignments
+    budget = [f"train_steps={train_steps}", "average_checkpoints=0"]
+    return [
+        _row(name, [*common, *each, *budget], scale)
+        for name, each in differences.items()
+    ]
+
+
+def _of_the_paper(name):
+    base = PRESETS["base"]
+    return [
+        f"{field}={value}"
+        for field, value in PRESETS[name].items()
+        if base.get(field) != value and field not in _SAME_FOR_ALL
+    ]
+
+
+def _parse(text):
+    name, colon, fields = text.partition(":")
+    if not colon or not re.fullmatch(r"\w[\w.-]*", name) or not fields:
+        raise InputError(
+            f"--own={text} must be name:field=value,field=value, such as "
+            "pre-norm:norm=pre."
+        )
+    return name, fields.split(",")
+
+
+def _row(name, assignments, scale):
+    config = settings.make_config("base", assignments)
+    widths = {n: round(scale * getattr(config, n)) for n in _WIDTHS}
+    try:
+        config = config.replace(**widths)
+    except ValueError as error:
+        raise InputError(
+            f"Row {name} cannot be made at scale {scale:g}: {error}"
+        ) from error
+    base = dataclasses.asdict(kt.TransformerConfig.preset("base"))
+    return Row(
+        name,
+        config,
+        [
+            f"{field}={value}"
+            for field, value in dataclasses.asdict(config).items()
+            if base[field] != value
+        ],
+    )
