@@ -121,13 +121,20 @@ def _row(number, record):
         _figure(record.get("compound_split_bleu"), "score"),
         _figure(record.get("chrf"), "score"),
         _figure(record.get("perplexity"), "per_token"),
-        f"{record.get('beam_size', _NOT_KNOWN)}, "
-        f"{record.get('alpha', _NOT_KNOWN)}",
+        _search(record),
         _count(record.get("step")),
         _training(record),
         (record.get("training") or record).get("hardware", _NOT_KNOWN),
         record.get("date", _NOT_KNOWN),
     ]
+
+
+def _search(record):
+    beam, alpha, penalty = (
+        record.get(name, _NOT_KNOWN)
+        for name in ("beam_size", "alpha", "length_penalty")
+    )
+    return f"{beam}, {alpha}" + (" (length^α)" if penalty == "power" else "")
 
 
 def _interval(interval):

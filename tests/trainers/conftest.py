@@ -24,6 +24,14 @@ def worker():
     running.close()
 
 
+@pytest.fixture(scope="session")
+def evaluator():
+    """Runs `trainers.evaluate` likewise."""
+    running = commands.Worker("trainers.evaluate")
+    yield running
+    running.close()
+
+
 @dataclasses.dataclass(frozen=True)
 class Trained:
     """A finished run of the command, which no test may change.

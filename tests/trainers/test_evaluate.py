@@ -16,13 +16,6 @@ from tests.trainers import cipher, commands
 
 
 @pytest.fixture(scope="module")
-def evaluator():
-    running = commands.Worker("trainers.evaluate")
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def folder(trained, tmp_path_factory):
     """Of a copy of the trained model, `m`, which tests add scores to."""
     folder = tmp_path_factory.mktemp("evaluate")

@@ -1,0 +1,181 @@
+"""Training rows of Table 3 in sequence, and going on where it stopped."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.trainers import cipher, commands
+from trainers.table3_rows import make_rows
+from trainers.table3_runs import Runs
+
+DATA = (
+    "--dataset=text:toy",
+    f"--source_language={cipher.SOURCE}",
+    f"--target_language={cipher.TARGET}",
+)
+SMALL = ("vocabulary_size=64", "num_layers=1", "batch_tokens=128")
+
+
+class _Commands:
+    """Stands in for the commands: writes what they would, or fails once."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.asked = []
+        self.fails = {}
+
+    def __call__(self, module, arguments):
+        given = dict(each.split("=", 1) for each in arguments if "=" in each)
+        path = self.folder / given["--model_dir"]
+        self.asked.append((module, path.name))
+        if (module, path.name) in self.fails:
+            return self.fails.pop((module, path.name))
+        path.mkdir(parents=True, exist_ok=True)
+        if module == "trainers.wmt":
+            sets = [each for each in arguments if each.startswith("--set=")]
+            sets = [each.removeprefix("--set=") for each in sets]
+            (row,) = make_rows([], [], [], 1.0, 7)
+            changes = dict(each.split("=", 1) for each in sets)
+            kinds = {"norm": str, "dropout": float, "label_smoothing": float}
+            config = row.config.replace(
+                **{n: kinds.get(n, int)(v) for n, v in changes.items()}
+            )
+            (path / "config.json").write_text(config.to_json())
+            return 0
+        steps = json.loads((path / "config.json").read_text())["train_steps"]
+        command = " ".join(("python -m", module, *arguments))
+        scores = [{"step": steps, "command": command, "score": 20.0}]
+        (path / "scores.json").write_text(json.dumps(scores))
+        return 0
+
+
+def _runs(commands_, *scoring):
+    return Runs(
+        commands_.folder, list(DATA), ["--shapes=1"], list(scoring), commands_
+    )
+
+
+def test_finished_rows_are_known_and_others_go_on(tmp_path):
+    fake = _Commands(tmp_path)
+    base, one = make_rows(["A1"], [], SMALL, 0.25, 9)
+    runs = _runs(fake)
+    assert runs.score(base) is None
+    assert runs.finish(base) == 0
+    assert runs.score(base)["score"] == 20.0
+    assert runs.score(one) is None
+    # Interrupted in training, it is not scored; then in scoring.
+    fake.fails = {("trainers.wmt", "A1"): 130}
+    assert runs.finish(one) == 130
+    fake.fails = {("trainers.evaluate", "A1"): 2}
+    assert runs.finish(one) == 2
+    assert runs.score(one) is None
+    assert runs.finish(one) == 0
+    assert _runs(fake).score(one)
+    assert fake.asked == [
+        ("trainers.wmt", "base"),
+        ("trainers.evaluate", "base"),
+        ("trainers.wmt", "A1"),
+        ("trainers.wmt", "A1"),
+        ("trainers.evaluate", "A1"),
+        ("trainers.wmt", "A1"),
+        ("trainers.evaluate", "A1"),
+    ]
+
+
+def test_a_row_of_other_values_or_another_way_of_scoring_is_not_finished(
+    tmp_path,
+):
+    fake = _Commands(tmp_path)
+    (base,) = make_rows([], [], SMALL, 0.25, 9)
+    _runs(fake).finish(base)
+    assert _runs(fake).score(base)
+    assert not _runs(fake, "--tokenized").score(base)
+    for common, steps in (([*SMALL, "dropout=0"], 9), (SMALL, 10)):
+        (other,) = make_rows([], [], common, 0.25, steps)
+        assert not _runs(fake).score(other)
+
+
+def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
+    cipher.write(tmp_path)
+    workers = {"trainers.wmt": worker, "trainers.evaluate": evaluator}
+
+    def run(module, arguments):
+        result = workers[module].run(*arguments, folder=tmp_path)
+        assert result.code == 0, result.err
+        assert "Test: " not in result.out
+        return result.code
+
+    runs = Runs("out", list(DATA), ["--shapes=1"], ["--limit=5"], run)
+    rows = make_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
+    runs.finish(rows[1])
+    path = tmp_path / "out" / "rows" / "mine"
+    (record,) = json.loads((path / "scores.json").read_text())
+    assert (record["split"], record["sentences"]) == ("dev", 5)
+    assert record["step"] == record["training"]["steps"] == 2
+    config = json.loads((path / "config.json").read_text())
+    assert config == json.loads(rows[1].config.to_json())
+    assert (tmp_path / "out" / "data" / "manifest.json").exists()
+
+
+def _start(folder, *options):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "trainers.table3", *DATA),
+            *(f"--set={each}" for each in SMALL),
+            "--scale=0.0625",
+            "--rows=base,A1",
+            "--output_dir=out",
+            "--wmt_flag=--shapes=1",
+            "--wmt_flag=--checkpoint_steps=50",
+            *options,
+        ],
+        cwd=folder,
+        env=commands.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.slow
+def test_an_interrupted_table_goes_on_and_finished_rows_are_passed_over(
+    tmp_path,
+):
+    """Interrupted in the second row, where a step was made."""
+    cipher.write(tmp_path)
+    process = _start(tmp_path, "--train_steps=600")
+    second = tmp_path / "out" / "rows" / "A1" / "checkpoints"
+    while process.poll() is None and not list(second.glob("step-*")):
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 143, err
+    assert "Interrupted in row A1; the same command goes on." in out
+    assert "Saved at step" in out
+    table = (tmp_path / "out" / "table3.md").read_text()
+    assert "| A1 |  |  |  | 1 | 32 | 32 |  |  |  | not yet |" in table
+    process = _start(tmp_path, "--train_steps=600")
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert "Row base" not in out
+    assert "Row A1, 2 of 2." in out
+    assert re.search(r"Going on from step \d+\.", out)
+    table = (tmp_path / "out" / "table3.md").read_text()
+    assert "not yet" not in table
+    assert table in out
+    with (tmp_path / "out" / "table3.csv").open() as stream:
+        base, one = csv.DictReader(stream)
+    assert (base["row"], base["h"], base["paper: BLEU"]) == (
+        "base",
+        "8",
+        "25.8",
+    )
+    assert (one["row"], one["h"], one["d_k"]) == ("A1", "1", "32")
+    assert float(one["PPL (dev)"]) > 1
