@@ -1,5 +1,7 @@
 """The flags that say which text to train on, and the corpus they name."""
 
+import concurrent.futures
+import multiprocessing
 import os
 
 from absl import flags
@@ -52,14 +54,41 @@ def corpus(usual=None):
     Raises:
         InputError: there is no such corpus or direction.
     """
+    return _open(_arguments(usual or {}))
+
+
+def evaluation_set_read_apart(split):
+    """Reads a split in a process of its own, which may load TensorFlow.
+
+    Args:
+        split: "train", "dev" or "test".
+
+    Returns:
+        EvaluationSet.
+
+    Raises:
+        InputError: there is no such corpus, direction or split.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
+        return pool.submit(_read, _arguments({}), split).result()
+
+
+def _arguments(usual):
     names = ("dataset", "source_language", "target_language")
     given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
     defaults = {name: FLAGS[name].default for name in names}
-    opened = open_corpus(
-        *({**defaults, **(usual or {}), **given}[name] for name in names),
-        FLAGS.data_dir,
-        FLAGS.manual_dir,
-    )
+    chosen = {**defaults, **usual, **given}
+    directories = (FLAGS.data_dir, FLAGS.manual_dir)
+    return (*(chosen[name] for name in names), *directories)
+
+
+def _read(arguments, split):
+    return _open(arguments).evaluation_set(split)
+
+
+def _open(arguments):
+    opened = open_corpus(*arguments)
     print(
         f"Data: {opened.name}, {opened.source_language} to "
         f"{opened.target_language}, splits {', '.join(opened.splits())}.",

@@ -84,7 +84,7 @@ def _evaluate_model(translator, search):
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = dataset_flags.corpus(directory.read_run())
-    evaluation = _evaluate(translator, corpus)
+    evaluation = _evaluate(translator, corpus.evaluation_set(FLAGS.split))
     keep_scores(
         directory,
         translator.model,
@@ -102,7 +102,8 @@ def _evaluate_model(translator, search):
 
 
 def _evaluate_export(translator):
-    evaluation = _evaluate(translator, dataset_flags.corpus())
+    evaluation_set = dataset_flags.evaluation_set_read_apart(FLAGS.split)
+    evaluation = _evaluate(translator, evaluation_set)
     print(
         *evaluation.lines,
         f"Not kept: {FLAGS.model_dir} is an export; give the model directory "
@@ -111,8 +112,8 @@ def _evaluate_export(translator):
     )
 
 
-def _evaluate(translator, corpus):
-    evaluation_set = _evaluation_set(corpus)
+def _evaluate(translator, evaluation_set):
+    evaluation_set = _asked_for(evaluation_set)
     texts = _translate(translator, list(evaluation_set.sources))
     return evaluate(
         texts,
@@ -122,8 +123,7 @@ def _evaluate(translator, corpus):
     )
 
 
-def _evaluation_set(corpus):
-    whole = corpus.evaluation_set(FLAGS.split)
+def _asked_for(whole):
     if FLAGS.references:
         files = [_lines(path, whole) for path in FLAGS.references]
         whole = dataclasses.replace(whole, references=tuple(zip(*files)))
