@@ -70,7 +70,7 @@ def main(arguments):
         for name in ("beam_size", "alpha")
         if FLAGS[name].value is not None
     }
-    translator = open_translator(FLAGS.model_dir, FLAGS.batch_tokens, search)
+    translator = open_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if is_model:
         _evaluate_model(translator, search)
     else:
