@@ -6,12 +6,13 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.batches import BATCH_TOKENS, in_batches
 from export.ensembles import load_ensemble
+from export.id_pair import IdPair, padded
 from export.id_translator import IdTranslator, pieces_of, trim
 from export.limits import source_limit
 from export.model_directory import ModelDirectory
 from export.text_translator import Sentence, TextTranslator, complete
 from export.translation import IMPOSSIBLE, Translation
-from keras_transformer.special_ids import END_ID
+from keras_transformer.special_ids import END_ID, PAD_ID
 
 __all__ = ["Translation", "Translator"]
 
@@ -97,28 +98,73 @@ class Translator(TextTranslator):
             and a translation to the longest that a source could have. Where
             the source is blank it is 0 for a blank translation, else -1e9.
         """
-        sources = self._sentences(list(texts))
-        limit = self._source_limit() + self._config.max_output_extra
-        limit = source_limit(self._config, limit)
-        targets = [
-            _cut(ids, limit)
-            for ids in self.tokenizer.encode(list(translations))
-        ]
+        pairs = self.given_ids(texts, translations)
 
         def ask(batch):
             return self._score(
-                _padded([sources[number].ids for number in batch]),
-                _padded([targets[number] for number in batch]),
+                padded([pairs[number].source for number in batch]),
+                padded([pairs[number].target for number in batch]),
             ).numpy()
 
-        lengths = [
-            max(source.length, len(target)) if source.length > 1 else 1
-            for source, target in zip(sources, targets, strict=True)
-        ]
+        lengths = [pair.length for pair in pairs]
         answers = in_batches(lengths, self.batch_tokens, ask)
         return [
-            _score_of_blank(target) if answer is None else float(answer)
-            for answer, target in zip(answers, targets)
+            _score_of_blank(pair.target) if answer is None else float(answer)
+            for answer, pair in zip(answers, pairs)
+        ]
+
+    def given_ids(self, texts, translations):
+        """Returns given translations with their texts as ids.
+
+        Args:
+            texts: as for `score`.
+            translations: as for `score`.
+
+        Returns:
+            A list of IdPair, cut as `score` says.
+        """
+        limit = self._source_limit() + self._config.max_output_extra
+        limit = source_limit(self._config, limit)
+        sources = self._sentences(list(texts))
+        targets = self.tokenizer.encode(list(translations))
+        return [
+            IdPair(
+                source.ids,
+                _cut(target, limit),
+                source.is_cut,
+                len(target) > limit,
+            )
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+    def best_ids(self, texts, on_progress=None):
+        """Translates sentences, and keeps both sides as ids.
+
+        Args:
+            texts: list of str, a sentence each.
+            on_progress: function of the number of sentences just done.
+
+        Returns:
+            A list of IdPair; of blank text the target is the end id alone.
+        """
+        sentences = self._sentences(list(texts))
+
+        def ask(batch):
+            source = padded([sentences[number].ids for number in batch])
+            tokens, _ = self._best(source, self._encode(source))
+            tokens = tokens[:, 0].numpy()
+            return [row[row != PAD_ID] for row in tokens]
+
+        lengths = [sentence.length for sentence in sentences]
+        found = in_batches(lengths, self.batch_tokens, ask, on_progress)
+        end = np.array([END_ID], np.int32)
+        return [
+            IdPair(
+                sentence.ids,
+                end if target is None else target,
+                sentence.is_cut,
+            )
+            for sentence, target in zip(sentences, found)
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
@@ -140,7 +186,7 @@ class Translator(TextTranslator):
 
         def ask(batch):
             found = draw(
-                _padded([sentences[number].ids for number in batch]),
+                padded([sentences[number].ids for number in batch]),
                 tf.constant([seeds[number] for number in batch], tf.int32),
             )
             samples = found.tokens.shape[1]
@@ -177,7 +223,7 @@ class Translator(TextTranslator):
         return sentences
 
     def _search_texts(self, sentences, n):
-        source = _padded([sentence.ids for sentence in sentences])
+        source = padded([sentence.ids for sentence in sentences])
         search = self._best if n == 1 else self._search
         tokens, scores = search(source, self._encode(source))
         tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
@@ -186,7 +232,7 @@ class Translator(TextTranslator):
         return [texts[row : row + n] for row in rows], scores.tolist()
 
     def _align_texts(self, sentences):
-        source = _padded([sentence.ids for sentence in sentences])
+        source = padded([sentence.ids for sentence in sentences])
         memory = self._encode(source)
         tokens, scores = self._best(source, memory)
         tokens = trim(tokens[:, 0])
@@ -205,13 +251,6 @@ class Translator(TextTranslator):
 
 def _graph(function, *signature):
     return tf.function(function, input_signature=signature, autograph=False)
-
-
-def _padded(rows):
-    matrix = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, ids in zip(matrix, rows):
-        row[: len(ids)] = ids
-    return tf.constant(matrix)
 
 
 def _cut(ids, limit):

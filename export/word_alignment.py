@@ -4,8 +4,8 @@ import unicodedata
 
 import numpy as np
 
-# SentencePiece's mark of a word's beginning, U+2581.
-_SPACE = "\u2581"
+from export.words_of_pieces import words_of_pieces
+
 _END = "</s>"
 # What SentencePiece's normalisation "nmt_nfkc" makes a space of, beyond NFKC.
 _SPACES = dict.fromkeys(map(ord, "\u200b\u200e\u200f\u2581\ufeff\ufffd"), " ")
@@ -33,11 +33,11 @@ def word_alignment(text, source_pieces, target_pieces, attention):
         return ()
     nearest = np.argmax(attention[: len(target), : len(source)], axis=1)
     source_words = [
-        owners[min(word, len(owners) - 1)] for word in _words(source)
+        owners[min(word, len(owners) - 1)] for word in words_of_pieces(source)
     ]
     links = {
         (source_words[place], word)
-        for place, word in zip(nearest.tolist(), _words(target))
+        for place, word in zip(nearest.tolist(), words_of_pieces(target))
     }
     return tuple(sorted(links))
 
@@ -45,18 +45,6 @@ def word_alignment(text, source_pieces, target_pieces, attention):
 def _before_end(pieces):
     ends = [i for i, piece in enumerate(pieces) if piece in ("", _END)]
     return pieces[: ends[0]] if ends else pieces
-
-
-def _words(pieces):
-    """Returns each piece's word; a lone space belongs to the next word."""
-    words, word, begins = [], -1, True
-    for piece in pieces:
-        begins = begins or piece.startswith(_SPACE)
-        if begins and piece.strip(_SPACE):
-            word, begins = word + 1, False
-        words.append(word + begins)
-    # A space at the very end begins no word.
-    return [max(min(each, word), 0) for each in words]
 
 
 def _owners(text):

@@ -8,7 +8,11 @@ from keras_transformer.beam_search import (
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.ensemble import Ensemble
-from keras_transformer.given_translations import align_ids, score_ids
+from keras_transformer.given_translations import (
+    align_ids,
+    attend_ids,
+    score_ids,
+)
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.decoder_layer import DecoderLayer
@@ -57,6 +61,7 @@ __all__ = [
     "TransformerConfig",
     "TransformerSchedule",
     "align_ids",
+    "attend_ids",
     "beam_search",
     "output_room",
     "sample",

@@ -67,6 +67,22 @@ def align_ids(model, source, target, layer=None, memory=None):
     return ops.mean(weights[layer - 1], axis=1)
 
 
+def attend_ids(model, source, target):
+    """Returns what every head attends to while it gives a translation.
+
+    Args:
+        model: Transformer.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+
+    Returns:
+        As `Transformer.attention`. Row t of `decoder` and `cross` is of the
+        step that gives `target[:, t]`; the keys of `decoder` are what the
+        decoder was given, the begin id and `target[:, :-1]`.
+    """
+    return model.attention({"source": source, "target": _shifted(target)})
+
+
 def _shifted(target):
     begin = ops.full_like(target[:, :1], BEGIN_ID)
     return ops.concatenate([begin, target[:, :-1]], axis=1)

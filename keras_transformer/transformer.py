@@ -108,45 +108,56 @@ class Transformer(keras.Model):
 
     def call(self, inputs, training=False):
         """Returns logits, float32 [B, T, V]; see the class for the inputs."""
-        return self._run(inputs, training)[0]
+        masks = _masks(inputs)
+        memory = self.encoder(
+            self._embedded("source", inputs, training),
+            **masks["encoder"],
+            training=training,
+        )
+        states = self.decoder(
+            self._embedded("target", inputs, training),
+            memory,
+            **masks["decoder"],
+            training=training,
+        )
+        return self.output_embedding.logits(states)
 
     def attention(self, inputs):
         """Returns what every head attends to, dropout off.
+
+        Where the model is only called, nothing of this is kept.
 
         Args:
             inputs: as for calling the model.
 
         Returns:
             A dict of lists of N float32 tensors: `encoder` [B, H, S, S],
-            `decoder` [B, H, T, T] and `cross` [B, H, T, S]. Rows sum to 1
-            over the positions that may be attended to.
+            `decoder` [B, H, T, T] and `cross` [B, H, T, S]. The row of a
+            token sums to 1 over the positions that it may attend to and is 0
+            on all others; the row of padding is 0.
         """
-        return self._run(inputs, False)[1]
-
-    def _run(self, inputs, training):
-        source, target = inputs["source"], inputs["target"]
-        source_segments = inputs.get("source_segments")
-        target_segments = inputs.get("target_segments")
-        memory, encoder_weights = self.encoder(
-            self.embed_source(source, inputs.get("source_positions"), training),
-            attention_mask=_mask(source, source_segments, source_segments),
-            training=training,
+        masks = _masks(inputs)
+        memory, encoder = self.encoder(
+            self._embedded("source", inputs, False),
+            **masks["encoder"],
             return_weights=True,
         )
-        states, decoder_weights, cross_weights = self.decoder(
-            self.embed_target(target, inputs.get("target_positions"), training),
+        _, decoder, cross = self.decoder(
+            self._embedded("target", inputs, False),
             memory,
-            attention_mask=_mask(target, target_segments, target_segments),
-            memory_mask=_mask(source, target_segments, source_segments),
-            training=training,
+            **masks["decoder"],
             return_weights=True,
         )
-        weights = {
-            "encoder": encoder_weights,
-            "decoder": decoder_weights,
-            "cross": cross_weights,
+        return {
+            "encoder": _without_padding(encoder, inputs["source"]),
+            "decoder": _without_padding(decoder, inputs["target"]),
+            "cross": _without_padding(cross, inputs["target"]),
         }
-        return self.output_embedding.logits(states), weights
+
+    def _embedded(self, side, inputs, training):
+        embed = {"source": self.embed_source, "target": self.embed_target}
+        positions = inputs.get(f"{side}_positions")
+        return embed[side](inputs[side], positions, training)
 
     def encode(self, source):
         """Encodes int32 [B, S] ids as float [B, S, D], dropout off."""
@@ -227,8 +238,30 @@ def padding_mask(ids):
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
+def _masks(inputs):
+    """Returns the mask arguments of both stacks."""
+    source, target = inputs["source"], inputs["target"]
+    source_segments = inputs.get("source_segments")
+    target_segments = inputs.get("target_segments")
+    return {
+        "encoder": {
+            "attention_mask": _mask(source, source_segments, source_segments)
+        },
+        "decoder": {
+            "attention_mask": _mask(target, target_segments, target_segments),
+            "memory_mask": _mask(source, target_segments, source_segments),
+        },
+    }
+
+
 def _mask(ids, query_segments, key_segments):
     if query_segments is None:
         return padding_mask(ids)
     same = ops.equal(query_segments[:, :, None], key_segments[:, None, :])
     return ops.logical_and(same, padding_mask(ids))
+
+
+def _without_padding(weights, queries):
+    """Zeroes the rows of padding in a list of [B, H, Q, M]."""
+    real = ops.cast(ops.not_equal(queries, PAD_ID), "float32")
+    return [each * real[:, None, :, None] for each in weights]

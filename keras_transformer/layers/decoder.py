@@ -76,8 +76,9 @@ class Decoder(ConfiguredLayer):
                 training=training,
                 return_weights=True,
             )
-            all_self.append(self_weights)
-            all_cross.append(cross_weights)
+            if return_weights:
+                all_self.append(self_weights)
+                all_cross.append(cross_weights)
         outputs = self.final_norm(outputs)
         if return_weights:
             return outputs, all_self, all_cross

@@ -56,6 +56,7 @@ class Encoder(ConfiguredLayer):
                 training=training,
                 return_weights=True,
             )
-            all_weights.append(weights)
+            if return_weights:
+                all_weights.append(weights)
         outputs = self.final_norm(outputs)
         return (outputs, all_weights) if return_weights else outputs
