@@ -4,6 +4,7 @@ import numpy as np
 import sacrebleu
 
 from export.translator import Translator
+from trainers.dev_texts import texts_of
 
 
 class DevBleu:
@@ -24,21 +25,10 @@ class DevBleu:
         stride = max(len(pairs) // sentences, 1)
         sample = np.arange(0, len(pairs), stride)[:sentences]
         self._translator = Translator(model, tokenizer)
-        self._sources = tokenizer.decode(
-            _rows(pairs.sources(sample), pairs.source_lengths[sample])
-        )
-        self._references = tokenizer.decode(
-            _rows(pairs.targets(sample), pairs.target_lengths[sample])
-        )
+        self._sources, self._references = texts_of(tokenizer, pairs, sample)
 
     def __call__(self):
         """Returns sacreBLEU (13a), 0 to 100."""
         found = self._translator.translate(self._sources)
         texts = [translation.text for translation in found]
         return sacrebleu.corpus_bleu(texts, [self._references]).score
-
-
-def _rows(ids, lengths):
-    matrix = np.zeros((len(lengths), lengths.max(initial=1)), np.int32)
-    matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = ids
-    return matrix

@@ -1,14 +1,13 @@
 """Tells how a training goes, on the terminal and to TensorBoard."""
 
-import contextlib
 import time
 
 import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from export.errors import InputError
 from export.progress_bar import clock
+from trainers.log_writing import log_writing
 from trainers.token_means import TokenMeans
 
 
@@ -38,7 +37,7 @@ class Progress(keras.callbacks.Callback):
         self._stop_time = stop_time
         self._stream = stream
         self._log_dir = log_dir
-        with self._writing():
+        with log_writing(self._log_dir):
             self._writers = {
                 name: tf.summary.create_file_writer(str(log_dir / name))
                 for name in ("train", "dev")
@@ -81,7 +80,7 @@ class Progress(keras.callbacks.Callback):
     def close(self):
         """Puts away the bar; safe to call twice."""
         self._bar.close()
-        with self._writing():
+        with log_writing(self._log_dir):
             for writer in self._writers.values():
                 writer.flush()
 
@@ -112,22 +111,11 @@ class Progress(keras.callbacks.Callback):
 
     def _summarise(self, writer, figures):
         with (
-            self._writing(),
+            log_writing(self._log_dir),
             self._writers[writer].as_default(step=self._counter.step),
         ):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
-
-    @contextlib.contextmanager
-    def _writing(self):
-        try:
-            yield
-        except tf.errors.OpError as error:
-            reason = " ".join(error.message.split())
-            raise InputError(
-                f"Cannot write {self._log_dir}: {reason}. Make room, then "
-                "run the same command again."
-            ) from error
 
 
 class _Window:

@@ -7,6 +7,7 @@ import time
 import keras
 
 from trainers import batch_plans, input_data
+from trainers.attention_summaries import AttentionSummaries
 from trainers.checkpoints import Checkpoints
 from trainers.dev_bleu import DevBleu
 from trainers.initial_weights import load_initial_weights
@@ -124,6 +125,18 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
         callbacks.append(
             _measure_dev(model, prepared, plan, counter, history, report)
         )
+        if is_chief(strategy) and plan.attention_steps != 0:
+            callbacks.append(
+                AttentionSummaries.of_dev(
+                    counter,
+                    model,
+                    prepared.directory.load_tokenizer(),
+                    prepared.dev,
+                    plan.attention_sentences,
+                    prepared.directory.logs_path,
+                    plan.attention_steps or plan.dev_steps,
+                )
+            )
     # The last, so that what it saves knows what the others found.
     keeper = KeepCheckpoints(
         counter,

@@ -90,6 +90,15 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_integer(
+    "attention_steps",
+    None,
+    "Updates between pictures of attention; default: --dev_steps; 0 for none.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "attention_sentences", 2, "How many dev sentences they show.", lower_bound=1
+)
+flags.DEFINE_integer(
     "patience",
     0,
     "Stop after so many measures of the dev split without a lower loss, or "

@@ -26,6 +26,9 @@ class TrainingPlan:
         dev_steps: updates between measures of the dev split.
         dev_bleu_sentences: how many of its sentences are translated each
             time; 0 for none.
+        attention_steps: updates between pictures of attention; None for
+            `dev_steps`, 0 for none.
+        attention_sentences: how many dev sentences they show.
         checkpoint_steps: updates between checkpoints; 0 is none.
         checkpoint_minutes: minutes between checkpoints; 0 is none.
         keep_checkpoints: how many are kept.
@@ -46,6 +49,8 @@ class TrainingPlan:
     report_steps: int
     dev_steps: int
     dev_bleu_sentences: int
+    attention_steps: int | None
+    attention_sentences: int
     checkpoint_steps: int
     checkpoint_minutes: float
     keep_checkpoints: int

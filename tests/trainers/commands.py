@@ -32,6 +32,8 @@ MINUTE = (
     "--batch_tokens=128",
     "--average_checkpoints=0",
     "--shapes=1",
+    # Its search alone takes a second to trace.
+    "--attention_steps=0",
 )
 # TensorFlow says these before its log level counts.
 _NOISE = re.compile(
