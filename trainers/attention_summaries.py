@@ -34,7 +34,7 @@ class AttentionSummaries(keras.callbacks.Callback):
     Of the weights of the moment, with the model's own beam search. Written
     for TensorBoard, in the run `attention`:
 
-    - `attention_KIND/layer_N` and `attention_KIND/overview`: pictures, KIND
+    - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
       encoder, decoder or cross, a sample for each sentence,
     - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of
       all sentences,
@@ -146,7 +146,7 @@ def choose_sentences(pairs, count):
 
 def _write_pictures(found, kind):
     layers = len(getattr(found[0], kind))
-    pictures = {"overview": [overview_picture(maps, kind) for maps in found]}
+    pictures = {"all_heads": [overview_picture(maps, kind) for maps in found]}
     for layer in range(1, layers + 1):
         pictures[f"layer_{layer}"] = [
             layer_picture(maps, kind, layer) for maps in found

@@ -61,6 +61,25 @@ def test_packed_rows_equal_reference(name):
     assert helpers.relative_error(logits[real], expected[real]) <= 1e-5
 
 
+@pytest.mark.parametrize("name", ["paper", "pre-norm", "window"])
+def test_packed_attention_equals_reference(name):
+    """Padding, whose segment is 0, attends to nothing."""
+    model = helpers.variant(name)
+    _, packed, _ = pairs_and_rows()
+    weights = helpers.weights_by_name(model)
+    expected = whole_model.run_batch(model.config, weights, packed)
+    queries = {"encoder": "source", "decoder": "target", "cross": "target"}
+    for kind, layers in model.attention(packed).items():
+        real = packed[queries[kind]] != 0
+        for number, layer in enumerate(layers):
+            wanted = np.stack([getattr(row, kind)[number] for row in expected])
+            wanted = np.where(real[:, None, :, None], wanted, 0.0)
+            actual = helpers.to_numpy(layer)
+            assert helpers.relative_error(actual, wanted) <= 1e-5
+            sums = np.broadcast_to(real[:, None], actual.shape[:3])
+            np.testing.assert_allclose(actual.sum(axis=3), sums, atol=1e-6)
+
+
 def test_attention_stays_inside_its_pair():
     model = helpers.variant("paper")
     _, packed, _ = pairs_and_rows()

@@ -1,10 +1,13 @@
 """The whole model against the NumPy float64 reference."""
 
+import weakref
+
 import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.layers import attention
 from tests.keras_transformer import helpers, whole_model
 
 TOLERANCE = 1e-5
@@ -27,8 +30,9 @@ def compare(model, inputs):
         assert error <= TOLERANCE
         for name, queries in real.items():
             for actual, wanted in zip(seen[name], getattr(pair, name)):
-                actual = helpers.to_numpy(actual)[row][:, queries]
-                wanted = wanted[:, queries]
+                actual = helpers.to_numpy(actual)[row]
+                assert (actual[:, ~queries] == 0).all()
+                wanted = np.where(queries[:, None], wanted, 0.0)
                 assert helpers.relative_error(actual, wanted) <= TOLERANCE
 
 
@@ -60,7 +64,7 @@ def test_encode_then_decode_is_the_call(name):
     assert helpers.relative_error(logits, expected) <= 1e-6
 
 
-@pytest.mark.parametrize("name", ["paper", "window"])
+@pytest.mark.parametrize("name", ["paper", "pre-norm", "window"])
 def test_attention_is_a_distribution_over_real_tokens(name):
     model, inputs = helpers.variant(name), helpers.padded_inputs()
     seen = model.attention(inputs)
@@ -83,6 +87,29 @@ def test_attention_is_a_distribution_over_real_tokens(name):
     later = np.triu_indices(inputs["target"].shape[1], 1)
     for weights in seen["decoder"]:
         assert (helpers.to_numpy(weights)[1][:, later[0], later[1]] == 0).all()
+
+
+def test_a_call_keeps_no_attention(monkeypatch):
+    """Of four layers' twelve weights, two layers' at a time are there."""
+    model = kt.Transformer(helpers.config(num_layers=4))
+    plain, made, most = attention.attention_weights, [], []
+
+    def watched(*arguments):
+        weights = plain(*arguments)
+        made.append(weakref.ref(weights))
+        most.append(sum(each() is not None for each in made))
+        return weights
+
+    monkeypatch.setattr(attention, "attention_weights", watched)
+    inputs = helpers.padded_inputs()
+    model(inputs)
+    assert len(made) == 12
+    # The layer's and the last one's, of both kinds in the decoder.
+    assert max(most) <= 4
+    made.clear()
+    weights = model.attention(inputs)
+    assert sum(map(len, weights.values())) == 12
+    assert max(most) == 12
 
 
 def test_dropout_only_in_training():

@@ -1,0 +1,114 @@
+"""Attention of sentences, against the NumPy float64 reference."""
+
+import numpy as np
+import pytest
+
+from export.attention_reader import AttentionReader
+from export.errors import InputError
+from export.translator import Translator
+from tests.export import tiny
+from tests.keras_transformer import helpers, whole_model
+from tests.made_up_text import sentences
+
+TEXTS = [*sentences(3, seed=7), "ba"]
+KINDS = ("encoder", "decoder", "cross")
+END = 3
+
+
+@pytest.fixture(scope="module")
+def reader(translator):
+    return AttentionReader(translator)
+
+
+@pytest.fixture(scope="module")
+def found(reader):
+    return reader.read(TEXTS)
+
+
+def _ids(translator, text):
+    return translator.tokenizer.encode([text])[0]
+
+
+def _assert_reference(translator, maps, source, target):
+    """`target` is what is given, `[2, *target[:-1]]` what the decoder sees."""
+    model = translator.model
+    expected = whole_model.run_pair(
+        model.config,
+        helpers.weights_by_name(model),
+        source,
+        np.array([2, *target[:-1]]),
+    )
+    for kind in KINDS:
+        actual = getattr(maps, kind)
+        wanted = np.stack(getattr(expected, kind))
+        assert actual.dtype == np.float32
+        assert helpers.relative_error(actual, wanted) <= 1e-4
+        np.testing.assert_allclose(actual.sum(axis=-1), 1.0, atol=1e-6)
+
+
+def test_as_decoded_equals_reference(translator, found):
+    pieces = translator.tokenizer.pieces(np.arange(200)).numpy().tolist()
+    for text, maps in zip(TEXTS, found):
+        source = _ids(translator, text)
+        # Not of the text, which other pieces could make up as well.
+        target = [pieces.index(each.encode()) for each in maps.target_tokens]
+        assert target[-1] == END
+        _assert_reference(translator, maps, source, target)
+
+
+def test_the_translation_is_the_beam_searchs(translator, found):
+    expected = [each.text for each in translator.translate(TEXTS)]
+    assert [maps.translation for maps in found] == expected
+    assert len(set(expected)) > 1
+
+
+def test_a_given_translation_equals_reference(translator, reader):
+    given = [TEXTS[1], TEXTS[2], "ba", TEXTS[0]]
+    for maps, text, translation in zip(reader.read(TEXTS, given), TEXTS, given):
+        source, target = (
+            _ids(translator, each) for each in (text, translation)
+        )
+        assert maps.translation == translation
+        _assert_reference(translator, maps, source, target)
+
+
+def test_tokens_are_those_of_the_rows_and_columns(found):
+    for text, maps in zip(TEXTS, found):
+        sides = len(maps.source_tokens), len(maps.target_tokens)
+        assert maps.encoder.shape == (2, 2, sides[0], sides[0])
+        assert maps.decoder.shape == (2, 2, sides[1], sides[1])
+        assert maps.cross.shape == (2, 2, sides[1], sides[0])
+        assert maps.source_tokens[-1] == maps.target_tokens[-1] == "</s>"
+        joined = "".join(maps.source_tokens[:-1]).replace("▁", " ")
+        assert joined == f" {text}"
+        assert maps.target_inputs == ("<s>", *maps.target_tokens[:-1])
+
+
+def test_a_sentence_is_read_the_same_alone(reader, found):
+    (alone,) = reader.read(TEXTS[1:2])
+    for kind in KINDS:
+        np.testing.assert_allclose(
+            getattr(alone, kind), getattr(found[1], kind), atol=1e-5
+        )
+
+
+def test_an_unknown_piece_stands_as_it_is_in_the_text(reader):
+    (maps,) = reader.read(["ba <b>😀"], ["שלום"])
+    assert "".join(maps.source_tokens) == "▁ba▁<b>😀</s>"
+    assert "".join(maps.target_tokens) == "▁שלום</s>"
+
+
+@pytest.mark.parametrize("blank", ["", "  \n"])
+def test_blank_text_is_refused(reader, blank):
+    with pytest.raises(InputError, match="nothing to translate"):
+        reader.read(["ba", blank])
+
+
+def test_what_is_too_long_is_cut_and_said(translator):
+    model = tiny.model(positions="learned", max_positions=6)
+    reader = AttentionReader(Translator(model, translator.tokenizer))
+    short, long = reader.read(["ba", "ba " * 9], ["ba " * 9, "ba"])
+    assert (short.source_is_cut, short.target_is_cut) == (False, True)
+    assert (long.source_is_cut, long.target_is_cut) == (True, False)
+    assert len(short.target_tokens) == len(long.source_tokens) == 6
+    assert short.target_tokens[-1] == long.source_tokens[-1] == "</s>"

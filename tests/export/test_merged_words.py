@@ -1,0 +1,89 @@
+"""Attention between words, against sums and means by hand."""
+
+import numpy as np
+
+from export.attention_maps import AttentionMaps
+from export.merged_words import merged_words
+
+SOURCE = ("▁The", "▁anim", "al", "▁", "😀", "!", "</s>")
+TARGET = ("▁L", "'", "an", "imal", "▁!", "</s>")
+INPUTS = ("<s>", *TARGET[:-1])
+# Which word each piece is of.
+SOURCE_WORDS = [[0], [1, 2], [3, 4, 5], [6]]
+TARGET_WORDS = [[0, 1, 2, 3], [4], [5]]
+INPUT_WORDS = [[0], [1, 2, 3, 4], [5]]
+
+
+def _distributions(queries, keys, causal=False):
+    generator = np.random.default_rng(len(queries) + len(keys))
+    weights = generator.random((2, 3, len(queries), len(keys)))
+    if causal:
+        weights = np.tril(weights)
+    return (weights / weights.sum(axis=-1, keepdims=True)).astype("float32")
+
+
+def _maps(source=SOURCE, target=TARGET, inputs=INPUTS):
+    return AttentionMaps(
+        text="The animal 😀!",
+        translation="L'animal !",
+        source_tokens=source,
+        target_tokens=target,
+        target_inputs=inputs,
+        encoder=_distributions(source, source),
+        decoder=_distributions(target, inputs, causal=True),
+        cross=_distributions(target, source),
+    )
+
+
+def _by_hand(weights, queries, keys):
+    merged = np.zeros((2, 3, len(queries), len(keys)))
+    for place in np.ndindex(*merged.shape):
+        layer, head, query, key = place
+        rows = [
+            sum(float(weights[layer, head, q, k]) for k in keys[key])
+            for q in queries[query]
+        ]
+        merged[place] = sum(rows) / len(rows)
+    return merged
+
+
+def test_keys_are_summed_and_queries_averaged():
+    maps = _maps()
+    merged = merged_words(maps)
+    sides = {
+        "encoder": (SOURCE_WORDS, SOURCE_WORDS),
+        "decoder": (TARGET_WORDS, INPUT_WORDS),
+        "cross": (TARGET_WORDS, SOURCE_WORDS),
+    }
+    for kind, (queries, keys) in sides.items():
+        actual = getattr(merged, kind)
+        expected = _by_hand(getattr(maps, kind), queries, keys)
+        assert actual.dtype == np.float32
+        np.testing.assert_allclose(actual, expected, atol=1e-6)
+        np.testing.assert_allclose(actual.sum(axis=-1), 1.0, atol=1e-6)
+    assert (merged.decoder[..., 0, 2] == 0).all()
+
+
+def test_words_read_as_text():
+    merged = merged_words(_maps())
+    assert merged.source_tokens == ("The", "animal", "😀!", "</s>")
+    assert merged.target_tokens == ("L'animal", "!", "</s>")
+    assert merged.target_inputs == ("<s>", "L'animal", "!")
+    assert merged.text == "The animal 😀!"
+
+
+def test_an_output_that_reached_no_end():
+    """Its last piece was given, and never an input."""
+    merged = merged_words(
+        _maps(target=("▁a", "▁b", "c"), inputs=("<s>", "▁a", "▁b"))
+    )
+    assert merged.target_tokens == ("a", "bc")
+    assert merged.target_inputs == ("<s>", "a", "b")
+    assert merged.decoder.shape == (2, 3, 2, 3)
+    np.testing.assert_allclose(merged.decoder.sum(axis=-1), 1.0, atol=1e-6)
+
+
+def test_an_empty_translation_is_its_end():
+    merged = merged_words(_maps(target=("</s>",), inputs=("<s>",)))
+    assert merged.target_tokens == ("</s>",)
+    assert merged.cross.shape == (2, 3, 1, 4)
