@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from export.translator import Translator
-from tests.trainers import cipher, commands, weights_files
+from tests.trainers import attention_logs, cipher, commands, weights_files
 from trainers.checkpoints import Checkpoints
 
 
@@ -114,9 +114,10 @@ def test_two_devices_train_as_one_does(tmp_path):
             f"--logical_cpus={count}",
             f"--strategy={strategy}",
             f"--model_dir={strategy}",
+            f"--attention_steps={attention}",
             folder=tmp_path,
         )
-        for count, strategy in ((1, "one"), (2, "mirrored"))
+        for count, strategy, attention in ((1, "one", 0), (2, "mirrored", 6))
     ]
     assert [result.code for result in results] == [0, 0]
     assert "on 1 device." in results[0].out
@@ -126,6 +127,9 @@ def test_two_devices_train_as_one_does(tmp_path):
         for strategy, split in (("one", "dev"), ("mirrored", "dev"))
     )
     assert one["loss"][12] == pytest.approx(two["loss"][12], rel=1e-5)
+    assert not (tmp_path / "one" / "logs" / "attention").exists()
+    logs = tmp_path / "mirrored" / "logs" / "attention"
+    assert attention_logs.steps(logs) == [6, 12]
     one, two = (
         weights_files.arrays(tmp_path / name) for name in ("one", "mirrored")
     )

@@ -9,7 +9,13 @@ import time
 import numpy as np
 import pytest
 
-from tests.trainers import cipher, cluster, commands, weights_files
+from tests.trainers import (
+    attention_logs,
+    cipher,
+    cluster,
+    commands,
+    weights_files,
+)
 from trainers.checkpoints import Checkpoints
 
 STEPS = 20
@@ -63,7 +69,9 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     two.mkdir()
     single = commands.wmt(*arguments, folder=one)
     assert single.code == 0, single.err
-    chief, other = cluster.finish(cluster.start(*arguments, folders=[two, two]))
+    chief, other = cluster.finish(
+        cluster.start(*arguments, "--attention_steps=15", folders=[two, two])
+    )
     assert (chief.code, other.code) == (0, 0), chief.err + other.err
     ours, theirs = (weights_files.arrays(each / "m") for each in (two, one))
     assert ours.keys() == theirs.keys()
@@ -73,6 +81,10 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     assert len(_figures(single)) > 3
     assert _figures(chief) == _figures(single)
     assert not _figures(other)
+    # It alone looks at attention, which changes nothing.
+    logs = two / "m" / "logs" / "attention"
+    assert attention_logs.steps(logs) == [15, 20]
+    assert len(list(logs.iterdir())) == 1
 
 
 def _start_long(arguments, folder):
