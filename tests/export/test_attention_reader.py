@@ -47,7 +47,11 @@ def _assert_reference(translator, maps, source, target):
 
 
 def test_as_decoded_equals_reference(translator, found):
-    pieces = translator.tokenizer.pieces(np.arange(200)).numpy().tolist()
+    pieces = (
+        translator.tokenizer.pieces(np.arange(200, dtype="int32"))
+        .numpy()
+        .tolist()
+    )
     for text, maps in zip(TEXTS, found):
         source = _ids(translator, text)
         # Not of the text, which other pieces could make up as well.

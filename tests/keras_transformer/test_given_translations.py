@@ -51,14 +51,27 @@ def test_alignments_are_the_mean_of_a_layer_s_heads():
     for layer in range(1, layers + 1):
         found = helpers.to_numpy(kt.align_ids(model, SOURCE, TARGET, layer))
         expected = helpers.to_numpy(every[layer - 1]).mean(axis=1)
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-        # A row stands at a token that the decoder was given.
+        # Rows at padding are nobody's, and 0 in `attention` alone.
         real = inputs["target"] != 0
-        np.testing.assert_allclose(found.sum(axis=2), real, atol=1e-5)
+        np.testing.assert_allclose(found[real], expected[real], atol=1e-6)
+        np.testing.assert_allclose(found[real].sum(axis=1), 1.0, atol=1e-5)
         assert not found[1, :, 2:].any()
     usual = helpers.to_numpy(kt.align_ids(model, SOURCE, TARGET))
     last_but_one = kt.align_ids(model, SOURCE, TARGET, max(layers - 1, 1))
     np.testing.assert_array_equal(usual, helpers.to_numpy(last_but_one))
+
+
+def test_attention_is_that_of_the_shifted_target():
+    """Row t is of the step that gives the target's token t."""
+    model = helpers.variant("paper")
+    inputs = {name: value.astype("int32") for name, value in INPUTS.items()}
+    expected = model.attention(inputs)
+    found = kt.attend_ids(model, SOURCE, TARGET)
+    assert found.keys() == expected.keys()
+    for kind, layers in found.items():
+        for actual, wanted in zip(layers, expected[kind], strict=True):
+            wanted = helpers.to_numpy(wanted)
+            assert np.array_equal(helpers.to_numpy(actual), wanted)
 
 
 @pytest.mark.parametrize("layer", [0, 99])
