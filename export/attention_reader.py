@@ -19,7 +19,7 @@ class AttentionReader:
     """Attention weights of sentences as they are decoded.
 
     Args:
-        translator: Translator.
+        translator: Translator of one model, not of an ensemble.
     """
 
     def __init__(self, translator):
