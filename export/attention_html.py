@@ -1,12 +1,13 @@
 """One HTML file that shows attention and needs nothing but itself."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import pathlib
 import re
 
-from export.rounded_rows import ONE, rounded_rows
+from export.rounded_rows import rounded_rows
 
 _FOLDER = pathlib.Path(__file__).with_name("attention_page")
 # Read in this order into one script.
@@ -20,18 +21,18 @@ _SCRIPTS = (
     "words.js",
     "page.js",
 )
-# What rounding to uint16 gives, and what maps.js divides by.
-assert ONE == 65535
 
 
-def attention_html(sentence, view, views=(), note=""):
+def attention_html(sentence, view, texts, views=()):
     """Packs the page.
 
     Args:
         sentence: AttendedSentence.
         view: AttentionView that the page opens with.
+        texts: dict of what stands above the picture: `about` the model,
+            `translation_term`, what the translation is called, and `note`,
+            which may be "".
         views: pairs of a name and an AttentionView, buttons of the page.
-        note: a sentence above the picture.
 
     Returns:
         The HTML as str. It asks nothing of any network: its content security
@@ -45,7 +46,7 @@ def attention_html(sentence, view, views=(), note=""):
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        "data": _json(_data(sentence, view, views, note)),
+        "data": _json(_data(sentence, view, texts, views)),
     }
     # In one pass: what is filled in is not searched again.
     return re.sub(
@@ -67,3 +68,38 @@ def _hash(text):
 def _json(data):
     # "<" alone could end the element that holds the data.
     return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+
+
+def _data(sentence, view, texts, views):
+    return {
+        **texts,
+        "source": sentence.maps.text,
+        "translation": sentence.maps.translation,
+        "layers": sentence.layers,
+        "heads": sentence.heads,
+        "units": {
+            unit: {
+                kind: _part(sentence.part(unit, kind))
+                for kind in sentence.KINDS
+            }
+            for unit in sentence.UNITS
+        },
+        "view": _view(view),
+        "views": [{"name": name, "view": _view(each)} for name, each in views],
+    }
+
+
+def _part(part):
+    weights = rounded_rows(part.weights).astype("<u2")
+    return {
+        "from": part.rows,
+        "to": part.columns,
+        "weights": base64.b64encode(weights.tobytes()).decode("ascii"),
+    }
+
+
+def _view(view):
+    word = None
+    if view.word is not None:
+        word = {"side": "from", "index": view.word}
+    return {**dataclasses.asdict(view), "word": word}

@@ -2,9 +2,6 @@
 
 import dataclasses
 
-KINDS = ("encoder", "decoder", "cross")
-UNITS = ("words", "pieces")
-
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
@@ -13,10 +10,10 @@ class AttentionView:
     Attributes:
         kind: "encoder" or "decoder" for their self-attention, or "cross".
         layer: number of the layer.
-        heads: numbers of the heads, in ascending order.
+        heads: tuple of the numbers of the heads, ascending.
         unit: "words" or "pieces".
-        word: number of the word (or piece) that looks and whose lines alone
-            are shown; None for the lines of all.
+        word: number of the row whose lines alone are shown; None for the
+            lines of all.
     """
 
     kind: str

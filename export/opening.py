@@ -29,7 +29,7 @@ def open_translator(models, batch_tokens, search):
                 f"There is no folder {path}; a model directory or an exported "
                 "version was expected."
             )
-    versions = [_exported_version(path) for path in paths]
+    versions = [exported_version(path) for path in paths]
     # Only one of the two is imported: a session that behaves as the server's
     # wants a process without Python's TensorFlow.
     if not any(versions):
@@ -56,7 +56,15 @@ def open_translator(models, batch_tokens, search):
     return ExportedTranslator(version, batch_tokens)
 
 
-def _exported_version(path):
+def exported_version(path):
+    """Returns the folder of the export that a folder is or holds, or None.
+
+    Args:
+        path: pathlib.Path of a folder.
+
+    Returns:
+        pathlib.Path: of several versions the newest.
+    """
     if (path / "saved_model.pb").exists():
         return path
     versions = [child for child in path.iterdir() if is_version(child.name)]

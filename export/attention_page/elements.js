@@ -35,6 +35,11 @@ function lookOfHeads(heads) {
   return heads.length === 1 ? heads[0] % COLOURS : "mean";
 }
 
+/** How opaque a weight is: its root, so that small ones are seen as well. */
+function shade(weight) {
+  return Math.sqrt(weight);
+}
+
 function percent(weight) {
   const hundredths = 100 * weight;
   return `${hundredths.toFixed(hundredths < 10 ? 1 : 0)} %`;

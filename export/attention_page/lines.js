@@ -52,7 +52,7 @@ function line(from, to, weight, shift, alone) {
 
 function stroke(weight, alone) {
   return {
-    "stroke-opacity": (alone ? 0.1 + 0.9 * weight : weight).toFixed(3),
+    "stroke-opacity": (alone ? shade(weight) : weight).toFixed(3),
     "stroke-width": (alone ? 1 + 3 * weight : 1 + weight).toFixed(2),
   };
 }

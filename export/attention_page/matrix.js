@@ -12,7 +12,8 @@ function drawMatrix(svg, maps, layer, heads) {
   const height = top + rows * size + 2;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width);
-  svg.setAttribute("height", height);
+  // Below this it scrolls rather than shrinks.
+  svg.style.minWidth = `${7 * columns}px`;
   svg.setAttribute("data-colour", lookOfHeads(heads));
 
   const geometry = { left, top, size, rows, columns };
@@ -66,11 +67,6 @@ function labels(maps, { left, top, size }) {
     group.append(svgElement("text", { transform: turned }, label(token)));
   });
   return group;
-}
-
-/** The square root, so that small weights are seen as well. */
-function shade(weight) {
-  return Math.sqrt(weight);
 }
 
 /** Shows how dark cells of some weights are. */

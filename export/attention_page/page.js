@@ -7,15 +7,17 @@ const KINDS = {
   },
   decoder: {
     name: "Decoder self-attention",
-    from: "Translation so far",
-    to: "looks at, in the translation",
-    steps: "STEPS_OF_DECODER",
+    from: "Word being written",
+    to: "looks at, written before",
+    steps:
+      "In the decoder a row is the step that writes the word; it sees the " +
+      "beginning, <s>, and what was written before.",
   },
   cross: {
     name: "Cross-attention",
     from: "Word being written",
     to: "looks at, in the source",
-    steps: "STEPS_OF_CROSS",
+    steps: "In cross-attention a row is the step that writes the word.",
   },
 };
 

@@ -1,0 +1,228 @@
+"""Shows what a model attends to, on a page or in a picture.
+
+`python -m export.attention --model M --text "..." --output page.html`
+
+The page is one file that needs no network: tokens in two columns with a
+coloured line a head, as in Figures 3 to 5 of the paper, and the full matrix
+beside them. What is shown is chosen on the page; the flags say what it opens
+with. --svg=FILE writes one view as a picture.
+
+--figure=3, 4 or 5 takes the paper's own sentence and view.
+"""
+
+import dataclasses
+import pathlib
+import sys
+
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.attention_view import AttentionView
+from export.errors import InputError
+from export.opening import exported_version
+from export.paper_figures import SENTENCES, paper_figure, paper_layer
+from export.whole_lines import WholeLines
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model", None, "Model directory.", required=True)
+flags.DEFINE_string("text", None, "Sentence to translate.")
+flags.DEFINE_string(
+    "translation",
+    None,
+    "Translation that the model is made to give; by default what its beam "
+    "search finds.",
+)
+flags.DEFINE_enum(
+    "figure",
+    None,
+    ["3", "4", "5"],
+    "Figure of the paper whose English sentence and view are taken.",
+)
+flags.DEFINE_string(
+    "output", None, "HTML file for the page; - for standard output."
+)
+flags.DEFINE_string("svg", None, "SVG file for the view.")
+flags.DEFINE_enum(
+    "kind",
+    None,
+    ["encoder", "decoder", "cross"],
+    "Self-attention of the encoder or the decoder, or cross-attention; cross "
+    "by default.",
+)
+flags.DEFINE_integer(
+    "layer",
+    None,
+    "Number of the layer, from 1; by default five sixths up, as in the paper.",
+)
+flags.DEFINE_list(
+    "heads", None, "Numbers of the heads, from 1; all by default."
+)
+flags.DEFINE_alias("head", "heads")
+flags.DEFINE_enum(
+    "unit",
+    None,
+    ["words", "pieces"],
+    "Whether subword pieces are merged to words: the sum over the pieces of "
+    "the word looked at, the mean over those of the word that looks. Words "
+    "by default.",
+)
+flags.DEFINE_string(
+    "word",
+    None,
+    "Word that looks, whose lines alone are shown: the first such word, or "
+    "#4 for the fourth of all.",
+)
+
+_READER_HAS_GONE = 141
+
+
+def main(arguments):
+    """Writes the page, the picture, or both."""
+    del arguments
+    text = _text()
+    _check_model()
+    sentence = _read(text)
+    views, note = (), ""
+    view = AttentionView(
+        "cross", paper_layer(sentence.layers), tuple(range(sentence.heads))
+    )
+    if FLAGS.figure:
+        views, note = paper_figure(int(FLAGS.figure), sentence)
+        view = views[0][1]
+    view = _changed(view, sentence)
+    if FLAGS.svg:
+        from export.attention_svg import attention_svg
+
+        _write(FLAGS.svg, attention_svg(sentence, view))
+    if FLAGS.output:
+        from export.attention_html import attention_html
+
+        texts = _texts(sentence, note)
+        page = attention_html(sentence, view, texts, views)
+        if FLAGS.output == "-":
+            return _print(page)
+        _write(FLAGS.output, page)
+    return None
+
+
+def _text():
+    if not (FLAGS.output or FLAGS.svg):
+        raise InputError(
+            "Nothing to write; name an --output=page.html for the page, an "
+            "--svg=picture.svg, or both."
+        )
+    if (FLAGS.text is None) == (FLAGS.figure is None):
+        raise InputError(
+            "Give either --text with a sentence or --figure=3, 4 or 5, whose "
+            "sentence is the paper's."
+        )
+    return FLAGS.text or SENTENCES[int(FLAGS.figure)]
+
+
+def _check_model():
+    path = pathlib.Path(FLAGS.model)
+    if path.is_dir() and exported_version(path):
+        raise InputError(
+            f"{path} is an export, which has the mean of the heads only; give "
+            "the model directory that it was made from."
+        )
+
+
+def _read(text):
+    from export.attended_sentence import AttendedSentence
+    from export.attention_reader import AttentionReader
+
+    reader = AttentionReader.from_directory(FLAGS.model)
+    given = None if FLAGS.translation is None else [FLAGS.translation]
+    return AttendedSentence(reader.read([text], given)[0])
+
+
+def _changed(view, sentence):
+    """Returns the view with what the flags say of it."""
+    asked = {"kind": FLAGS.kind, "unit": FLAGS.unit}
+    if FLAGS.layer is not None:
+        asked["layer"] = _number("layer", FLAGS.layer, sentence.layers)
+    if FLAGS.heads and FLAGS.heads != ["all"]:
+        heads = {_number("head", each, sentence.heads) for each in FLAGS.heads}
+        asked["heads"] = tuple(sorted(heads))
+    elif FLAGS.heads:
+        asked["heads"] = tuple(range(sentence.heads))
+    asked = {name: each for name, each in asked.items() if each is not None}
+    if "kind" in asked or "unit" in asked:
+        # A word of other lists would be another word.
+        asked["word"] = None
+    view = dataclasses.replace(view, **asked)
+    if FLAGS.word is None:
+        return view
+    return dataclasses.replace(view, word=_word(view, sentence))
+
+
+def _number(name, given, count):
+    try:
+        number = int(given)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= count:
+        raise InputError(
+            f"There is no {name} {given}; the model's are numbered from 1 to "
+            f"{count}."
+        )
+    return number - 1
+
+
+def _word(view, sentence):
+    rows = sentence.part(view.unit, view.kind).rows
+    if FLAGS.word.startswith("#") and FLAGS.word != "#":
+        return _number("word", FLAGS.word[1:], len(rows))
+    found = sentence.find(view.unit, view.kind, FLAGS.word)
+    if found is None:
+        raise InputError(
+            f"--word={FLAGS.word} is none of the {view.unit} that look; take "
+            f"one of these, or its number as #1: {' '.join(rows)}"
+        )
+    return found
+
+
+def _texts(sentence, note):
+    notes = [note] if note else []
+    for side, is_cut in (
+        ("text", sentence.maps.source_is_cut),
+        ("translation", sentence.maps.target_is_cut),
+    ):
+        if is_cut:
+            notes.append(
+                f"The {side} is longer than the model takes; only its "
+                "beginning is shown."
+            )
+    name = pathlib.Path(FLAGS.model).resolve().name
+    layers = "1 layer" if sentence.layers == 1 else f"{sentence.layers} layers"
+    heads = "1 head" if sentence.heads == 1 else f"{sentence.heads} heads"
+    is_given = FLAGS.translation is not None
+    return {
+        "about": f"{name}: encoder and decoder of {layers} with {heads}",
+        "translation_term": "Translation, given" if is_given else "Translation",
+        "note": " ".join(notes),
+    }
+
+
+def _write(path, text):
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    size = pathlib.Path(path).stat().st_size
+    print(f"Wrote {path} ({size:,} bytes).", file=sys.stderr)
+
+
+def _print(page):
+    try:
+        WholeLines(sys.stdout.fileno(), "Standard output").write(
+            page.removesuffix("\n").split("\n")
+        )
+    except BrokenPipeError:
+        return _READER_HAS_GONE
+    return None
+
+
+if __name__ == "__main__":
+    command.run(main)
