@@ -6,6 +6,9 @@ import hashlib
 import json
 import pathlib
 import re
+import zlib
+
+import numpy as np
 
 from export.rounded_rows import rounded_rows
 
@@ -71,6 +74,10 @@ def _json(data):
 
 
 def _data(sentence, view, texts, views):
+    parts = {
+        unit: {kind: sentence.part(unit, kind) for kind in sentence.KINDS}
+        for unit in sentence.UNITS
+    }
     return {
         **texts,
         "source": sentence.maps.text,
@@ -79,23 +86,25 @@ def _data(sentence, view, texts, views):
         "heads": sentence.heads,
         "units": {
             unit: {
-                kind: _part(sentence.part(unit, kind))
-                for kind in sentence.KINDS
+                kind: {"from": part.rows, "to": part.columns}
+                for kind, part in kinds.items()
             }
-            for unit in sentence.UNITS
+            for unit, kinds in parts.items()
         },
+        # One after the other, in the order of the lists above.
+        "weights": _packed(
+            part.weights for kinds in parts.values() for part in kinds.values()
+        ),
         "view": _view(view),
         "views": [{"name": name, "view": _view(each)} for name, each in views],
     }
 
 
-def _part(part):
-    weights = rounded_rows(part.weights).astype("<u2")
-    return {
-        "from": part.rows,
-        "to": part.columns,
-        "weights": base64.b64encode(weights.tobytes()).decode("ascii"),
-    }
+def _packed(arrays):
+    """Returns arrays [..., M] as base64 of deflated little-endian uint16."""
+    numbers = [rounded_rows(each).astype("<u2").ravel() for each in arrays]
+    packed = zlib.compress(np.concatenate(numbers).tobytes())
+    return base64.b64encode(packed).decode("ascii")
 
 
 def _view(view):

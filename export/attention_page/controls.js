@@ -55,11 +55,14 @@ function drawSmall(canvas, maps, layer, head) {
   canvas.width = maps.to.length;
   canvas.height = maps.from.length;
   const context = canvas.getContext("2d");
-  context.fillStyle = getComputedStyle(canvas).getPropertyValue("--head");
-  for (let from = 0; from < maps.from.length; from++) {
-    for (let to = 0; to < maps.to.length; to++) {
-      context.globalAlpha = shade(maps.weight(layer, head, from, to));
-      context.fillRect(to, from, 1, 1);
+  const image = context.createImageData(canvas.width, canvas.height);
+  const hex = getComputedStyle(canvas).getPropertyValue("--head").trim();
+  const colour = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  for (let from = 0; from < canvas.height; from++) {
+    for (let to = 0; to < canvas.width; to++) {
+      const alpha = 255 * shade(maps.weight(layer, head, from, to));
+      image.data.set([...colour, alpha], 4 * (from * canvas.width + to));
     }
   }
+  context.putImageData(image, 0, 0);
 }

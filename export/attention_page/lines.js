@@ -2,8 +2,15 @@
 const LEAST_OF_ALL = 0.02;
 const LEAST_OF_WORD = 0.01;
 const WIDTH = 100;
+// Strengths that are told apart.
+const GRADES = 100;
 
-/** Draws the lines of one word, or of all when word is null. */
+/**
+ * Draws the lines of one word, or of all when word is null.
+ *
+ * Lines of a head that are equally strong are one path: thousands of paths
+ * would be slow.
+ */
 function drawLines(svg, maps, layer, heads, word) {
   const rows = Math.max(maps.from.length, maps.to.length);
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${rows}`);
@@ -13,10 +20,16 @@ function drawLines(svg, maps, layer, heads, word) {
   heads.forEach((head, lane) => {
     const group = svgElement("g", { ...lookOf(head), "data-head": head });
     const shift = laneShift(lane, heads.length);
+    const curves = new Map();
     for (const [from, to, weight] of pairs(maps, layer, head, word)) {
-      if (weight >= least) {
-        group.append(line(from, to, weight, shift, Boolean(word)));
-      }
+      if (weight < least) continue;
+      const grade = Math.round(weight * GRADES);
+      const others = curves.get(grade) ?? "";
+      curves.set(grade, others + curve(from + 0.5 + shift, to + 0.5 + shift));
+    }
+    for (const [grade, d] of curves) {
+      const look = stroke(grade / GRADES, Boolean(word));
+      group.append(svgElement("path", { d, ...look }));
     }
     lines.append(group);
   });
@@ -38,16 +51,11 @@ function laneShift(lane, lanes) {
   return (lane - (lanes - 1) / 2) * Math.min(0.14, 0.7 / lanes);
 }
 
-function line(from, to, weight, shift, alone) {
-  const start = from + 0.5 + shift;
-  const end = to + 0.5 + shift;
+function curve(start, end) {
   const bend = WIDTH * 0.4;
-  return svgElement("path", {
-    d: `M0 ${start}C${bend} ${start} ${WIDTH - bend} ${end} ${WIDTH} ${end}`,
-    "data-from": from,
-    "data-to": to,
-    ...stroke(weight, alone),
-  });
+  const y = start.toFixed(3);
+  const to = end.toFixed(3);
+  return `M0 ${y}C${bend} ${y} ${WIDTH - bend} ${to} ${WIDTH} ${to}`;
 }
 
 function stroke(weight, alone) {

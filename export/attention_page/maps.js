@@ -1,22 +1,23 @@
+// What a weight of 1 is packed as.
+const ONE = 4095;
+
 /** Attention between two lists of tokens, of all layers and heads. */
 class Maps {
   /**
-   * @param embedded {from, to, weights}: two lists of strings, and the base64
-   *     of little-endian uint16 [layers, heads, from, to], 65535 being 1.
+   * @param tokens {from, to}: two lists of strings.
+   * @param heads how many a layer has.
+   * @param weights Uint16Array [layers, heads, from, to].
    */
-  constructor(embedded, heads) {
-    this.from = embedded.from;
-    this.to = embedded.to;
+  constructor(tokens, heads, weights) {
+    this.from = tokens.from;
+    this.to = tokens.to;
     this.heads = heads;
-    const bytes = Uint8Array.from(atob(embedded.weights), (character) =>
-      character.charCodeAt(0),
-    );
-    this.weights = new Uint16Array(bytes.buffer);
+    this.weights = weights;
   }
 
   weight(layer, head, from, to) {
     const row = (layer * this.heads + head) * this.from.length + from;
-    return this.weights[row * this.to.length + to] / 65535;
+    return this.weights[row * this.to.length + to] / ONE;
   }
 
   /** The mean of some heads. */
@@ -34,6 +35,33 @@ class Maps {
         : this.weight(layer, head, other, word.index),
     );
   }
+}
+
+/** Unpacks the Maps of every unit and kind. */
+async function unpacked({ layers, heads, units, weights }) {
+  const numbers = await inflated(weights);
+  const maps = {};
+  let start = 0;
+  for (const [unit, kinds] of Object.entries(units)) {
+    maps[unit] = {};
+    for (const [kind, tokens] of Object.entries(kinds)) {
+      const size = layers * heads * tokens.from.length * tokens.to.length;
+      const part = numbers.subarray(start, start + size);
+      maps[unit][kind] = new Maps(tokens, heads, part);
+      start += size;
+    }
+  }
+  return maps;
+}
+
+async function inflated(base64) {
+  const text = atob(base64);
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const stream = new Blob([packed])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate"));
+  return new Uint16Array(await new Response(stream).arrayBuffer());
 }
 
 function otherSide(side) {

@@ -1,5 +1,4 @@
 const LONGEST_LABEL = 14;
-const LEAST_CELL = 0.004;
 
 /** Draws the mean of the heads; returns the geometry, for pointing at it. */
 function drawMatrix(svg, maps, layer, heads) {
@@ -33,22 +32,21 @@ function drawMatrix(svg, maps, layer, heads) {
 }
 
 function cells(maps, layer, heads, { left, top, size, rows, columns }) {
-  const group = svgElement("g");
+  // Cells of one shade are one path, as lines are.
+  const squares = new Map();
   for (let from = 0; from < rows; from++) {
     for (let to = 0; to < columns; to++) {
       const weight = maps.mean(layer, heads, from, to);
-      if (weight < LEAST_CELL) continue;
-      group.append(
-        svgElement("rect", {
-          class: "cell",
-          x: left + to * size,
-          y: top + from * size,
-          width: size,
-          height: size,
-          "fill-opacity": shade(weight).toFixed(3),
-        }),
-      );
+      const grade = Math.round(shade(weight) * GRADES);
+      const [x, y] = [left + to * size, top + from * size];
+      const square = `M${x} ${y}h${size}v${size}h${-size}z`;
+      squares.set(grade, (squares.get(grade) ?? "") + square);
     }
+  }
+  const group = svgElement("g");
+  for (const [grade, d] of squares) {
+    const look = { class: "cell", "fill-opacity": grade / GRADES };
+    if (grade) group.append(svgElement("path", { d, ...look }));
   }
   return group;
 }

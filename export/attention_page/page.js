@@ -22,13 +22,7 @@ const KINDS = {
 };
 
 const data = JSON.parse(byId("data").textContent);
-const maps = {};
-for (const [unit, kinds] of Object.entries(data.units)) {
-  maps[unit] = {};
-  for (const [kind, embedded] of Object.entries(kinds)) {
-    maps[unit][kind] = new Maps(embedded, data.heads);
-  }
-}
+const maps = await unpacked(data);
 
 // What is shown: kind, layer, heads and unit, the word that is kept and the
 // word that is pointed at, each {side, index} or null.

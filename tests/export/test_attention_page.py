@@ -1,0 +1,473 @@
+"""The page in a real browser, beside weights computed one by one."""
+
+import base64
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+from export.attended_sentence import AttendedSentence
+from export.attention_html import attention_html
+from export.attention_view import AttentionView
+from tests.export import attended, chromium
+
+pytest.importorskip("selenium")
+from selenium.webdriver import ActionChains, Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+TEXT = "The animal did not cross the street because it was too tired."
+TRANSLATION = "Das Tier überquerte die Straße nicht, weil es müde war."
+HOSTILE = (
+    "<script>document.title='run'</script> </script><img/src=x> "
+    "<b>&amp;\"quotes'onclick=x </textarea><!-- {{data}} "
+    "\U0001f600\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd! "
+    "\u0645\u0631\u062d\u0628\u0627 \\u003c"
+)
+TEXTS = {"about": "tiny: 3 layers", "translation_term": "Given", "note": ""}
+FIRST = AttentionView("cross", 1, (0, 1, 2, 3))
+LINES = """
+return [...document.querySelectorAll("#lines path")].map((path) => [
+  Number(path.parentNode.dataset.head),
+  Number(path.getAttribute("stroke-opacity")),
+  path.getAttribute("d"),
+]);
+"""
+CELLS = """
+const frame = document.querySelector("#matrix .frame");
+return [
+  ["x", "y", "width", "height"].map((each) => frame.getAttribute(each)),
+  [...document.querySelectorAll("#matrix .cell")].map((path) => [
+    Number(path.getAttribute("fill-opacity")),
+    path.getAttribute("d"),
+  ]),
+];
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """One session for the module."""
+    found = chromium.start(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def visit(driver, tmp_path):
+    """Opens the page of some maps; at the end it has kept quiet."""
+
+    def open_page(maps, view=FIRST, views=()):
+        page = tmp_path / "page.html"
+        html = attention_html(AttendedSentence(maps), view, TEXTS, views)
+        page.write_text(html, encoding="utf-8")
+        chromium.asked_for(driver)
+        driver.get(page.as_uri())
+        WebDriverWait(driver, 60).until(
+            lambda driver: driver.find_elements("css selector", ".word")
+        )
+        return Page(driver)
+
+    yield open_page
+    assert driver.get_log("browser") == []
+    addresses = chromium.asked_for(driver)
+    assert addresses[0].startswith("file:")
+    assert not any(each.startswith(("http", "ws")) for each in addresses)
+    assert {each for each in addresses if each.startswith("file:")} == {
+        (tmp_path / "page.html").as_uri()
+    }
+
+
+class Page:
+    """What a user does with the page, and sees."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def all(self, selector):
+        return self.driver.find_elements("css selector", selector)
+
+    def texts(self, selector):
+        return [each.get_property("textContent") for each in self.all(selector)]
+
+    def choose(self, group, value):
+        [button] = self.all(f"#{group} label:has(input[value='{value}'])")
+        button.click()
+
+    def head(self, number):
+        return self.all("#heads .head")[number]
+
+    def point(self, side, index):
+        word = self.all(f"#{side} .word")[index]
+        ActionChains(self.driver).move_to_element(word).perform()
+
+    def press(self, *keys):
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focused(self):
+        """Returns (column, number) of the word that has the focus."""
+        return tuple(
+            self.driver.execute_script(
+                "const list = document.activeElement.closest('ol');"
+                "return [list.id, [...list.querySelectorAll('.word')]"
+                ".indexOf(document.activeElement)];"
+            )
+        )
+
+    def lines(self):
+        """Returns a dict: (head, row, column) to the opacity of the line."""
+        found = {}
+        for head, opacity, path in self.driver.execute_script(LINES):
+            for curve in path.split("M")[1:]:
+                start, end = curve.split("C")[0], curve.split(" ")[-1]
+                row, column = float(start.split(" ")[1]), float(end)
+                place = (head, int(row), int(column))
+                assert place not in found
+                found[place] = opacity
+        return found
+
+    def cells(self):
+        """Returns the opacities of the matrix's cells [Q, M]."""
+        frame, paths = self.driver.execute_script(CELLS)
+        left, top, width, height = map(float, frame)
+        found = np.zeros((len(self.all("#from li")), len(self.all("#to li"))))
+        size = width / found.shape[1]
+        assert height == pytest.approx(size * found.shape[0])
+        for opacity, path in paths:
+            for square in path.split("M")[1:]:
+                x, y = map(float, square.split("h")[0].split(" "))
+                place = (round((y - top) / size), round((x - left) / size))
+                found[place] = opacity
+        return found
+
+
+def by_words(maps, kind):
+    rows, columns = {
+        "encoder": (maps.source_tokens, maps.source_tokens),
+        "decoder": (maps.target_tokens, maps.target_inputs),
+        "cross": (maps.target_tokens, maps.source_tokens),
+    }[kind]
+    rows, columns = attended.words(rows), attended.words(columns)
+    return attended.merged(getattr(maps, kind), rows, columns)
+
+
+def check_lines(page, weights, heads=None, row=None, column=None):
+    """Checks which lines are drawn, and how strong, of weights [H, Q, M]."""
+    alone = row is not None or column is not None
+    # Of one word the root is drawn; weights are rounded on the page.
+    least, power = (0.01, 2) if alone else (0.02, 1)
+    found = page.lines()
+    for place, weight in np.ndenumerate(weights):
+        head, of_row, of_column = place
+        wanted = (
+            (heads is None or head in heads)
+            and row in (None, of_row)
+            and column in (None, of_column)
+        )
+        if wanted and weight > least + 5e-4:
+            shown = found.pop(place) ** power
+            assert shown == pytest.approx(weight, abs=6e-3), place
+        elif wanted and weight > least - 5e-4:
+            found.pop(place, None)
+    assert found == {}
+
+
+def check_cells(page, weights):
+    """Checks the matrix, of weights [H, Q, M]; its shades are roots."""
+    mean = weights.mean(axis=0)
+    np.testing.assert_allclose(page.cells() ** 2, mean, atol=0.012)
+
+
+@pytest.fixture(scope="module")
+def maps():
+    return attended.maps(TEXT, TRANSLATION)
+
+
+def test_it_shows_every_word_and_a_line_for_every_weight(visit, maps):
+    page = visit(maps)
+    assert page.texts("#from .word") == [*TRANSLATION.split(), "</s>"]
+    assert page.texts("#to .word") == [*TEXT.split(), "</s>"]
+    assert page.texts("#source") == [TEXT]
+    assert page.texts("#translation") == [TRANSLATION]
+    check_lines(page, by_words(maps, "cross")[1])
+    labels = page.texts("#matrix text")
+    assert labels == [
+        f"\u2068{word}\u2069"
+        for word in [*TRANSLATION.split(), "</s>", *TEXT.split(), "</s>"]
+    ]
+
+
+def test_a_word_that_is_pointed_at_shows_its_lines_alone(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")[1]
+    page.point("from", 3)
+    check_lines(page, weights, row=3)
+    page.point("to", 7)
+    check_lines(page, weights, column=7)
+    best = np.argmax(weights[:, :, 7], axis=1)
+    columns = page.all("#word-table tbody tr")
+    words = [*TRANSLATION.split(), "</s>"]
+    for head, row in enumerate(columns):
+        name = row.find_element("css selector", "bdi").text
+        assert name == words[best[head]]
+    page.driver.execute_script("window.scrollTo(0, 0)")
+    [title] = page.all("h1")
+    ActionChains(page.driver).move_to_element(title).perform()
+    check_lines(page, weights)
+
+
+def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")[1]
+    [frame] = page.all("#matrix .frame")
+    box = frame.rect
+    rows, columns = weights.shape[1:]
+    x = (3.5 / columns - 0.5) * box["width"]
+    y = (6.5 / rows - 0.5) * box["height"]
+    ActionChains(page.driver).move_to_element_with_offset(
+        frame, int(x), int(y)
+    ).perform()
+    [text] = page.texts("#cell")
+    row, rest = text.replace("\u2068", "").split("\u2069 \u2192 ")
+    column, percent = rest.split("\u2069: ")
+    assert (row, column) == (TRANSLATION.split()[6], TEXT.split()[3])
+    assert float(percent.removesuffix(" %")) == pytest.approx(
+        100 * weights.mean(axis=0)[6, 3], abs=0.51
+    )
+    check_lines(page, weights, row=6)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
+    page = visit(maps)
+    page.choose("kinds", kind)
+    weights = by_words(maps, kind)
+    check_lines(page, weights[1])
+    page.choose("layers", 2)
+    check_lines(page, weights[2])
+    page.head(1).click()
+    check_lines(page, weights[2], {0, 2, 3})
+    assert page.head(1).get_attribute("aria-pressed") == "false"
+    check_cells(page, weights[2][[0, 2, 3]])
+    page.all("#heads .plain")[1].click()
+    assert page.lines() == {}
+    check_cells(page, np.zeros_like(weights[2]))
+    page.all("#heads .plain")[0].click()
+    check_lines(page, weights[2])
+    check_cells(page, weights[2])
+
+
+def test_pieces_are_shown_as_they_are(visit, maps):
+    page = visit(maps)
+    page.choose("units", "pieces")
+    assert page.texts("#from .word") == list(maps.target_tokens)
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    check_lines(page, maps.cross[1])
+    page.choose("kinds", "decoder")
+    assert page.texts("#to .word") == list(maps.target_inputs)
+
+
+def test_it_works_with_keys_alone(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")
+    last = len(TRANSLATION.split())
+    # Past kinds, layers, units, four heads and two buttons.
+    page.press(*[Keys.TAB] * 10)
+    assert page.focused() == ("from", 0)
+    style = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert page.driver.execute_script(style) == "solid"
+    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert page.focused() == ("from", 2)
+    check_lines(page, weights[1], row=2)
+    page.press(Keys.ARROW_RIGHT)
+    assert page.focused() == ("to", 2)
+    check_lines(page, weights[1], column=2)
+    page.press(Keys.ARROW_LEFT, Keys.END, Keys.ARROW_DOWN)
+    assert page.focused() == ("from", last)
+    page.press(Keys.HOME, Keys.ENTER)
+    assert page.focused() == ("from", 0)
+    [kept] = page.all(".word[aria-pressed='true']")
+    assert kept.text == "Das"
+    page.press(Keys.TAB)
+    assert page.focused()[0] == "to"
+    page.press(Keys.TAB)
+    check_lines(page, weights[1], row=0)
+    page.press(Keys.ESCAPE)
+    check_lines(page, weights[1])
+    page.driver.execute_script(
+        "document.querySelector('#layers input:checked').focus()"
+    )
+    page.press(Keys.ARROW_LEFT)
+    check_lines(page, weights[0])
+    page.press(Keys.TAB, Keys.TAB, Keys.SPACE)
+    check_lines(page, weights[0], {1, 2, 3})
+    page.press(Keys.TAB)
+    ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(
+        Keys.SHIFT
+    ).perform()
+    check_lines(page, weights[0], {1})
+
+
+def test_what_a_screen_reader_is_told(visit, maps):
+    page = visit(maps)
+    for button in page.all("button, input"):
+        assert button.accessible_name
+    weights = by_words(maps, "cross")[1].mean(axis=0)
+    page.point("from", 1)
+    best = int(np.argmax(weights[1]))
+    [title] = page.texts("[role='status']")
+    assert (
+        title.replace("\u2068", "")
+        .replace("\u2069", "")
+        .startswith(
+            f"\u201cTier\u201d looks most at \u201c{TEXT.split()[best]}\u201d: "
+        )
+    )
+
+
+def test_hostile_text_stays_text(visit):
+    maps = attended.maps(HOSTILE, HOSTILE[::-1])
+    page = visit(maps)
+    assert page.driver.title == "Attention"
+    assert page.texts("#source") == [HOSTILE]
+    assert page.texts("#to .word") == [*HOSTILE.split(), "</s>"]
+    assert page.texts("#from .word") == [*HOSTILE[::-1].split(), "</s>"]
+    assert page.all("img, b, textarea") == []
+    assert len(page.all("script")) == 2
+    for index in range(len(HOSTILE.split())):
+        page.point("to", index)
+    page.choose("units", "pieces")
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    direction = "return getComputedStyle(arguments[0]).direction"
+    page.choose("units", "words")
+    words = page.all("#to .word")
+    place = HOSTILE.split().index("\u05e9\u05dc\u05d5\u05dd!")
+    assert page.driver.execute_script(direction, words[place]) == "rtl"
+    assert page.driver.execute_script(direction, words[0]) == "ltr"
+
+
+def test_a_hundred_tokens_with_six_layers_of_eight_heads(visit, tmp_path):
+    text = " ".join(f"w{number}" for number in range(99))
+    maps = attended.maps(text, text, layers=6, heads=8)
+    page = visit(maps, AttentionView("encoder", 4, tuple(range(8))))
+    # Each token is a word: words and pieces are the same.
+    weights = maps.encoder[4]
+    page.point("from", 98)
+    check_lines(page, weights, row=98)
+    page.head(7).click()
+    page.point("to", 0)
+    check_lines(page, weights, set(range(7)), column=0)
+    check_cells(page, weights[:7])
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000
+
+
+def test_sixteen_heads_look_different(visit):
+    maps = attended.maps(TEXT, TRANSLATION, layers=1, heads=16)
+    page = visit(maps, AttentionView("encoder", 0, tuple(range(16))))
+    check_lines(page, by_words(maps, "encoder")[0])
+    looks = {
+        (head.get_attribute("data-colour"), head.get_attribute("data-dash"))
+        for head in page.all("#heads .head")
+    }
+    assert len(looks) == 16
+
+
+def embedded(page):
+    """Returns the weights that the page holds, by unit and kind."""
+    [text] = page.texts("#data")
+    data = json.loads(text)
+    numbers = zlib.decompress(base64.b64decode(data["weights"]))
+    numbers = np.frombuffer(numbers, "<u2")
+    found = {}
+    for unit, kinds in data["units"].items():
+        for kind, part in kinds.items():
+            shape = (data["layers"], data["heads"], *map(len, part.values()))
+            part, numbers = np.split(numbers, [np.prod(shape)])
+            found[unit, kind] = part.reshape(shape)
+    assert numbers.size == 0
+    return found
+
+
+def test_the_rows_of_all_maps_sum_to_1(visit, maps):
+    found = embedded(visit(maps))
+    assert len(found) == 6
+    for (unit, kind), weights in found.items():
+        assert (weights.sum(axis=-1, dtype=np.int64) == 4095).all()
+        exact = getattr(maps, kind)
+        if unit == "words":
+            exact = by_words(maps, kind)
+        np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)
+
+
+def test_a_figure_has_buttons_for_its_views(visit, maps):
+    views = [
+        ("Top", AttentionView("encoder", 0, (2,))),
+        ("Bottom", AttentionView("encoder", 2, (1, 3), word=4)),
+    ]
+    page = visit(maps, views[0][1], views)
+    weights = by_words(maps, "encoder")
+    check_lines(page, weights[0], {2})
+    top, bottom = page.all("#views button")
+    bottom.click()
+    check_lines(page, weights[2], {1, 3}, row=4)
+    top.click()
+    check_lines(page, weights[0], {2})
+
+
+def colours(page, scheme):
+    """Returns the computed colours of a scheme by their names."""
+    page.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    names = ["panel", "page", "ink", "quiet", "accent"]
+    names += [f"head-{number}" for number in range(8)]
+    style = "return getComputedStyle(document.body).getPropertyValue"
+    return {
+        name: page.driver.execute_script(
+            f"{style.removesuffix('.getPropertyValue')}"
+            ".getPropertyValue(arguments[0])",
+            f"--{name}",
+        )
+        for name in names
+    }
+
+
+def luminance(colour):
+    """Relative luminance of WCAG 2.2."""
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(
+        channels <= 0.04045,
+        channels / 12.92,
+        ((channels + 0.055) / 1.055) ** 2.4,
+    )
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(a, b):
+    low, high = sorted([luminance(a), luminance(b)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_lines_stand_out(visit, maps, scheme):
+    found = colours(visit(maps), scheme)
+    is_light = luminance(found["panel"]) > 0.5
+    assert is_light == (scheme == "light")
+    for ground in (found["panel"], found["page"]):
+        assert contrast(found["ink"], ground) >= 7
+        assert contrast(found["quiet"], ground) >= 4.5
+    for name in ["accent", *(f"head-{number}" for number in range(8))]:
+        assert contrast(found[name], found["panel"]) >= 2.7, name
+
+
+def test_it_prints(visit, maps):
+    page = visit(maps)
+    pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    assert base64.b64decode(pdf).startswith(b"%PDF")
+    page.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"media": "print"}
+    )
+    shown = [each.is_displayed() for each in page.all("#controls, #lines")]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert shown == [False, True]
