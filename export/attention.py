@@ -10,7 +10,6 @@ with. --svg=FILE writes one view as a picture.
 --figure=3, 4 or 5 takes the paper's own sentence and view.
 """
 
-import dataclasses
 import pathlib
 import sys
 
@@ -19,6 +18,7 @@ from absl import flags
 from export import command
 from export.atomic import written_whole
 from export.attention_view import AttentionView
+from export.chosen_view import chosen_view
 from export.errors import InputError
 from export.opening import exported_version
 from export.paper_figures import SENTENCES, paper_figure, paper_layer
@@ -75,6 +75,8 @@ flags.DEFINE_string(
     "#4 for the fourth of all.",
 )
 
+_VIEW = ("kind", "layer", "heads", "unit", "word")
+# What a shell says of a process whose reader has gone: 128 + SIGPIPE.
 _READER_HAS_GONE = 141
 
 
@@ -91,7 +93,8 @@ def main(arguments):
     if FLAGS.figure:
         views, note = paper_figure(int(FLAGS.figure), sentence)
         view = views[0][1]
-    view = _changed(view, sentence)
+    asked = {name: FLAGS[name].value for name in _VIEW}
+    view = chosen_view(view, sentence, **asked)
     if FLAGS.svg:
         from export.attention_svg import attention_svg
 
@@ -137,52 +140,6 @@ def _read(text):
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]
     return AttendedSentence(reader.read([text], given)[0])
-
-
-def _changed(view, sentence):
-    """Returns the view with what the flags say of it."""
-    asked = {"kind": FLAGS.kind, "unit": FLAGS.unit}
-    if FLAGS.layer is not None:
-        asked["layer"] = _number("layer", FLAGS.layer, sentence.layers)
-    if FLAGS.heads and FLAGS.heads != ["all"]:
-        heads = {_number("head", each, sentence.heads) for each in FLAGS.heads}
-        asked["heads"] = tuple(sorted(heads))
-    elif FLAGS.heads:
-        asked["heads"] = tuple(range(sentence.heads))
-    asked = {name: each for name, each in asked.items() if each is not None}
-    if "kind" in asked or "unit" in asked:
-        # A word of other lists would be another word.
-        asked["word"] = None
-    view = dataclasses.replace(view, **asked)
-    if FLAGS.word is None:
-        return view
-    return dataclasses.replace(view, word=_word(view, sentence))
-
-
-def _number(name, given, count):
-    try:
-        number = int(given)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= count:
-        raise InputError(
-            f"There is no {name} {given}; the model's are numbered from 1 to "
-            f"{count}."
-        )
-    return number - 1
-
-
-def _word(view, sentence):
-    rows = sentence.part(view.unit, view.kind).rows
-    if FLAGS.word.startswith("#") and FLAGS.word != "#":
-        return _number("word", FLAGS.word[1:], len(rows))
-    found = sentence.find(view.unit, view.kind, FLAGS.word)
-    if found is None:
-        raise InputError(
-            f"--word={FLAGS.word} is none of the {view.unit} that look; take "
-            f"one of these, or its number as #1: {' '.join(rows)}"
-        )
-    return found
 
 
 def _texts(sentence, note):

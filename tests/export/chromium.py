@@ -1,9 +1,8 @@
-"""A headless Chromium for tests, with what it logged and asked for."""
+"""A headless Chromium, with what it logged and asked for."""
 
 import json
 import shutil
 
-import pytest
 from selenium import webdriver
 
 FLAGS = (
@@ -19,20 +18,25 @@ FLAGS = (
 )
 
 
+def _browser():
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def is_installed():
+    """Returns whether there are a browser and its driver."""
+    return bool(_browser() and shutil.which("chromedriver"))
+
+
 def start(profile):
-    """Returns a webdriver; skips the test where there is no Chromium."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver = shutil.which("chromedriver")
-    if not (browser and driver):
-        pytest.skip("chromium and chromedriver are not installed")
+    """Returns a webdriver; profile is an empty folder."""
     options = webdriver.ChromeOptions()
-    options.binary_location = browser
+    options.binary_location = _browser()
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability(
         "goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"}
     )
-    service = webdriver.ChromeService(driver)
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
     found = webdriver.Chrome(options, service)
     # Away from the browser's own first page.
     found.get("about:blank")

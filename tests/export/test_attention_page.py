@@ -10,11 +10,19 @@ import pytest
 from export.attended_sentence import AttendedSentence
 from export.attention_html import attention_html
 from export.attention_view import AttentionView
-from tests.export import attended, chromium
+from tests.export import attended
 
-pytest.importorskip("selenium")
+pytest.importorskip("selenium", reason="selenium is not installed")
+
 from selenium.webdriver import ActionChains, Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+from tests.export import chromium  # noqa: E402
+
+if not chromium.is_installed():
+    pytest.skip(
+        "chromium and chromedriver are not installed", allow_module_level=True
+    )
 
 TEXT = "The animal did not cross the street because it was too tired."
 TRANSLATION = "Das Tier überquerte die Straße nicht, weil es müde war."
@@ -69,6 +77,7 @@ def visit(driver, tmp_path):
         return Page(driver)
 
     yield open_page
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert driver.get_log("browser") == []
     addresses = chromium.asked_for(driver)
     assert addresses[0].startswith("file:")
