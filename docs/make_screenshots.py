@@ -49,7 +49,8 @@ def main():
                 _attention(model, *flags, f"--output={page}")
                 picture = _picture(driver, page, scheme)
                 # A palette makes the file a third as large.
-                picture.quantize(256).save(_IMAGES / name, optimize=True)
+                picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE)
+                picture.save(_IMAGES / name, optimize=True)
         finally:
             driver.quit()
 
@@ -61,6 +62,7 @@ def _attention(model, *flags):
 
 def _picture(driver, page, scheme):
     """Returns an Image of the page above its explanations."""
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     driver.set_window_size(_WIDTH, 900)

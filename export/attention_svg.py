@@ -4,17 +4,17 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ET
 
-# Okabe and Ito's colours, darker where white paper needs it; the same stand
-# in attention_page/page.css. Further heads repeat them, dashed.
+# After Okabe and Ito's, darker where white paper needs it; the same stand in
+# attention_page/page.css. Further heads repeat them, dashed.
 COLOURS = (
     "#0072b2",
     "#d55e00",
     "#009e73",
-    "#b84f8c",
-    "#cf8a00",
-    "#3ba3e0",
-    "#a39a00",
-    "#30343a",
+    "#cc79a7",
+    "#cf9a3a",
+    "#449cff",
+    "#643a00",
+    "#1b1f24",
 )
 DASHES = (None, "7 3", "2 3", "9 3 2 3")
 KIND_NAMES = {

@@ -45,11 +45,12 @@ function drawWord() {
 
 function draw() {
   const kind = KINDS[state.kind];
-  const names = state.heads.map((head) => head + 1).join(", ");
   const count = state.heads.length;
+  const names = state.heads.map((head) => head + 1).join(", ");
+  const heads = count === data.heads ? `all ${count} heads` : `heads ${names}`;
   byId("lines-title").textContent = `${kind.name}, layer ${state.layer + 1}`;
   byId("matrix-title").textContent =
-    count > 1 ? `Mean of heads ${names}` : `Head ${names || "\u2013"}`;
+    count > 1 ? `Mean of ${heads}` : `Head ${names || "\u2013"}`;
   byId("from-title").textContent = kind.from;
   byId("to-title").textContent = kind.to;
   byId("steps").textContent = kind.steps;
