@@ -29,7 +29,7 @@ _PAGES = (
     ("attention-figure-4-light.png", "light", ("--figure=4",)),
     ("attention-figure-5-dark.png", "dark", ("--figure=5",)),
 )
-_WIDTH = 1280
+_WIDTH = 1120
 
 
 def main():
@@ -49,8 +49,8 @@ def main():
                 _attention(model, *flags, f"--output={page}")
                 picture = _picture(driver, page, scheme)
                 # A palette makes the file a third as large.
-                picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE)
-                picture.save(_IMAGES / name, optimize=True)
+                palette = picture.quantize(256, kmeans=3)
+                palette.save(_IMAGES / name, optimize=True)
         finally:
             driver.quit()
 

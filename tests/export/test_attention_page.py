@@ -1,9 +1,6 @@
 """The page in a real browser, beside weights computed one by one."""
 
 import base64
-import itertools
-import json
-import zlib
 
 import numpy as np
 import pytest
@@ -19,6 +16,13 @@ from selenium.webdriver import ActionChains, Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 from tests.export import chromium  # noqa: E402
+from tests.export.page_user import (  # noqa: E402
+    Page,
+    by_words,
+    check_cells,
+    check_lines,
+    embedded,
+)
 
 if not chromium.is_installed():
     pytest.skip(
@@ -33,44 +37,8 @@ HOSTILE = (
     "\U0001f600\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd! "
     "\u0645\u0631\u062d\u0628\u0627 \\u003c"
 )
-# Machado et al. 2009, severity 1.0: linear RGB to what is seen.
-BLINDNESS = {
-    "protanopia": [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "deuteranopia": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ],
-    "tritanopia": [
-        [1.255528, -0.076749, -0.178779],
-        [-0.078411, 0.930809, 0.147602],
-        [0.004733, 0.691367, 0.303900],
-    ],
-    "none": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-}
 TEXTS = {"about": "tiny: 3 layers", "translation_term": "Given", "note": ""}
 FIRST = AttentionView("cross", 1, (0, 1, 2, 3))
-LINES = """
-return [...document.querySelectorAll("#lines path")].map((path) => [
-  Number(path.parentNode.dataset.head),
-  Number(path.getAttribute("stroke-opacity")),
-  path.getAttribute("d"),
-]);
-"""
-CELLS = """
-const frame = document.querySelector("#matrix .frame");
-return [
-  ["x", "y", "width", "height"].map((each) => frame.getAttribute(each)),
-  [...document.querySelectorAll("#matrix .cell")].map((path) => [
-    Number(path.getAttribute("fill-opacity")),
-    path.getAttribute("d"),
-  ]),
-];
-"""
 
 
 @pytest.fixture(scope="module")
@@ -105,106 +73,6 @@ def visit(driver, tmp_path):
     assert {each for each in addresses if each.startswith("file:")} == {
         (tmp_path / "page.html").as_uri()
     }
-
-
-class Page:
-    """What a user does with the page, and sees."""
-
-    def __init__(self, driver):
-        self.driver = driver
-
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
-
-    def texts(self, selector):
-        return [each.get_property("textContent") for each in self.all(selector)]
-
-    def choose(self, group, value):
-        [button] = self.all(f"#{group} label:has(input[value='{value}'])")
-        button.click()
-
-    def head(self, number):
-        return self.all("#heads .head")[number]
-
-    def point(self, side, index):
-        word = self.all(f"#{side} .word")[index]
-        ActionChains(self.driver).move_to_element(word).perform()
-
-    def press(self, *keys):
-        ActionChains(self.driver).send_keys(*keys).perform()
-
-    def focused(self):
-        """Returns (column, number) of the word that has the focus."""
-        return tuple(
-            self.driver.execute_script(
-                "const list = document.activeElement.closest('ol');"
-                "return [list.id, [...list.querySelectorAll('.word')]"
-                ".indexOf(document.activeElement)];"
-            )
-        )
-
-    def lines(self):
-        """Returns a dict: (head, row, column) to the opacity of the line."""
-        found = {}
-        for head, opacity, path in self.driver.execute_script(LINES):
-            for curve in path.split("M")[1:]:
-                start, end = curve.split("C")[0], curve.split(" ")[-1]
-                row, column = float(start.split(" ")[1]), float(end)
-                place = (head, int(row), int(column))
-                assert place not in found
-                found[place] = opacity
-        return found
-
-    def cells(self):
-        """Returns the opacities of the matrix's cells [Q, M]."""
-        frame, paths = self.driver.execute_script(CELLS)
-        left, top, width, height = map(float, frame)
-        found = np.zeros((len(self.all("#from li")), len(self.all("#to li"))))
-        size = width / found.shape[1]
-        assert height == pytest.approx(size * found.shape[0])
-        for opacity, path in paths:
-            for square in path.split("M")[1:]:
-                x, y = map(float, square.split("h")[0].split(" "))
-                place = (round((y - top) / size), round((x - left) / size))
-                found[place] = opacity
-        return found
-
-
-def by_words(maps, kind):
-    rows, columns = {
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.target_inputs),
-        "cross": (maps.target_tokens, maps.source_tokens),
-    }[kind]
-    rows, columns = attended.words(rows), attended.words(columns)
-    return attended.merged(getattr(maps, kind), rows, columns)
-
-
-def check_lines(page, weights, heads=None, row=None, column=None):
-    """Checks which lines are drawn, and how strong, of weights [H, Q, M]."""
-    alone = row is not None or column is not None
-    # Of one word the root is drawn; weights are rounded on the page.
-    least, power = (0.01, 2) if alone else (0.02, 1)
-    found = page.lines()
-    for place, weight in np.ndenumerate(weights):
-        head, of_row, of_column = place
-        wanted = (
-            (heads is None or head in heads)
-            and row in (None, of_row)
-            and column in (None, of_column)
-        )
-        if wanted and weight > least + 5e-4:
-            shown = found.pop(place) ** power
-            assert shown == pytest.approx(weight, abs=6e-3), place
-        elif wanted and weight > least - 5e-4:
-            found.pop(place, None)
-    assert found == {}
-
-
-def check_cells(page, weights):
-    """Checks the matrix, of weights [H, Q, M]; its shades are roots."""
-    mean = weights.mean(axis=0)
-    np.testing.assert_allclose(page.cells() ** 2, mean, atol=0.012)
 
 
 @pytest.fixture(scope="module")
@@ -401,22 +269,6 @@ def test_sixteen_heads_look_different(visit):
     assert len(looks) == 16
 
 
-def embedded(page):
-    """Returns the weights that the page holds, by unit and kind."""
-    [text] = page.texts("#data")
-    data = json.loads(text)
-    numbers = zlib.decompress(base64.b64decode(data["weights"]))
-    numbers = np.frombuffer(numbers, "<u2")
-    found = {}
-    for unit, kinds in data["units"].items():
-        for kind, part in kinds.items():
-            shape = (data["layers"], data["heads"], *map(len, part.values()))
-            part, numbers = np.split(numbers, [np.prod(shape)])
-            found[unit, kind] = part.reshape(shape)
-    assert numbers.size == 0
-    return found
-
-
 def test_the_rows_of_all_maps_sum_to_1(visit, maps):
     found = embedded(visit(maps))
     assert len(found) == 6
@@ -443,73 +295,17 @@ def test_a_figure_has_buttons_for_its_views(visit, maps):
     check_lines(page, weights[0], {2})
 
 
-def colours(page, scheme):
-    """Returns the computed colours of a scheme by their names."""
-    page.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-    )
-    names = ["panel", "page", "ink", "quiet", "accent"]
-    names += [f"head-{number}" for number in range(8)]
-    style = "getComputedStyle(document.body).getPropertyValue(arguments[0])"
-    return {
-        name: page.driver.execute_script(f"return {style}", f"--{name}")
-        for name in names
-    }
-
-
-def linear(colour):
-    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return np.where(
-        channels <= 0.04045,
-        channels / 12.92,
-        ((channels + 0.055) / 1.055) ** 2.4,
-    )
-
-
-def luminance(colour):
-    """Relative luminance of WCAG 2.2."""
-    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
-
-
-def lab(colour, eyes):
-    """CIE 1976 L*a*b*, white D65, of what such eyes see."""
-    seen = np.clip(np.array(BLINDNESS[eyes]) @ linear(colour), 0, 1)
-    to_xyz = [
-        [0.4124564, 0.3575761, 0.1804375],
-        [0.2126729, 0.7151522, 0.0721750],
-        [0.0193339, 0.1191920, 0.9503041],
-    ]
-    xyz = np.array(to_xyz) @ seen / [0.95047, 1, 1.08883]
-    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), xyz * 841 / 108 + 4 / 29)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-def contrast(a, b):
-    low, high = sorted([luminance(a), luminance(b)])
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_and_lines_stand_out(visit, maps, scheme):
-    found = colours(visit(maps), scheme)
-    is_light = luminance(found["panel"]) > 0.5
-    assert is_light == (scheme == "light")
-    for ground in (found["panel"], found["page"]):
-        assert contrast(found["ink"], ground) >= 7
-        assert contrast(found["quiet"], ground) >= 4.5
-    for name in ["accent", *(f"head-{number}" for number in range(8))]:
-        assert contrast(found[name], found["panel"]) >= 2.5, name
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("eyes", BLINDNESS)
-def test_heads_differ_for_colour_blind_eyes(visit, maps, scheme, eyes):
-    found = colours(visit(maps), scheme)
-    seen = [lab(found[f"head-{number}"], eyes) for number in range(8)]
-    pairs = itertools.combinations(seen, 2)
-    # Okabe and Ito's own have 16 at least; 2.3 is what one just notices.
-    assert min(np.linalg.norm(a - b) for a, b in pairs) >= 12
+def test_it_is_dark_where_the_reader_likes_it_dark(visit, maps):
+    page = visit(maps)
+    style = "return getComputedStyle(document.documentElement).backgroundColor"
+    found = []
+    for scheme in ("light", "dark"):
+        page.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+        found.append(page.driver.execute_script(style))
+    assert found == ["rgb(246, 247, 249)", "rgb(17, 20, 24)"]
 
 
 def test_it_prints(visit, maps):
