@@ -14,11 +14,9 @@ def read_sentences(path):
     """
     try:
         with pathlib.Path(path).open("rb") as stream:
-            lines = list(read_lines(stream))
+            lines = list(read_lines(stream, str(path)))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
     if not lines:
         raise InputError(f"{path} is empty; it must hold a sentence a line.")
     return lines
