@@ -77,14 +77,17 @@ def seeds(model):
     return [each for each in model.variables if "seed" in each.path]
 
 
-def check_equal(one, other):
+def check_equal(one, other, allowed=0.0):
     """Weights, and the optimizer's moments and steps."""
     for part in (lambda model: model.weights, lambda m: m.optimizer.variables):
         ours, theirs = part(one), part(other)
         assert len(ours) == len(theirs)
         for value, wanted in zip(theirs, ours):
-            np.testing.assert_array_equal(
-                helpers.to_numpy(value), helpers.to_numpy(wanted)
+            np.testing.assert_allclose(
+                helpers.to_numpy(value),
+                helpers.to_numpy(wanted),
+                rtol=0,
+                atol=allowed,
             )
 
 
@@ -109,7 +112,8 @@ def test_a_fitted_preset_goes_on_training_where_it_was(name, tmp_path):
     update(model)
     update(again)
     assert int(again.optimizer.iterations) == 2
-    check_equal(model, again)
+    # What is compiled twice rounds in two ways.
+    check_equal(model, again, 1e-5 if helpers.JITTED else 0.0)
 
 
 def test_weights_of_a_fitted_model_fit_a_fresh_one(tmp_path):
