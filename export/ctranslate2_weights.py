@@ -34,11 +34,7 @@ def save_ctranslate2(model, vocabulary, path, quantization="float32"):
         InputError: the package ctranslate2 is missing, it has no such model
             or quantization, or writing fails.
     """
-    if importlib.util.find_spec("ctranslate2") is None:
-        raise InputError(
-            "The package ctranslate2 is not installed; install it with: "
-            "pip install ctranslate2"
-        )
+    require_ctranslate2()
     _check_quantization(quantization)
     _check_config(model.config)
     spec = _filled(model)
@@ -53,6 +49,19 @@ def save_ctranslate2(model, vocabulary, path, quantization="float32"):
         temporary.mkdir()
         spec.save(str(temporary))
         (temporary / VOCABULARY_FILE).write_bytes(vocabulary)
+
+
+def require_ctranslate2():
+    """Checks that the package is there; it is no dependency of ours.
+
+    Raises:
+        InputError: it is not.
+    """
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise InputError(
+            "The package ctranslate2 is not installed; install it with: "
+            "pip install -r requirements-serving.txt"
+        )
 
 
 def _check_quantization(name):

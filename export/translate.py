@@ -17,25 +17,16 @@ beginning is translated; how many there were is said at the end.
 Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
 """
 
-import contextlib
-
 from absl import flags
 
-from export import command, line_formats
+from export import command, line_flags
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
-from export.line_streams import (
-    READER_HAS_GONE,
-    open_input,
-    open_output,
-    progress,
-    sizes_for,
-    tell_of_cuts,
-)
 from export.opening import open_translator
-from export.translate_lines import read_lines, translate_lines
 
 FLAGS = flags.FLAGS
+
+flags.adopt_module_key_flags(line_flags)
 
 flags.DEFINE_multi_string(
     "model",
@@ -43,26 +34,6 @@ flags.DEFINE_multi_string(
     "Model directory or exported version; given several times, model "
     "directories of one vocabulary that decode together.",
     required=True,
-)
-flags.DEFINE_string(
-    "input", None, "File of lines to translate; standard input by default."
-)
-flags.DEFINE_string(
-    "output",
-    None,
-    "File for the translations, written anew; standard output by default.",
-)
-flags.DEFINE_integer(
-    "n_best",
-    1,
-    "Translations of a line, at most the beam size.",
-    lower_bound=1,
-)
-flags.DEFINE_boolean("scores", False, "Write the score before the text.")
-flags.DEFINE_boolean(
-    "alignments",
-    False,
-    "Write after the text which source word each word is from.",
 )
 flags.DEFINE_integer(
     "batch_tokens",
@@ -113,7 +84,7 @@ _SEARCH = (
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    line_format = _line_format()
+    line_format = line_flags.line_format()
     search = {name: FLAGS[name].value for name in _SEARCH}
     translator = open_translator(
         FLAGS.model,
@@ -126,44 +97,7 @@ def main(arguments):
             f"{translator.beam_size}; search a model directory with "
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
-    with contextlib.ExitStack() as stack:
-        source = open_input(stack, FLAGS.input)
-        output = open_output(stack, FLAGS.output, FLAGS.input)
-        on_progress = progress(stack, "Translating", FLAGS.output)
-        try:
-            first_cut, cut = translate_lines(
-                read_lines(source),
-                lambda texts: _ask(translator, texts, on_progress),
-                line_format,
-                output.write,
-                sizes_for(source),
-            )
-        except BrokenPipeError:
-            return READER_HAS_GONE
-    tell_of_cuts(first_cut, cut)
-    return None
-
-
-def _line_format():
-    if FLAGS.n_best > 1:
-        if FLAGS.alignments:
-            raise InputError(
-                "--alignments are of the best translation alone; leave out "
-                "--n_best, or ask for them in a run of their own."
-            )
-        return line_formats.n_best
-    return {
-        (False, False): line_formats.texts,
-        (True, False): line_formats.scored,
-        (False, True): line_formats.aligned,
-        (True, True): line_formats.scored_and_aligned,
-    }[FLAGS.scores, FLAGS.alignments]
-
-
-def _ask(translator, texts, on_progress):
-    if FLAGS.alignments:
-        return [[best] for best in translator.align(texts, on_progress)]
-    return translator.n_best(texts, FLAGS.n_best, on_progress)
+    return line_flags.translate_stream(translator, line_format)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tests.export import tiny
 
 needs_ctranslate2 = pytest.mark.skipif(
     importlib.util.find_spec("ctranslate2") is None,
-    reason="ctranslate2 is not installed (requirements-bench.txt)",
+    reason="ctranslate2 is not installed (requirements-serving.txt)",
 )
 TEXTS = made_up_text.sentences()[:12]
 ALPHA = 0.6
@@ -179,5 +179,7 @@ def test_without_the_package_it_says_so(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(
         ctranslate2_weights.importlib.util, "find_spec", lambda name: None
     )
-    with pytest.raises(InputError, match="pip install ctranslate2"):
+    with pytest.raises(
+        InputError, match="pip install -r requirements-serving.txt"
+    ):
         save_ctranslate2(None, tokenizer.proto, tmp_path / "folder")

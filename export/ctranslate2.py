@@ -1,0 +1,183 @@
+"""Writes a model for CTranslate2: `python -m export.ctranslate2`.
+
+C is a folder that `ctranslate2.Translator` loads, with the vocabulary beside
+the weights as `vocabulary.model`. It appears only when it is whole.
+
+With --compare=FILE the sentences of FILE, one a line, are translated by the
+folder just written and by our own search, and what differs is printed; with
+--references also the BLEU of both.
+"""
+
+import pathlib
+
+import sacrebleu
+from absl import flags
+
+from export import command
+from export.agreement import agreement
+from export.ctranslate2_translator import CTranslate2Translator
+from export.ctranslate2_weights import (
+    QUANTIZATIONS,
+    VOCABULARY_FILE,
+    require_ctranslate2,
+    save_ctranslate2,
+)
+from export.errors import InputError
+from export.limits import source_limit
+from export.model_directory import ModelDirectory
+from export.progress_bar import ProgressBar
+from export.references import read_references, read_sentences
+from export.translator import MAX_SOURCE_TOKENS, Translator
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "model_dir", None, "The model directory to export.", required=True
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "Folder to write; nothing is there yet.",
+    required=True,
+)
+flags.DEFINE_enum(
+    "quantization",
+    "float32",
+    QUANTIZATIONS,
+    "How matrices are stored: int8 is a quarter of float32's size and the "
+    "fastest on most processors.",
+)
+flags.DEFINE_string(
+    "compare",
+    None,
+    "File of sentences, one a line, to compare CTranslate2 with our search on.",
+)
+flags.DEFINE_multi_string(
+    "references",
+    [],
+    "File of right translations of --compare, one a line, for BLEU. May be "
+    "repeated; a blank line in a further file is no reference.",
+)
+
+
+def main(arguments):
+    """Exports, compares where asked to, and says how to go on."""
+    del arguments
+    require_ctranslate2()
+    path = pathlib.Path(FLAGS.output_dir)
+    if path.exists():
+        raise InputError(
+            f"{path} exists and is never overwritten; name another "
+            "--output_dir, or remove it first."
+        )
+    sentences, references = _comparison_files()
+    directory = ModelDirectory(FLAGS.model_dir)
+    translator = Translator.from_directory(directory.path)
+    save_ctranslate2(
+        translator.model,
+        directory.read_vocabulary(),
+        path,
+        FLAGS.quantization,
+    )
+    size = sum(file.stat().st_size for file in path.iterdir())
+    print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
+    if sentences:
+        print(*_compared(translator, path, sentences, references), sep="\n")
+    print(*_how_to_go_on(path, translator.model.config), sep="\n", flush=True)
+
+
+def _comparison_files():
+    if FLAGS.compare is None:
+        if FLAGS.references:
+            raise InputError(
+                "--references are of the sentences of --compare, which is "
+                "missing; give both or neither."
+            )
+        return [], []
+    sentences = read_sentences(FLAGS.compare)
+    return sentences, read_references(FLAGS.references, len(sentences))
+
+
+def _compared(translator, path, sentences, references):
+    """Returns lines that say how far CTranslate2 and our search agree."""
+    config = translator.model.config
+    peer = CTranslate2Translator(
+        path, config, source_limit(config, MAX_SOURCE_TOKENS)
+    )
+    ours = _translated("Our search", translator, sentences)
+    theirs = _translated("CTranslate2", peer, sentences)
+    found = agreement(ours, theirs)
+    lines = [
+        f"Compared on {found.sentences:,} sentences, beam {config.beam_size}, "
+        f"alpha {config.alpha}; CTranslate2 computes in {peer.compute_type}:",
+        f"  identical translations  {found.identical / found.sentences:.2%} "
+        f"({found.identical:,} of {found.sentences:,})",
+        "  score difference        "
+        f"{_figures(found.where_identical)} where identical",
+        f"                          {_figures(found.everywhere)} everywhere",
+    ]
+    if references:
+        lines += _bleu(ours, theirs, references)
+    if not peer.compute_type.startswith(FLAGS.quantization):
+        lines.append(
+            f"CTranslate2 has no {FLAGS.quantization} on these processors; "
+            f"the figures are those of {peer.compute_type}."
+        )
+    return [*lines, *_other_rules(config)]
+
+
+def _figures(difference):
+    return f"mean {difference.mean:.1e}, largest {difference.largest:.1e}"
+
+
+def _translated(what, translator, sentences):
+    with ProgressBar(what, len(sentences), "sentences") as bar:
+        return translator.translate(sentences, bar.update)
+
+
+def _bleu(ours, theirs, references):
+    metric = sacrebleu.BLEU()
+    of_ours, of_theirs = (
+        metric.corpus_score([each.text for each in found], references).score
+        for found in (ours, theirs)
+    )
+    return [
+        f"  BLEU                    ours {of_ours:.2f}, CTranslate2 "
+        f"{of_theirs:.2f} ({of_theirs - of_ours:+.2f})",
+        f"                          {metric.get_signature()}",
+    ]
+
+
+def _other_rules(config):
+    """Returns what makes the two differ besides rounding."""
+    lines = [
+        "CTranslate2 ends a search with as many finished translations as "
+        "there are beams; ours goes on until the best is certain."
+    ]
+    if config.length_penalty == "gnmt" and config.alpha:
+        lines.append(
+            "It ranks by log-probability / length^alpha, and ours by "
+            "log-probability / ((5 + length) / 6)^alpha, so that some "
+            "translations differ in length; the scores above are ours."
+        )
+    return lines
+
+
+def _how_to_go_on(path, config):
+    return [
+        "Translate with it in Python:",
+        "  import ctranslate2, sentencepiece",
+        f"  pieces = sentencepiece.SentencePieceProcessor("
+        f"'{path / VOCABULARY_FILE}')",
+        f"  translator = ctranslate2.Translator('{path}')",
+        "  found = translator.translate_batch(",
+        "      pieces.encode(['...'], out_type=str), "
+        f"beam_size={config.beam_size},",
+        f"      length_penalty={config.alpha}, min_decoding_length=0, "
+        "disable_unk=True)",
+        "  print(pieces.decode(found[0].hypotheses[0]))",
+    ]
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,98 @@
+"""The flags of commands that translate lines, and what they ask for."""
+
+import contextlib
+
+from absl import flags
+
+from export import line_formats
+from export.errors import InputError
+from export.line_streams import (
+    READER_HAS_GONE,
+    open_input,
+    open_output,
+    progress,
+    sizes_for,
+    tell_of_cuts,
+)
+from export.translate_lines import read_lines, translate_lines
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "input", None, "File of lines to translate; standard input by default."
+)
+flags.DEFINE_string(
+    "output",
+    None,
+    "File for the translations, written anew; standard output by default.",
+)
+flags.DEFINE_integer(
+    "n_best",
+    1,
+    "Translations of a line, at most the beam size.",
+    lower_bound=1,
+)
+flags.DEFINE_boolean("scores", False, "Write the score before the text.")
+flags.DEFINE_boolean(
+    "alignments",
+    False,
+    "Write after the text which source word each word is from.",
+)
+
+
+def line_format():
+    """Returns the function of `export.line_formats` that was asked for.
+
+    Raises:
+        InputError: the flags do not go together.
+    """
+    if FLAGS.n_best > 1:
+        if FLAGS.alignments:
+            raise InputError(
+                "--alignments are of the best translation alone; leave out "
+                "--n_best, or ask for them in a run of their own."
+            )
+        return line_formats.n_best
+    return {
+        (False, False): line_formats.texts,
+        (True, False): line_formats.scored,
+        (False, True): line_formats.aligned,
+        (True, True): line_formats.scored_and_aligned,
+    }[FLAGS.scores, FLAGS.alignments]
+
+
+def translate_stream(translator, form):
+    """Translates --input into --output.
+
+    Args:
+        translator: what has `n_best` and `align` as TextTranslator has them.
+        form: of `line_format`.
+
+    Returns:
+        The command's exit code, or None for 0.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    with contextlib.ExitStack() as stack:
+        source = open_input(stack, FLAGS.input)
+        output = open_output(stack, FLAGS.output, FLAGS.input)
+        on_progress = progress(stack, "Translating", FLAGS.output)
+        try:
+            cuts = translate_lines(
+                read_lines(source),
+                lambda texts: _ask(translator, texts, on_progress),
+                form,
+                output.write,
+                sizes_for(source),
+            )
+        except BrokenPipeError:
+            return READER_HAS_GONE
+    tell_of_cuts(*cuts)
+    return None
+
+
+def _ask(translator, texts, on_progress):
+    if FLAGS.alignments:
+        return [[best] for best in translator.align(texts, on_progress)]
+    return translator.n_best(texts, FLAGS.n_best, on_progress)

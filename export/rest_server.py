@@ -1,0 +1,150 @@
+"""TensorFlow Serving's REST interface, asked with the standard library."""
+
+import http.client
+import json
+import time
+import urllib.parse
+
+from export.errors import InputError
+from export.serving_errors import (
+    Unavailable,
+    failed,
+    one_line,
+    refused,
+    timed_out,
+    unknown_model,
+    unreachable,
+    unreadable,
+)
+
+_CONNECTIONS = {
+    "http": http.client.HTTPConnection,
+    "https": http.client.HTTPSConnection,
+}
+_PIECE = 1 << 16
+# Too many requests, and three ways to say: not now.
+_BUSY = (429, 502, 503, 504)
+
+
+class RestServer:
+    """One model of a server.
+
+    Every request has a connection of its own, so that none is found closed.
+
+    Args:
+        url: such as "http://host:8501"; a path in it is put before the
+            server's own.
+        model: ServedModel.
+        timeout_seconds: for an answer to come whole.
+
+    Raises:
+        InputError: the address is none.
+    """
+
+    def __init__(self, url, model, timeout_seconds):
+        self._address = _checked(url)
+        self._url = url
+        self._model = model
+        self._timeout = timeout_seconds
+
+    def ask(self, signature, texts):
+        """Asks about texts.
+
+        Args:
+            signature: name of the signature, which has one input, `text`.
+            texts: list of str.
+
+        Returns:
+            dict, output's name to nested lists of str, float or bool.
+
+        Raises:
+            Unavailable: the server cannot be reached, or is too busy.
+            InputError: it refuses, fails, is late or is no such server.
+        """
+        request = {"signature_name": signature, "inputs": {"text": texts}}
+        body = json.dumps(request).encode("utf-8")
+        status, answer = self._answer(body)
+        if status != http.client.OK:
+            raise self._error(status, answer, signature)
+        try:
+            outputs = json.loads(answer)["outputs"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise unreadable(
+                self._url, f"what is no prediction in JSON: {answer[:60]!r}"
+            ) from None
+        if not isinstance(outputs, dict):
+            raise unreadable(self._url, f"{signature} with one output alone")
+        return outputs
+
+    def _answer(self, body):
+        """Returns the status and the body's bytes."""
+        deadline = time.monotonic() + self._timeout
+        connection = _CONNECTIONS[self._address.scheme](
+            self._address.hostname, self._address.port, timeout=self._timeout
+        )
+        try:
+            connection.request(
+                "POST",
+                f"{self._address.path.rstrip('/')}{self._model.path()}:predict",
+                body,
+                {"Content-Type": "application/json"},
+            )
+            socket = connection.sock
+            socket.settimeout(_left(deadline))
+            response = connection.getresponse()
+            parts = []
+            while True:
+                # A server may send a little at a time for ever.
+                socket.settimeout(_left(deadline))
+                part = response.read1(_PIECE)
+                if not part:
+                    break
+                parts.append(part)
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+            return response.status, b"".join(parts)
+        except TimeoutError:
+            raise timed_out(self._url, self._timeout) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or repr(error)
+            raise unreachable(self._url, reason) from error
+        finally:
+            connection.close()
+
+    def _error(self, status, body, signature):
+        reason = f"HTTP {status}, {_message(body)}"
+        if status in _BUSY:
+            return Unavailable(f"{self._url} is too busy: {one_line(reason)}.")
+        if status == http.client.NOT_FOUND:
+            return unknown_model(self._url, self._model, reason)
+        if status == http.client.BAD_REQUEST:
+            return refused(self._url, self._model, signature, reason)
+        return failed(self._url, reason)
+
+
+def _checked(url):
+    try:
+        address = urllib.parse.urlsplit(url)
+        good = address.scheme in _CONNECTIONS and address.hostname
+        address.port  # noqa: B018  # raises where it is no number
+    except ValueError:
+        good = False
+    if not good or address.query or address.fragment or address.username:
+        raise InputError(
+            f"--url={url} is not an address; it must be like http://host:8501."
+        )
+    return address
+
+
+def _left(deadline):
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _message(body):
+    try:
+        return json.loads(body)["error"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return repr(body[:60])

@@ -1,0 +1,71 @@
+"""What can go wrong between a client and a server, in the user's words."""
+
+from export.errors import InputError
+
+_LONGEST_MESSAGE = 300
+
+
+class Unavailable(InputError):
+    """The server cannot be reached or is too busy: later it may answer."""
+
+
+def unreachable(server, reason):
+    """Returns the Unavailable for a connection that was not made or broke.
+
+    Args:
+        server: where it was looked for.
+        reason: the system's or the server's words.
+    """
+    return Unavailable(
+        f"{server} does not answer: {one_line(reason)}; check that the server "
+        "runs and that address and port are right."
+    )
+
+
+def timed_out(server, seconds):
+    """Returns the InputError for an answer that did not come in time."""
+    return InputError(
+        f"{server} did not answer within {seconds:g} s; give more "
+        "--timeout_seconds, or a smaller --batch_size."
+    )
+
+
+def unknown_model(server, model, reason):
+    """Returns the InputError for a model that is not served."""
+    return InputError(
+        f"{server} does not serve {model}: {one_line(reason)}; check "
+        "--model_name, --version and --label."
+    )
+
+
+def refused(server, model, signature, reason):
+    """Returns the InputError for a request that the server took for wrong."""
+    return InputError(
+        f"{server} refused the signature {signature} of {model}: "
+        f"{one_line(reason)}; the model must be an export of "
+        "export.saved_model."
+    )
+
+
+def failed(server, reason):
+    """Returns the InputError for any other failure of the server's."""
+    return InputError(
+        f"{server} failed: {one_line(reason)}; its own log says more."
+    )
+
+
+def unreadable(server, what):
+    """Returns the InputError for an answer that is none of a server's."""
+    return InputError(
+        f"{server} answered {one_line(what)}; check that TensorFlow Serving "
+        "listens there, and that the model is an export of "
+        "export.saved_model."
+    )
+
+
+def one_line(text):
+    """Returns words from outside without line breaks, and not too many."""
+    words = " ".join(str(text).split()).rstrip(".;")
+    if len(words) > _LONGEST_MESSAGE:
+        return words[:_LONGEST_MESSAGE] + "..."
+    return words
