@@ -134,11 +134,28 @@ def cut(ids, limit):
         lengths = ids.row_lengths()
         kept = ids[:, :limit].to_tensor()
     else:
-        lengths = tf.math.count_nonzero(ids, axis=1)
+        places = tf.range(1, tf.shape(ids)[1] + 1)
+        lengths = tf.reduce_max(tf.where(ids != PAD_ID, places, 0), axis=1)
         kept = ids[:, :limit]
     too_long = lengths > limit
     last = tf.range(tf.shape(kept)[1]) == limit - 1
     return tf.where(too_long[:, None] & last, END_ID, kept), too_long
+
+
+def beginning(tokenizer, text, characters):
+    """Cuts text to a number of characters, after making it readable.
+
+    Args:
+        tokenizer: Tokenizer.
+        text: string [B].
+        characters: the most that are kept.
+
+    Returns:
+        string [B], and boolean [B]: which were cut.
+    """
+    text = tokenizer.readable(text)
+    too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
+    return tf.strings.substr(text, 0, characters, unit="UTF8_CHAR"), too_long
 
 
 def trim(tokens):

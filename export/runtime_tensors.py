@@ -21,6 +21,11 @@ def type_name(number):
     return _NAMES.get(number, f"type {number}")
 
 
+def type_number(name):
+    """Returns the TF_DataType of a name, such as 3 of "int32"."""
+    return _NUMBERS[name]
+
+
 def as_array(value, dtype):
     """Returns what a caller gave as an array to send.
 

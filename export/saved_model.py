@@ -5,6 +5,7 @@ watches E never loads half of one.
 """
 
 import errno
+import json
 import pathlib
 
 import tensorflow as tf
@@ -12,10 +13,12 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
+from export.description import DESCRIPTION_FILE, describe
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.served_translator import ServedTranslator
 from export.versions import is_version
+from export.warm_up import WARM_UP_FILE, make_warm_up
 
 FLAGS = flags.FLAGS
 
@@ -31,8 +34,28 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_source_tokens",
     256,
-    "Longer sources are cut to this many pieces.",
+    "Longer sources are cut to this many pieces, the end counted.",
     lower_bound=2,
+)
+# None is what the model's config says.
+flags.DEFINE_integer(
+    "max_output_extra",
+    None,
+    "A translation has at most as many pieces as its source and "
+    "so many more; the model's own number by default.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "beam_size",
+    None,
+    "Beams, and translations of n_best; the model's own by default.",
+    lower_bound=1,
+)
+flags.DEFINE_float(
+    "alpha",
+    None,
+    "Exponent of the length penalty; the model's own by default.",
+    lower_bound=0.0,
 )
 
 
@@ -42,7 +65,13 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(_version(export_dir, FLAGS.version))
-    save(directory, path, FLAGS.max_source_tokens)
+    search = {
+        "max_source_tokens": FLAGS.max_source_tokens,
+        "max_extra": FLAGS.max_output_extra,
+        "beam_size": FLAGS.beam_size,
+        "alpha": FLAGS.alpha,
+    }
+    save(directory, path, search)
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     print(
         f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
@@ -55,20 +84,22 @@ def main(arguments):
     )
 
 
-def save(directory, path, max_source_tokens):
+def save(directory, path, search):
     """Writes one version.
 
     Args:
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
-        max_source_tokens: longer sources are cut to this many ids.
+        search: dict of what ServedTranslator takes.
 
     Raises:
         InputError: the model directory is not whole, or writing fails.
     """
     servable = ServedTranslator(
-        directory.load_model(), directory.load_tokenizer(), max_source_tokens
+        directory.load_model(), directory.load_tokenizer(), **search
     )
+    description = describe(directory, servable)
+    warm_up = make_warm_up(servable.tokenizer, servable.signatures())
     with written_whole(path) as temporary:
         try:
             tf.saved_model.save(
@@ -78,6 +109,12 @@ def save(directory, path, max_source_tokens):
             )
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error
+        (temporary / "assets.extra").mkdir()
+        (temporary / DESCRIPTION_FILE).write_text(
+            json.dumps(description, indent=2, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
+        (temporary / WARM_UP_FILE).write_bytes(warm_up)
 
 
 def _version(export_dir, asked):

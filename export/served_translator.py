@@ -2,8 +2,14 @@
 
 import tensorflow as tf
 
-from export.id_translator import IdTranslator, cut, pieces_of, trim
-from export.limits import source_limit
+from export.id_translator import (
+    IdTranslator,
+    beginning,
+    cut,
+    pieces_of,
+    trim,
+)
+from export.limits import character_limit, source_limit
 from export.translation import IMPOSSIBLE
 from keras_transformer.special_ids import PAD_ID, UNKNOWN_ID
 
@@ -23,26 +29,35 @@ class ServedTranslator(tf.Module):
     variables are, and each is stored once.
 
     Letters: B sentences, K beams, S source and T target pieces. Text's bytes
-    that are not UTF-8 count as U+FFFD. Empty text, or only spaces, gives
-    empty text. No answer depends on the rest of its batch.
+    that are not UTF-8 count as U+FFFD, and NUL as nothing. Empty text, or
+    only spaces, gives empty text. No answer depends on the rest of its batch.
+    Of a source that is longer than the limit the beginning counts, and
+    `truncated` says so.
 
     Args:
         model: Transformer.
         tokenizer: Tokenizer.
         max_source_tokens: longer sources are cut to this many ids, the end
-            id counted: one over-long text must not fail a merged batch.
+            id counted: one over-long text must not fail a merged batch. Of
+            its characters so many are read as `character_limit` says.
+        **search: of IdTranslator: beam_size, alpha, max_extra.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
-    def __init__(self, model, tokenizer, max_source_tokens):
+    def __init__(self, model, tokenizer, max_source_tokens, **search):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
-        self.max_source_tokens = source_limit(model.config, max_source_tokens)
+        self._ids = IdTranslator(model, **search)
+        self.config = self._ids.config
+        self.max_source_tokens = source_limit(self.config, max_source_tokens)
         self.max_target_tokens = source_limit(
-            model.config,
-            self.max_source_tokens + model.config.max_output_extra,
+            self.config,
+            self.max_source_tokens + self.config.max_output_extra,
         )
+        self.parameters = model.count_params()
         self.model_variables = [variable.value for variable in model.weights]
-        self._ids = IdTranslator(model)
         # Functions of their own, so that the signatures share two graphs.
         self._best, self._search = (
             tf.function(
@@ -72,10 +87,10 @@ class ServedTranslator(tf.Module):
             text: string [B], a sentence each.
 
         Returns:
-            `translation`, string [B], and `score`, float32 [B]:
-            log-probability / length penalty, 0 for empty text.
+            `translation`, string [B]; `score`, float32 [B]: log-probability
+            / length penalty, 0 for empty text; `truncated`, boolean [B].
         """
-        source, _ = self._source(text)
+        source, truncated = self._source(text)
         memory = self._ids.encode(source)
         tokens, scores = self._best(source, memory)
         is_text = _has_text(source)
@@ -83,6 +98,7 @@ class ServedTranslator(tf.Module):
         return {
             "translation": tf.where(is_text, translation, ""),
             "score": tf.where(is_text, scores[:, 0], 0.0),
+            "truncated": truncated,
         }
 
     @_signature("text")
@@ -95,18 +111,19 @@ class ServedTranslator(tf.Module):
         Returns:
             `translations`, string [B, K], and `scores`, float32 [B, K], best
             first; "" and -1e9 where there are fewer than K, and after the
-            first of empty text.
+            first of empty text; `truncated`, boolean [B].
         """
-        source, _ = self._source(text)
+        source, truncated = self._source(text)
         memory = self._ids.encode(source)
         tokens, scores = _masked(source, *self._search(source, memory))
-        shape = [tf.shape(source)[0], self._ids.config.beam_size]
+        shape = [tf.shape(source)[0], self.config.beam_size]
         texts = self.tokenizer.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
         )
         return {
             "translations": tf.reshape(texts, shape),
             "scores": tf.reshape(scores, shape),
+            "truncated": truncated,
         }
 
     @_signature("text")
@@ -117,14 +134,14 @@ class ServedTranslator(tf.Module):
             text: string [B].
 
         Returns:
-            `translation` and `score` as of `serving_default`;
+            `translation`, `score` and `truncated` as of `serving_default`;
             `source_tokens`, string [B, S], and `target_tokens`, string
             [B, T]: pieces with "</s>" as the last, "" for padding and empty
             text; `alignment`, float32 [B, T, S]: cross-attention, the mean
             over the heads of `kt.align_ids`; each row sums to 1 over the
             source's pieces, "</s>" counted; 0 for padding.
         """
-        source, _ = self._source(text)
+        source, truncated = self._source(text)
         memory = self._ids.encode(source)
         tokens, scores = _masked(source, *self._best(source, memory))
         target = trim(tokens[:, 0])
@@ -134,6 +151,7 @@ class ServedTranslator(tf.Module):
         return {
             "translation": self.tokenizer.detokenize(target),
             "score": scores[:, 0],
+            "truncated": truncated,
             "source_tokens": pieces_of(self.tokenizer, source),
             "target_tokens": pieces_of(self.tokenizer, target),
             "alignment": tf.where(is_pair, alignment, 0.0),
@@ -151,19 +169,23 @@ class ServedTranslator(tf.Module):
         Returns:
             `score`, float32 [B]: log-probability of each translation. For
             empty text 0 where the translation is empty, else -1e9.
+            `truncated`, boolean [B]: text or translation was cut.
         """
         tf.debugging.assert_equal(
             tf.shape(text),
             tf.shape(translation),
             "There must be as many translations as texts.",
         )
-        source, _ = self._source(text)
-        target, _ = cut(
-            self.tokenizer.tokenize(translation), self.max_target_tokens
+        source, source_is_cut = self._source(text)
+        target, target_is_cut = self._beginning(
+            translation, self.max_target_tokens
         )
         of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
         score = self._ids.score(source, target)
-        return {"score": tf.where(_has_text(source), score, of_nothing)}
+        return {
+            "score": tf.where(_has_text(source), score, of_nothing),
+            "truncated": source_is_cut | target_is_cut,
+        }
 
     @tf.function(input_signature=[_IDS], autograph=False)
     def tokens(self, ids):
@@ -175,11 +197,11 @@ class ServedTranslator(tf.Module):
                 unknown piece; too many ids are cut.
 
         Returns:
-            `ids`, int32 [B, K, T], and `scores`, float32 [B, K], as of
-            `n_best`.
+            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], and
+            `truncated`, boolean [B], as of `n_best`.
         """
-        known = (ids >= 0) & (ids < self._ids.config.vocabulary_size)
-        source, _ = cut(
+        known = (ids >= 0) & (ids < self.config.vocabulary_size)
+        source, truncated = cut(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )
         # The model needs one position at least.
@@ -187,7 +209,11 @@ class ServedTranslator(tf.Module):
         source = tf.pad(source, [[0, 0], [0, missing]])
         memory = self._ids.encode(source)
         tokens, scores = _masked(source, *self._search(source, memory))
-        return {"ids": trim(tokens), "scores": scores}
+        return {
+            "ids": trim(tokens),
+            "scores": scores,
+            "truncated": truncated,
+        }
 
     @_signature("text")
     def lengths(self, text):
@@ -197,15 +223,31 @@ class ServedTranslator(tf.Module):
             text: string [B].
 
         Returns:
-            `length`, int32 [B]: pieces of each text, its end counted, and
-            `limit`, int32 [B]: how many of them are translated.
+            `length`, int32 [B]: pieces of each text, its end counted;
+            `limit`, int32 [B]: how many of them are translated; `truncated`,
+            boolean [B]. Of a text that is cut for its characters the pieces
+            are those of what is left.
         """
+        text, is_cut = beginning(
+            self.tokenizer, text, character_limit(self.max_source_tokens)
+        )
         lengths = tf.cast(self.tokenizer.tokenize(text).row_lengths(), tf.int32)
         limit = tf.zeros_like(lengths) + self.max_source_tokens
-        return {"length": lengths, "limit": limit}
+        return {
+            "length": lengths,
+            "limit": limit,
+            "truncated": is_cut | (lengths > limit),
+        }
 
     def _source(self, text):
-        return cut(self.tokenizer.tokenize(text), self.max_source_tokens)
+        return self._beginning(text, self.max_source_tokens)
+
+    def _beginning(self, text, limit):
+        text, has_more_characters = beginning(
+            self.tokenizer, text, character_limit(limit)
+        )
+        ids, has_more_ids = cut(self.tokenizer.tokenize(text), limit)
+        return ids, has_more_characters | has_more_ids
 
 
 def _masked(source, tokens, scores):

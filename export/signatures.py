@@ -2,12 +2,7 @@
 
 import typing
 
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-)
-
+from export.messages import message_class
 from export.runtime_tensors import type_name
 
 
@@ -38,8 +33,7 @@ class Signature(typing.NamedTuple):
     outputs: dict
 
 
-# The part of tensorflow/core/protobuf/meta_graph.proto that is read here:
-# field, number, type. A map is a list of messages of key and value.
+# The part of tensorflow/core/protobuf/meta_graph.proto that is read here.
 _MESSAGES = {
     "MetaGraph": [("signatures", 5, ["Entry"])],
     "Entry": [("key", 1, "string"), ("value", 2, "SignatureDef")],
@@ -52,13 +46,6 @@ _MESSAGES = {
     ],
     "Shape": [("lengths", 2, ["Length"]), ("is_open", 3, "bool")],
     "Length": [("size", 1, "int64")],
-}
-_PACKAGE = "keras_transformer.export"
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {
-    "string": _FIELD.TYPE_STRING,
-    "int64": _FIELD.TYPE_INT64,
-    "bool": _FIELD.TYPE_BOOL,
 }
 # SavedModel keeps its own start-up operation among the signatures.
 _INTERNAL = "__saved_model_"
@@ -73,7 +60,7 @@ def read_signatures(meta_graph):
     Returns:
         dict, name to Signature, in the order of the names.
     """
-    message = _meta_graph_class().FromString(meta_graph)
+    message = message_class(_MESSAGES, "MetaGraph").FromString(meta_graph)
     return {
         entry.key: Signature(
             _tensors(entry.value.inputs), _tensors(entry.value.outputs)
@@ -101,30 +88,3 @@ def _shape(shape):
         None if length.size < 0 else length.size for length in shape.lengths
     )
 
-
-def _meta_graph_class():
-    file = descriptor_pb2.FileDescriptorProto(
-        name="signatures.proto", package=_PACKAGE, syntax="proto3"
-    )
-    for message, fields in _MESSAGES.items():
-        described = file.message_type.add(name=message)
-        for name, number, kind in fields:
-            described.field.append(_field(name, number, kind))
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(
-        pool.FindMessageTypeByName(f"{_PACKAGE}.MetaGraph")
-    )
-
-
-def _field(name, number, kind):
-    field = _FIELD(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)
-    if isinstance(kind, list):
-        field.label = _FIELD.LABEL_REPEATED
-        (kind,) = kind
-    if kind in _SCALARS:
-        field.type = _SCALARS[kind]
-    else:
-        field.type = _FIELD.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{kind}"
-    return field

@@ -7,8 +7,8 @@ import keras_transformer as kt
 from export.batches import BATCH_TOKENS, in_batches
 from export.ensembles import load_ensemble
 from export.id_pair import IdPair, padded
-from export.id_translator import IdTranslator, pieces_of, trim
-from export.limits import source_limit
+from export.id_translator import IdTranslator, beginning, pieces_of, trim
+from export.limits import character_limit, source_limit
 from export.model_directory import ModelDirectory
 from export.text_translator import Sentence, TextTranslator, complete
 from export.translation import IMPOSSIBLE, Translation
@@ -16,7 +16,6 @@ from keras_transformer.special_ids import END_ID, PAD_ID
 
 __all__ = ["Translation", "Translator"]
 
-# Sources are cut to this many ids, the end id counted.
 MAX_SOURCE_TOKENS = 512
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -25,20 +24,33 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class Translator(TextTranslator):
     """Beam search over lists of text, with a model in this process.
 
+    Attributes:
+        max_source_tokens: sources are cut to this many ids, the end id
+            counted, or to the learned positions where they are fewer.
+
     Args:
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary.
         batch_tokens: source positions in a batch, padding counted.
+        max_source_tokens: see above; 512 by default.
         **search: of IdTranslator: beam_size, alpha, max_extra, min_length.
 
     Raises:
         ValueError: a number is out of range.
     """
 
-    def __init__(self, model, tokenizer, batch_tokens=BATCH_TOKENS, **search):
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        batch_tokens=BATCH_TOKENS,
+        max_source_tokens=None,
+        **search,
+    ):
         self.model = model
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
+        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
         self._ids = ids = IdTranslator(model, **search)
         self.beam_size = ids.config.beam_size
         self._config = ids.config
@@ -57,7 +69,7 @@ class Translator(TextTranslator):
 
         Args:
             path: of the model directory.
-            **settings: `batch_tokens` and what IdTranslator takes.
+            **settings: all but the first two of Translator's.
 
         Raises:
             InputError: it is not a whole model directory.
@@ -126,15 +138,12 @@ class Translator(TextTranslator):
         limit = self._source_limit() + self._config.max_output_extra
         limit = source_limit(self._config, limit)
         sources = self._sentences(list(texts))
-        targets = self.tokenizer.encode(list(translations))
+        targets = self._beginnings(list(translations), limit)
         return [
-            IdPair(
-                source.ids,
-                _cut(target, limit),
-                source.is_cut,
-                len(target) > limit,
+            IdPair(source.ids, target, source.is_cut, target_is_cut)
+            for source, (target, target_is_cut) in zip(
+                sources, targets, strict=True
             )
-            for source, target in zip(sources, targets, strict=True)
         ]
 
     def best_ids(self, texts, on_progress=None):
@@ -211,16 +220,27 @@ class Translator(TextTranslator):
         return self._drawers[rules]
 
     def _source_limit(self):
-        return source_limit(self._config, MAX_SOURCE_TOKENS)
+        return source_limit(self._config, self.max_source_tokens)
 
     def _sentences(self, texts):
-        limit = self._source_limit()
-        sentences = []
-        for text, ids in zip(texts, self.tokenizer.encode(texts)):
-            kept = _cut(ids, limit)
-            is_cut = len(ids) > limit
-            sentences.append(Sentence(text, kept, len(kept), is_cut))
-        return sentences
+        beginnings = self._beginnings(texts, self._source_limit())
+        return [
+            Sentence(text, ids, len(ids), is_cut)
+            for text, (ids, is_cut) in zip(texts, beginnings)
+        ]
+
+    def _beginnings(self, texts, limit):
+        """Returns a list of pairs: ids, at most `limit`, and if cut."""
+        if not texts:
+            return []
+        texts, too_long = beginning(
+            self.tokenizer, tf.constant(texts), character_limit(limit)
+        )
+        found = self.tokenizer.encode(texts.numpy().tolist())
+        return [
+            (_cut(ids, limit), bool(is_cut or len(ids) > limit))
+            for ids, is_cut in zip(found, too_long.numpy())
+        ]
 
     def _search_texts(self, sentences, n):
         source = padded([sentence.ids for sentence in sentences])

@@ -63,10 +63,21 @@ class Tokenizer(tf.Module):
         except tf.errors.NotFoundError:
             self._load_pieces()
 
+    def readable(self, text):
+        """Returns string [B] as the tokenizer reads it.
+
+        Bytes that are not UTF-8 are U+FFFD; NUL is dropped, as the pieces'
+        own normalisation drops the control characters beside it.
+        """
+        text = tf.strings.unicode_transcode(
+            text, input_encoding="UTF-8", output_encoding="UTF-8"
+        )
+        return tf.strings.regex_replace(text, r"\x00", "")
+
     def tokenize(self, text):
         """Splits text into ids.
 
-        Bytes that are not UTF-8 count as U+FFFD.
+        Text that is not `readable` is made so.
 
         Args:
             text: string [B].
@@ -74,10 +85,7 @@ class Tokenizer(tf.Module):
         Returns:
             RaggedTensor int32 [B, None]; every row ends with the end id.
         """
-        text = tf.strings.unicode_transcode(
-            text, input_encoding="UTF-8", output_encoding="UTF-8"
-        )
-        return self._pieces.tokenize(text)
+        return self._pieces.tokenize(self.readable(text))
 
     def detokenize(self, ids):
         """Joins ids to text.

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from export import translator as translator_module
 from export.word_alignment import word_alignment
 from tests import made_up_text
 from tests.export import tiny
@@ -14,11 +13,11 @@ BLANKS = [9, 10]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cut_alike():
+def cut_alike(translator):
     """Our own Translator cuts sources as the export does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            translator_module, "MAX_SOURCE_TOKENS", tiny.MAX_SOURCE_TOKENS
+            translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
         )
         yield
 

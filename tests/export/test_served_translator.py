@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from export import translator as translator_module
 from tests import made_up_text
 from tests.export import tiny
 from tests.export.serving import Refused
@@ -19,7 +18,7 @@ def expected(translator):
     def translated(texts):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                translator_module, "MAX_SOURCE_TOKENS", tiny.MAX_SOURCE_TOKENS
+                translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
             )
             return translator.translate(texts)
 

@@ -11,7 +11,6 @@ import time
 import numpy as np
 import pytest
 
-from export import translator as translator_module
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -24,7 +23,7 @@ def expected(translator):
     """Answers of our own Translator, cutting sources as the export does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            translator_module, "MAX_SOURCE_TOKENS", tiny.MAX_SOURCE_TOKENS
+            translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
         )
         yield translator
 
