@@ -10,24 +10,23 @@ EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
 
-def run(main):
+def run(main, operands=()):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
     130. Anything else is a fault of ours and shows its traceback.
 
     Args:
-        main: function of the arguments left after the flags.
+        main: function of the arguments left after the flags; the program's
+            name is the first.
+        operands: names of what must be given beside flags, in order.
     """
 
     def guarded(arguments):
         # TensorFlow's notes while saving are not what a user asked for.
         logging.set_verbosity(logging.WARNING)
         try:
-            if len(arguments) > 1:
-                raise InputError(
-                    f"Unknown argument {arguments[1]!r}; flags begin with --."
-                )
+            _check_count(arguments[1:], operands)
             return main(arguments)
         except InputError as error:
             print(f"Error: {error}", file=sys.stderr)
@@ -37,3 +36,14 @@ def run(main):
             return EXIT_INTERRUPTED
 
     app.run(guarded)
+
+
+def _check_count(given, operands):
+    if len(given) > len(operands):
+        raise InputError(
+            f"Unknown argument {given[len(operands)]!r}; flags begin with --."
+        )
+    if len(given) < len(operands):
+        raise InputError(
+            f"{operands[len(given)]} is missing; --help says what it is."
+        )

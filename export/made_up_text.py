@@ -4,8 +4,6 @@ import random
 
 import sentencepiece
 
-from keras_transformer.special_ids import END_ID
-
 
 def made_up_texts(vocabulary, lengths):
     """Returns a list of str, the same ones each time.
@@ -17,7 +15,11 @@ def made_up_texts(vocabulary, lengths):
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
-    ids = range(END_ID + 1, len(processor))
+    ids = [
+        number
+        for number in range(len(processor))
+        if not processor.IsControl(number) and not processor.IsUnknown(number)
+    ]
     return [
         processor.Decode(generator.choices(ids, k=length)) for length in lengths
     ]

@@ -7,13 +7,16 @@ watches E never loads half of one.
 import errno
 import json
 import pathlib
+import subprocess
+import sys
 
 import tensorflow as tf
 from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.description import DESCRIPTION_FILE, describe
+from export.describe import describe
+from export.description import DESCRIPTION_FILE
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.served_translator import ServedTranslator
@@ -57,6 +60,12 @@ flags.DEFINE_float(
     "Exponent of the length penalty; the model's own by default.",
     lower_bound=0.0,
 )
+flags.DEFINE_boolean(
+    "check",
+    True,
+    "Run export.check before the version gets its number; where it fails, "
+    "nothing is written.",
+)
 
 
 def main(arguments):
@@ -71,7 +80,8 @@ def main(arguments):
         "beam_size": FLAGS.beam_size,
         "alpha": FLAGS.alpha,
     }
-    save(directory, path, search)
+    checks = [_check] if FLAGS.check else []
+    save(directory, path, search, checks)
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     print(
         f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
@@ -84,13 +94,16 @@ def main(arguments):
     )
 
 
-def save(directory, path, search):
+def save(directory, path, search, checks=()):
     """Writes one version.
 
     Args:
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
         search: dict of what ServedTranslator takes.
+        checks: functions of the model directory's path and the version's
+            temporary folder, called before it gets its name; they raise
+            InputError.
 
     Raises:
         InputError: the model directory is not whole, or writing fails.
@@ -115,6 +128,24 @@ def save(directory, path, search):
             encoding="utf-8",
         )
         (temporary / WARM_UP_FILE).write_bytes(warm_up)
+        for check in checks:
+            check(directory.path, temporary)
+
+
+def _check(model_dir, version):
+    """Runs export.check, in a process that is like a server."""
+    print("Checking the export before it gets its number:", flush=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.check", str(version)),
+            f"--model_dir={model_dir}",
+        ]
+    )
+    if done.returncode:
+        raise InputError(
+            "The export did not pass export.check, which says why above; "
+            "nothing was written, and --nocheck would leave this out."
+        )
 
 
 def _version(export_dir, asked):

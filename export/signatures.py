@@ -87,4 +87,3 @@ def _shape(shape):
     return tuple(
         None if length.size < 0 else length.size for length in shape.lengths
     )
-

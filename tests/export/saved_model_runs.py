@@ -39,20 +39,32 @@ def run_without_saving(*arguments):
         saved_model.save = real
 
 
-def run_failing(failure, *arguments):
-    """The same, but writing fails when half is written."""
+def run_interrupted(*arguments):
+    """The same, but Ctrl-C comes when half is written."""
     from export import saved_model
 
     real = saved_model.tf.saved_model.save
 
-    def fail(servable, path, **rest):
+    def interrupted(servable, path, **rest):
         real(servable, path, **rest)
-        raise failure
+        raise KeyboardInterrupt
 
-    saved_model.tf.saved_model.save = fail
+    saved_model.tf.saved_model.save = interrupted
     try:
         return run(*arguments)
-    except type(failure) as error:
+    except KeyboardInterrupt as error:
         return "", repr(error)
     finally:
         saved_model.tf.saved_model.save = real
+
+
+def run_failing_the_check(*arguments):
+    """The same, but the export has no warm-up requests that can be read."""
+    from export import saved_model
+
+    real = saved_model.make_warm_up
+    saved_model.make_warm_up = lambda *_: b"damaged"
+    try:
+        return run(*arguments)
+    finally:
+        saved_model.make_warm_up = real

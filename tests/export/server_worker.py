@@ -8,8 +8,10 @@ import base64
 import gc
 import json
 import pathlib
+import resource
 import sys
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -40,6 +42,12 @@ def signatures(path):
 def run(path, signature, inputs):
     outputs = _session(path).run(signature, _unpacked(inputs))
     return {name: _item(array) for name, array in outputs.items()}
+
+
+def usage():
+    """Megabytes at the peak, and processor seconds so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * 1024 / 1e6, time.process_time()
 
 
 def growth(path, times, inputs):

@@ -14,6 +14,7 @@ from tests.export import tiny
 # ServerSession and what it is made of: the process finds nothing else of us.
 PARTS = [
     "__init__",
+    "messages",
     "runtime_tensors",
     "server_session",
     "signatures",
@@ -72,6 +73,11 @@ class Server:
             "run", path=str(path), signature=signature, inputs=_pack(inputs)
         )
         return Answer({name: _array(item) for name, item in found.items()})
+
+    def usage(self) -> tuple[float, float]:
+        """Megabytes of the process at its peak; processor seconds so far."""
+        peak, seconds = self._ask("usage")
+        return peak, seconds
 
     def growth(self, path, times, **inputs) -> float:
         """Megabytes that the process grew by over so many equal requests."""

@@ -1,5 +1,8 @@
 """The export command: what it writes, what it refuses, what it leaves."""
 
+import collections
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -9,8 +12,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
+from export.operations import foreign_operations
 from tests.export import saved_model_runs, tiny
 
 # Of tensorflow-text; linked into every stock server since 2.8.
@@ -75,7 +80,77 @@ def test_the_command_says_what_it_wrote_and_how_to_serve(export_command):
 
 def test_the_first_version_is_1_and_nothing_else_is_there(exported):
     assert below(exported.parent) == ["1"]
-    assert {"saved_model.pb", "variables"} <= set(below(exported))
+    expected = {"saved_model.pb", "variables", "assets.extra"}
+    assert expected <= set(below(exported))
+    assert below(exported / "assets.extra") == [
+        "tf_serving_warmup_requests",
+        "translator.json",
+    ]
+
+
+def test_the_check_ran_and_every_answer_was_the_models(export_command):
+    _, done = export_command
+    assert "Checking the export" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    found = {row[0]: row for row in rows if row and row[0] in SIGNATURES}
+    assert found.keys() == SIGNATURES.keys()
+    for row in found.values():
+        assert row[1] == "2"
+        assert row[5] == "72/72"
+        assert float(row[6]) <= 1e-3
+    assert "lacks: none." in done.stdout
+
+
+def test_the_export_says_what_it_is(exported, model_path):
+    path = exported / "assets.extra" / "translator.json"
+    found = json.loads(path.read_text())
+    directory = ModelDirectory(model_path)
+    vocabulary = directory.read_vocabulary()
+    assert found["configuration"] == json.loads(
+        directory.config_path.read_text()
+    )
+    assert found["parameters"] == directory.load_model().count_params()
+    assert found["vocabulary"] == {
+        "size": 200,
+        "sha256": hashlib.sha256(vocabulary).hexdigest(),
+    }
+    assert found["limits"] == {
+        "beam_size": 4,
+        "alpha": 0.6,
+        "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
+        "max_output_extra": tiny.CONFIG["max_output_extra"],
+    }
+    assert found["signatures"].keys() == SIGNATURES.keys()
+    for name, sides in SIGNATURES.items():
+        for side, infos in zip(("inputs", "outputs"), sides):
+            said = found["signatures"][name][side]
+            assert {
+                each: (info["dtype"], [-1 if n is None else n for n in shape])
+                for each, info in said.items()
+                for shape in [info["shape"]]
+            } == infos
+    assert found["versions"]["tensorflow"] == tf.__version__
+    assert found["dataset"] == "made up"
+    assert found["preset"] is None
+
+
+def test_a_servers_own_code_reads_the_warm_up_requests(exported, server):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    asked = collections.Counter()
+    for record in tf.data.TFRecordDataset(str(path)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        assert log.WhichOneof("log_type") == "predict_log"
+        request = log.predict_log.request
+        assert request.model_spec.name == "translator"
+        name = request.model_spec.signature_name
+        inputs = {
+            key: tf.make_ndarray(tensor)
+            for key, tensor in request.inputs.items()
+        }
+        answer = server.run(exported, name, **inputs).arrays
+        assert not answer["truncated"].any()
+        asked[name] += 1
+    assert asked == dict.fromkeys(SIGNATURES, 2)
 
 
 def test_it_is_not_much_larger_than_the_weights(exported, model_path):
@@ -103,14 +178,19 @@ def test_weights_are_not_in_the_graph_as_well(exported):
 
 
 TEXT = ("string", [-1])
+TRUNCATED = {"truncated": ("bool", [-1])}
 SIGNATURES = {
     "serving_default": (
         {"text": TEXT},
-        {"translation": TEXT, "score": ("float32", [-1])},
+        {"translation": TEXT, "score": ("float32", [-1]), **TRUNCATED},
     ),
     "n_best": (
         {"text": TEXT},
-        {"translations": ("string", [-1, 4]), "scores": ("float32", [-1, 4])},
+        {
+            "translations": ("string", [-1, 4]),
+            "scores": ("float32", [-1, 4]),
+            **TRUNCATED,
+        },
     ),
     "align": (
         {"text": TEXT},
@@ -120,19 +200,24 @@ SIGNATURES = {
             "source_tokens": ("string", [-1, -1]),
             "target_tokens": ("string", [-1, -1]),
             "alignment": ("float32", [-1, -1, -1]),
+            **TRUNCATED,
         },
     ),
     "tokens": (
         {"ids": ("int32", [-1, -1])},
-        {"ids": ("int32", [-1, 4, -1]), "scores": ("float32", [-1, 4])},
+        {
+            "ids": ("int32", [-1, 4, -1]),
+            "scores": ("float32", [-1, 4]),
+            **TRUNCATED,
+        },
     ),
     "score": (
         {"text": TEXT, "translation": TEXT},
-        {"score": ("float32", [-1])},
+        {"score": ("float32", [-1]), **TRUNCATED},
     ),
     "lengths": (
         {"text": TEXT},
-        {"length": ("int32", [-1]), "limit": ("int32", [-1])},
+        {"length": ("int32", [-1]), "limit": ("int32", [-1]), **TRUNCATED},
     ),
 }
 
@@ -167,6 +252,10 @@ def test_a_stock_server_has_every_operation(meta_graph):
     others = {op for op in operations if not hasattr(tf.raw_ops, op)}
     assert others <= TEXT_OPERATIONS
     assert not [op for op in operations if op.startswith(FOREIGN)]
+
+
+def test_the_check_finds_no_operation_that_a_server_lacks(exported):
+    assert foreign_operations(exported) == []
 
 
 def test_nothing_is_compiled_by_xla(meta_graph):
@@ -233,20 +322,13 @@ def test_an_export_directory_that_is_a_file_is_named(export, tmp_path):
 
 def test_a_failure_leaves_nothing_half_written(export, other_process, tmp_path):
     (tmp_path / "e" / "1").mkdir(parents=True)
-    for failure in (KeyboardInterrupt(), OSError(28, "No space left")):
-        message = export(function=_Failing(failure))[1]
+    for function in (
+        saved_model_runs.run_interrupted,
+        saved_model_runs.run_failing_the_check,
+    ):
+        message = export(function=function)[1]
         assert message is not None
         assert below(tmp_path / "e") == ["1"]
-
-
-class _Failing:
-    """`run_failing` with its failure: a function for another process."""
-
-    def __init__(self, failure):
-        self.failure = failure
-
-    def __call__(self, *arguments):
-        return saved_model_runs.run_failing(self.failure, *arguments)
 
 
 def test_a_really_full_disk(small_disk, other_process, model_path):

@@ -16,9 +16,7 @@ BLANKS = [9, 10]
 def cut_alike(translator):
     """Our own Translator cuts sources as the export does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
-        )
+        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
         yield
 
 
@@ -141,9 +139,64 @@ def test_tokens_of_any_ids_are_answered(ask):
 
 def test_lengths_are_the_tokenizers(ask, translator):
     answer = ask("lengths", text=TEXTS).arrays
-    expected = [len(ids) for ids in translator.tokenizer.encode(TEXTS)]
+    read = [text[: 64 * tiny.MAX_SOURCE_TOKENS] for text in TEXTS]
+    expected = [len(ids) for ids in translator.tokenizer.encode(read)]
     assert answer["length"].tolist() == expected
     assert answer["limit"].tolist() == [tiny.MAX_SOURCE_TOKENS] * len(TEXTS)
+
+
+LIMIT = tiny.MAX_SOURCE_TOKENS
+CHARACTERS = 64 * LIMIT
+IS_CUT = {
+    "": False,
+    "g " * (LIMIT - 1): False,
+    "g " * LIMIT: True,
+    # Unknown characters in a row are one piece.
+    "\U0001f600" * CHARACTERS: False,
+    "\U0001f600" * (CHARACTERS + 1): True,
+    # NUL is no character.
+    "\x00" * CHARACTERS + "g": False,
+    " " * (CHARACTERS + 1): True,
+}
+
+
+@pytest.mark.parametrize(
+    "signature", ["serving_default", "n_best", "align", "lengths"]
+)
+def test_what_is_cut_is_said(ask, signature, translator):
+    answer = ask(signature, text=list(IS_CUT)).arrays
+    assert answer["truncated"].tolist() == list(IS_CUT.values())
+    found = translator.translate(list(IS_CUT))
+    assert [t.source_is_cut for t in found] == list(IS_CUT.values())
+
+
+def test_score_says_that_either_side_was_cut(ask):
+    longest = LIMIT + tiny.CONFIG["max_output_extra"]
+    given = ["g.", "g " * (longest - 1), "g " * longest]
+    answer = ask("score", text=["g."] * 3, translation=given).arrays
+    assert answer["truncated"].tolist() == [False, False, True]
+    answer = ask("score", text=["g " * LIMIT], translation=["g."]).arrays
+    assert answer["truncated"].tolist() == [True]
+
+
+def test_tokens_say_what_was_cut(ask):
+    rows = np.zeros((4, LIMIT + 3), np.int32)
+    rows[0, :LIMIT] = 9
+    rows[1, : LIMIT + 1] = 9
+    # Little, but behind the limit.
+    rows[2, 0], rows[2, LIMIT + 1] = 9, 3
+    answer = ask("tokens", ids=rows).arrays
+    assert answer["truncated"].tolist() == [False, True, True, False]
+    short = ask("tokens", ids=np.array([[9] * (LIMIT - 1) + [3]], np.int32))
+    cut = answer["scores"][1]
+    np.testing.assert_allclose(short.arrays["scores"][0], cut, atol=1e-4)
+
+
+def test_nul_counts_as_nothing(ask):
+    answer = ask("n_best", text=["b\x00a\x00 bi.\x00", "ba bi."]).arrays
+    first, second = answer["translations"].tolist()
+    assert first == second
+    np.testing.assert_allclose(*answer["scores"], atol=1e-5)
 
 
 def test_empty_batches_have_empty_answers(ask):

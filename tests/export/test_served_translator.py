@@ -31,7 +31,7 @@ def ask(server, exported):
 
 
 def check(answer, expected):
-    assert answer.arrays.keys() == {"translation", "score"}
+    assert answer.arrays.keys() == {"translation", "score", "truncated"}
     assert answer.arrays["score"].dtype == np.float32
     assert answer.arrays["translation"].shape == (len(expected),)
     assert answer.texts("translation") == [t.text for t in expected]
@@ -145,6 +145,7 @@ def test_the_serving_process_knows_neither_keras_nor_us(server, exported):
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
         "export.server_session",
+        "export.messages",
         "export.runtime_tensors",
         "export.signatures",
         "export.tensorflow_runtime",

@@ -22,9 +22,7 @@ TEXTS = [*made_up_text.sentences()[:30], "", LONG, "  ", "b\u00e0 ka."]
 def expected(translator):
     """Answers of our own Translator, cutting sources as the export does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
-        )
+        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
         yield translator
 
 

@@ -93,9 +93,7 @@ def test_unknown_characters_are_translated_too(translator):
 
 
 def test_an_over_long_source_is_cut(translator, monkeypatch):
-    monkeypatch.setattr(
-        translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
-    )
+    monkeypatch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
     long = "ba bi " * 500
     (ids,) = translator.tokenizer.encode([long])
     assert len(ids) > 1000
@@ -284,9 +282,7 @@ def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
 
 
 def test_what_is_cut_is_marked(translator, monkeypatch):
-    monkeypatch.setattr(
-        translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
-    )
+    monkeypatch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
     texts = ["ba.", "g " * 15, "g " * 16, ""]
     marks = [False, False, True, False]
     assert [t.source_is_cut for t in translator.translate(texts)] == marks

@@ -1,0 +1,217 @@
+"""Runs an export as TensorFlow Serving would: `python -m export.check E`.
+
+E is an exported version, or the folder of versions, of which the newest is
+taken. It is loaded by TensorFlow's C++ loader in this process, which has
+neither Keras nor Python's TensorFlow, and every signature answers its warm-up
+requests. With --model_dir its answers in batches of 1, 7 and 64 are compared
+with those of the model directory: texts must be the same and scores within
+0.0001. The exit code is 2 where something is not as it should be.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from absl import flags
+
+from export import command
+from export.comparison import COMPARED, Comparison, ModelAnswers
+from export.description import read_description
+from export.errors import InputError
+from export.made_up_text import made_up_texts
+from export.opening import exported_version
+from export.operations import foreign_operations
+from export.progress_bar import ProgressBar
+from export.server_session import ServerError, ServerSession
+from export.signature_times import signature_times
+from export.warm_up import read_warm_up
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "model_dir", None, "Model directory whose answers must be the same."
+)
+
+_BATCHES = (1, 7, 64)
+# Pieces of the made-up sentences; blank ones among them.
+_LENGTHS = (8, 3, 0, 12, 1, 5, 9, 2, 7)
+_ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
+
+
+def main(arguments):
+    """Checks one version and prints a table."""
+    version = _version(arguments[1])
+    description = read_description(version)
+    requests = read_warm_up(version)
+    foreign = foreign_operations(version)
+    with _session(version) as session:
+        names = sorted(session.signatures(), key=_order)
+        _check_requests(version, names, requests)
+        times = {name: _timed(session, name, requests[name]) for name in names}
+        compared = {}
+        if FLAGS.model_dir is not None:
+            compared = _compare(session, names, description["limits"])
+    _print(requests, times, compared)
+    _print_size(version, description["parameters"])
+    print(
+        "Operations that a stock server lacks: "
+        f"{', '.join(foreign) or 'none'}.",
+        flush=True,
+    )
+    _judge(compared, foreign)
+
+
+def _version(argument):
+    path = pathlib.Path(argument)
+    version = exported_version(path) if path.is_dir() else None
+    if version is None:
+        raise InputError(
+            f"There is no exported version in {path}; give the folder that "
+            "export.saved_model wrote."
+        )
+    return version
+
+
+def _session(version):
+    try:
+        return ServerSession(version)
+    except ServerError as error:
+        raise InputError(
+            f"TensorFlow Serving could not load {version}: {_brief(error)}"
+        ) from error
+
+
+def _brief(error):
+    return str(error).splitlines()[0]
+
+
+def _order(name):
+    return [*COMPARED, name].index(name)
+
+
+def _check_requests(version, names, requests):
+    for name in {*names} ^ {*requests}:
+        raise InputError(
+            f"The signatures of {version} and its warm-up requests are not of "
+            f"one export: only one of them has {name}; export the model again "
+            "with export.saved_model."
+        )
+
+
+def _timed(session, name, requests):
+    try:
+        return signature_times(lambda each: session.run(name, each), requests)
+    except ServerError as error:
+        raise InputError(
+            f"The signature {name} fails on a warm-up request, so that a "
+            f"server would not load this version: {_brief(error)}"
+        ) from error
+
+
+def _compare(session, names, limits):
+    vocabulary = _vocabulary()
+    number = sum(_BATCHES)
+    lengths = (_LENGTHS * number)[:number]
+    texts = made_up_texts(vocabulary, lengths)
+    answers = _model_answers(texts, limits)
+    model = ModelAnswers(vocabulary, texts, answers, limits)
+    compared = {}
+    with ProgressBar("Comparing", len(names) * number, "answers") as bar:
+        for name in names:
+            compared[name] = Comparison()
+            start = 0
+            for rows in _BATCHES:
+                inputs = model.inputs(name, start, start + rows)
+                outputs = session.run(name, inputs)
+                model.compare(name, start, outputs, compared[name])
+                start += rows
+                bar.update(rows)
+    return compared
+
+
+def _vocabulary():
+    path = pathlib.Path(FLAGS.model_dir) / "vocabulary.model"
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"Cannot read {path}: {error.strerror}; --model_dir must be a "
+            "model directory, as trainers.wmt writes it."
+        ) from error
+
+
+def _model_answers(texts, limits):
+    settings = {
+        "max_source_tokens": limits["max_source_tokens"],
+        "max_extra": limits["max_output_extra"],
+        "beam_size": limits["beam_size"],
+        "alpha": limits["alpha"],
+    }
+    # Python's TensorFlow must not come into this process.
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.model_answers"),
+            f"--model_dir={FLAGS.model_dir}",
+        ],
+        input=json.dumps({"settings": settings, "texts": texts}),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["it was killed"]
+        raise InputError(
+            f"{FLAGS.model_dir} gives no answers to compare with: "
+            f"{last[0].removeprefix('Error: ')}"
+        )
+    return json.loads(done.stdout)
+
+
+def _print(requests, times, compared):
+    heads = ["signature", "requests", "warm-up", "first", "later"]
+    print(_ROW.format(*heads, "texts", "largest"))
+    print(_ROW.format("", "", "ms", "ms", "ms", "equal", "difference"))
+    for name, each in times.items():
+        found = compared.get(name)
+        cells = ["-", "-"]
+        if found:
+            cells = [
+                f"{found.equal}/{found.texts}",
+                f"{found.difference:.1e}",
+            ]
+        print(
+            _ROW.format(
+                *(name, len(requests[name])),
+                *(f"{1000 * seconds:.0f}" for seconds in each),
+                *cells,
+            )
+        )
+
+
+def _print_size(version, parameters):
+    size = sum(
+        path.stat().st_size for path in version.rglob("*") if path.is_file()
+    )
+    weights = 4 * parameters
+    print(
+        f"{size:,} bytes, {size / weights:.3f} of the weights' {weights:,} in "
+        "float32."
+    )
+
+
+def _judge(compared, foreign):
+    if foreign:
+        raise InputError(
+            "A stock TensorFlow Serving cannot run this export, which has "
+            f"{', '.join(foreign)}."
+        )
+    for name, found in compared.items():
+        if found.first is not None:
+            raise InputError(
+                f"The signature {name} does not answer as the model directory "
+                f"does: {found.first}."
+            )
+
+
+if __name__ == "__main__":
+    command.run(main, ["EXPORT"])

@@ -1,0 +1,90 @@
+"""Makes what an export says of itself."""
+
+import datetime
+import hashlib
+import importlib.metadata
+import json
+
+import keras_transformer as kt
+from keras_transformer.presets import PRESETS
+
+_PACKAGES = ("keras", "tensorflow", "tensorflow-text")
+# The fields of a configuration that make the model; the others train it or
+# decode with it.
+_ARCHITECTURE = (
+    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm"),
+    *("activation", "attention_bias", "share_embeddings", "positions"),
+    "attention_window",
+)
+
+
+def describe(directory, servable):
+    """Returns the content of translator.json, a dict.
+
+    Args:
+        directory: ModelDirectory.
+        servable: ServedTranslator made of it.
+
+    Raises:
+        InputError: a file of the directory is not valid.
+    """
+    run = directory.read_run() if directory.run_path.exists() else {}
+    config = directory.read_config()
+    return {
+        "source_language": run.get("source_language"),
+        "target_language": run.get("target_language"),
+        "dataset": run.get("dataset"),
+        "preset": preset_of(config),
+        "configuration": json.loads(config.to_json()),
+        "parameters": servable.parameters,
+        "vocabulary": {
+            "size": config.vocabulary_size,
+            "sha256": hashlib.sha256(directory.read_vocabulary()).hexdigest(),
+        },
+        "scores": directory.read_scores(),
+        "limits": {
+            "beam_size": servable.config.beam_size,
+            "alpha": servable.config.alpha,
+            "max_source_tokens": servable.max_source_tokens,
+            "max_output_extra": servable.config.max_output_extra,
+        },
+        "signatures": {
+            name: _signature(function)
+            for name, function in servable.signatures().items()
+        },
+        "versions": {
+            "keras_transformer": kt.__version__,
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+        "date": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
+    }
+
+
+def preset_of(config):
+    """Returns the name of the preset whose architecture this is, or None."""
+    for name in PRESETS:
+        preset = kt.TransformerConfig.preset(
+            name, vocabulary_size=config.vocabulary_size
+        )
+        if all(
+            getattr(preset, field) == getattr(config, field)
+            for field in _ARCHITECTURE
+        ):
+            return name
+    return None
+
+
+def _signature(function):
+    concrete = function.get_concrete_function()
+    inputs = concrete.structured_input_signature[0]
+    return {
+        "inputs": {spec.name: _tensor(spec) for spec in inputs},
+        "outputs": {
+            name: _tensor(spec)
+            for name, spec in concrete.structured_outputs.items()
+        },
+    }
+
+
+def _tensor(spec):
+    return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
