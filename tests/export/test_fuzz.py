@@ -11,6 +11,7 @@ from tests.export.fuzzed import fuzzed
 GOOD = made_up_text.sentences()[:4]
 WORDS = sorted({word for line in GOOD for word in line.rstrip(".").split()})
 BATCH = 16
+OTHERS = ["n_best", "align", "score", "lengths"]
 # Of the whole process, above what ordinary batches of that size took.
 MEGABYTES = 400
 # Processor time of a batch, over that of an ordinary one that is as full.
@@ -24,6 +25,9 @@ class Fuzz:
         self._server, self._path = server, exported
         self._generator = random.Random(2)
         self.alone = self.ask("serving_default", GOOD)
+        for signature in OTHERS:
+            more = {"translation": GOOD} if signature == "score" else {}
+            self.ask(signature, GOOD, **more)
         full = ["g " * 300] * BATCH
         for _ in range(2):
             self._start = self.usage()
@@ -91,7 +95,6 @@ def check_same(answer, place, expected, number):
 
 def run(fuzz, count, alone_every, other_every):
     texts = fuzzed(count, WORDS)
-    others = ["n_best", "align", "score", "lengths"]
     for start in range(0, count, BATCH - 2):
         batch = texts[start : start + BATCH - 2]
         number = start // (BATCH - 2)
@@ -100,7 +103,7 @@ def run(fuzz, count, alone_every, other_every):
         else:
             fuzz.mixed(batch)
         if number % other_every == 0:
-            fuzz.mixed(batch, others[number // other_every % len(others)])
+            fuzz.mixed(batch, OTHERS[number // other_every % len(OTHERS)])
     grown = fuzz.usage()[0] - fuzz.peak
     print(
         f"{count} texts: {grown:.0f} MB above {fuzz.peak:.0f}; the slowest "
