@@ -1,0 +1,122 @@
+"""The batching that benchmarks/serving.py simulates, and its figures."""
+
+import concurrent.futures
+import re
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from benchmarks.server_batcher import Batcher, BatchingRules
+from benchmarks.serving_load import measure_load
+from tests import made_up_text
+from tests.export import tiny
+
+
+class Doubler:
+    """Doubles numbers, and remembers its batches."""
+
+    def __init__(self):
+        self.sizes = []
+        self.may_run = threading.Event()
+        self.may_run.set()
+
+    def __call__(self, inputs):
+        self.may_run.wait()
+        self.sizes.append(len(inputs["x"]))
+        if -1 in inputs["x"]:
+            raise ValueError("no doubling -1")
+        return {"y": 2 * np.array(inputs["x"])}
+
+
+def ask_all(batcher, requests):
+    """All at once, from a thread each."""
+    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+        asked = [pool.submit(batcher.ask, {"x": each}) for each in requests]
+    return [each.result()["y"].tolist() for each in asked]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_request_gets_its_own_rows(threads):
+    double = Doubler()
+    requests = [[n] * (n % 4 + 1) for n in range(60)]
+    with Batcher(double, BatchingRules(16, 0.01, threads)) as batcher:
+        found = ask_all(batcher, requests)
+    assert found == [[2 * n for n in each] for each in requests]
+    assert max(double.sizes) <= 16
+    assert sum(double.sizes) == sum(map(len, requests))
+    assert len(double.sizes) < len(requests)
+
+
+def test_a_full_batch_does_not_wait():
+    double = Doubler()
+    with Batcher(double, BatchingRules(4, 3600.0, 1)) as batcher:
+        assert ask_all(batcher, [[1], [2], [3], [4]]) == [[2], [4], [6], [8]]
+    assert double.sizes == [4]
+
+
+def test_a_lone_request_does_not_wait_for_ever():
+    with Batcher(Doubler(), BatchingRules(4, 0.01, 1)) as batcher:
+        assert ask_all(batcher, [[5]]) == [[10]]
+
+
+def test_one_larger_than_a_batch_goes_alone():
+    with Batcher(Doubler(), BatchingRules(2, 0.01, 1)) as batcher:
+        assert ask_all(batcher, [[1, 2, 3]]) == [[2, 4, 6]]
+
+
+def test_an_error_reaches_every_caller_of_its_batch():
+    with Batcher(Doubler(), BatchingRules(2, 3600.0, 1)) as batcher:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(batcher.ask, {"x": [n]}) for n in (7, -1)]
+        for each in asked:
+            with pytest.raises(ValueError, match="no doubling"):
+                each.result()
+        assert ask_all(batcher, [[1], [2]]) == [[2], [4]]
+
+
+def test_wrong_answers_and_errors_are_counted():
+    def answer(question):
+        return question + (question == 3)
+
+    load = measure_load(answer, [1, 2, 3], lambda n, a: a == n + 1, 4, 0.2)
+    assert load.answers > load.wrong > 0
+    assert load.errors == ()
+
+    def fail(question):
+        raise ValueError("none")
+
+    load = measure_load(fail, [1], lambda n, a: True, 4, 0.1)
+    assert load.errors == ("none",) * 4
+    assert load.answers == 0
+
+
+@pytest.mark.slow
+def test_batching_serves_many_callers_sooner(tmp_path):
+    tiny.write(tmp_path / "m")
+    export = [
+        *(sys.executable, "-m", "export.saved_model", "--nocheck"),
+        *(f"--model_dir={tmp_path / 'm'}", f"--export_dir={tmp_path / 'e'}"),
+    ]
+    subprocess.run(export, cwd=tiny.ROOT, check=True, capture_output=True)
+    text = tmp_path / "text"
+    text.write_text("\n".join(made_up_text.sentences()), encoding="utf-8")
+    done = subprocess.run(
+        [
+            *(sys.executable, "benchmarks/serving.py", "--seconds=16"),
+            *(f"--export={tmp_path / 'e'}", f"--text={text}"),
+        ],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[2:]]
+    assert len(rows) == 2
+    for row in rows:
+        assert row[7] == "0"
+        assert float(row[8]) < 60
+    assert float(rows[1][10]) >= 2, done.stdout
+    assert re.fullmatch(r"[\d.]+", rows[1][4])
