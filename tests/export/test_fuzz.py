@@ -66,12 +66,17 @@ class Fuzz:
         together = self.mixed(texts)
         for number, text in enumerate(texts):
             answer = self.ask("serving_default", [text])
-            # Two translations may be equally good but for rounding.
-            np.testing.assert_allclose(
-                answer["score"][0], together["score"][number], atol=1e-4
-            )
             same = answer["translation"][0] == together["translation"][number]
+            # Rounding may decide between beams that are as good; the random
+            # weights multiply it by more than trained ones do.
             self.flips += not same
+            if same:
+                np.testing.assert_allclose(
+                    answer["score"][0],
+                    together["score"][number],
+                    rtol=5e-5,
+                    atol=1e-4,
+                )
             assert answer["truncated"][0] == together["truncated"][number]
 
 
@@ -108,7 +113,7 @@ def run(fuzz, count, alone_every, other_every):
     print(
         f"{count} texts: {grown:.0f} MB above {fuzz.peak:.0f}; the slowest "
         f"batch took {fuzz.slowest:.2f} s of processor time, a full ordinary "
-        f"one {fuzz.ordinary:.2f} s; {fuzz.flips} equally good translations"
+        f"one {fuzz.ordinary:.2f} s; {fuzz.flips} were translated otherwise alone"
     )
     assert grown < MEGABYTES
     assert fuzz.slowest < SLOWER * fuzz.ordinary
