@@ -113,7 +113,7 @@ def run(fuzz, count, alone_every, other_every):
     print(
         f"{count} texts: {grown:.0f} MB above {fuzz.peak:.0f}; the slowest "
         f"batch took {fuzz.slowest:.2f} s of processor time, a full ordinary "
-        f"one {fuzz.ordinary:.2f} s; {fuzz.flips} were translated otherwise alone"
+        f"one {fuzz.ordinary:.2f} s; {fuzz.flips} read otherwise alone"
     )
     assert grown < MEGABYTES
     assert fuzz.slowest < SLOWER * fuzz.ordinary
