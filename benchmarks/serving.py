@@ -5,7 +5,9 @@
 The export is loaded as TensorFlow Serving loads it. Every caller asks for one
 sentence at a time, again and again; requests are merged as the server's
 batching does it, at each size and time-out, or run one by one. Every answer
-is compared with the one that its sentence gets alone.
+is compared with the one that its sentence gets alone. `ratio` is of answers a
+second to those one by one; `CPU ratio` of answers for the same processor
+time, which other programs on the machine disturb less.
 """
 
 import itertools
@@ -37,9 +39,9 @@ flags.DEFINE_list("sizes", ["64"], "max_batch_size, with commas between.")
 flags.DEFINE_list("timeouts", ["5"], "Milliseconds, with commas between.")
 flags.DEFINE_list("threads", ["2"], "num_batch_threads, with commas between.")
 
-_ROW = "{:>8}{:>11}{:>9}{:>9}{:>12}{:>11}{:>8}{:>8}{:>12}{:>8}"
+_ROW = "{:>8}{:>11}{:>9}{:>9}{:>12}{:>11}{:>8}{:>8}{:>12}{:>8}{:>8}{:>10}"
 _HEADS = ["size", "timeout ms", "threads", "answers", "a second", "median ms"]
-_HEADS += ["99 % ms", "wrong", "more memory", "ratio"]
+_HEADS += ["99 % ms", "wrong", "more memory", "ratio", "CPU ms", "CPU ratio"]
 # Rounding differs between batches.
 _TOLERANCE = 1e-4
 
@@ -98,6 +100,8 @@ def _print(found, plain, *setting):
             found.wrong,
             f"{found.megabytes:.0f} MB",
             f"{found.rate / plain.rate:.2f}",
+            f"{1000 * found.cpu:.1f}",
+            f"{plain.cpu / found.cpu:.2f}",
         ),
         flush=True,
     )

@@ -16,6 +16,7 @@ class Load:
         wrong: of those, how many were not as when asked for alone.
         errors: messages of the requests that failed.
         seconds: that it took.
+        cpu_seconds: of all cores, that this process used meanwhile.
         median: seconds that a caller waited, half of the time at most.
         slowest: seconds, 99 of 100 times at most.
         megabytes: of memory at the end, beyond those after the first part.
@@ -25,6 +26,7 @@ class Load:
     wrong: int
     errors: tuple[str, ...]
     seconds: float
+    cpu_seconds: float
     median: float
     slowest: float
     megabytes: float
@@ -33,6 +35,11 @@ class Load:
     def rate(self):
         """Answers a second."""
         return self.answers / self.seconds
+
+    @property
+    def cpu(self):
+        """Processor seconds of an answer."""
+        return self.cpu_seconds / max(self.answers, 1)
 
 
 def measure_load(ask, questions, is_right, callers, seconds):
@@ -71,7 +78,7 @@ def measure_load(ask, questions, is_right, callers, seconds):
     for thread in threads:
         thread.start()
     time.sleep(max(counted - time.monotonic(), 0))
-    before = megabytes()
+    before, cpu_before = megabytes(), time.process_time()
     for thread in threads:
         thread.join()
     took = time.monotonic() - counted
@@ -80,6 +87,7 @@ def measure_load(ask, questions, is_right, callers, seconds):
         wrong=len(wrong),
         errors=tuple(errors),
         seconds=took,
+        cpu_seconds=time.process_time() - cpu_before,
         median=statistics.median(waits) if waits else took,
         slowest=sorted(waits)[len(waits) * 99 // 100] if waits else took,
         megabytes=megabytes() - before,

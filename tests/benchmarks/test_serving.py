@@ -1,7 +1,6 @@
 """The batching that benchmarks/serving.py simulates, and its figures."""
 
 import concurrent.futures
-import re
 import subprocess
 import sys
 import threading
@@ -117,6 +116,6 @@ def test_batching_serves_many_callers_sooner(tmp_path):
     assert len(rows) == 2
     for row in rows:
         assert row[7] == "0"
-        assert float(row[8]) < 60
-    assert float(rows[1][10]) >= 2, done.stdout
-    assert re.fullmatch(r"[\d.]+", rows[1][4])
+        assert float(row[8]) < 150
+    # Of processor time, since others may be using the machine.
+    assert float(rows[1][-1]) >= 3, done.stdout
