@@ -43,7 +43,7 @@ def exported(model_dir, folder):
     versions = folder / f"{model_dir.name}-exported"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "export.saved_model"),
+            *(sys.executable, "-m", "export.saved_model", "--nocheck"),
             f"--model_dir={model_dir}",
             f"--export_dir={versions}",
         ],

@@ -59,7 +59,7 @@ def test_equals_numpys_over_all_references(translator):
 
 
 def test_pairs_that_are_too_long_are_left_out(translator, monkeypatch):
-    monkeypatch.setattr("export.translator.MAX_SOURCE_TOKENS", 14)
+    monkeypatch.setattr(translator, "max_source_tokens", 14)
     long = "ba doké fà luno te né " * 3
     evaluation_set = EvaluationSet(
         (*_evaluation_set().sources, long, "te"),
