@@ -1,20 +1,10 @@
 """The flags of commands that translate lines, and what they ask for."""
 
-import contextlib
-
 from absl import flags
 
 from export import line_formats
 from export.errors import InputError
-from export.line_streams import (
-    READER_HAS_GONE,
-    open_input,
-    open_output,
-    progress,
-    sizes_for,
-    tell_of_cuts,
-)
-from export.translate_lines import read_lines, translate_lines
+from export.line_streams import answer_lines
 
 FLAGS = flags.FLAGS
 
@@ -74,25 +64,10 @@ def translate_stream(translator, form):
     Raises:
         InputError: a file cannot be read or written.
     """
-    with contextlib.ExitStack() as stack:
-        source = open_input(stack, FLAGS.input)
-        output = open_output(stack, FLAGS.output, FLAGS.input)
-        on_progress = progress(stack, "Translating", FLAGS.output)
-        try:
-            cuts = translate_lines(
-                read_lines(source),
-                lambda texts: _ask(translator, texts, on_progress),
-                form,
-                output.write,
-                sizes_for(source),
-            )
-        except BrokenPipeError:
-            return READER_HAS_GONE
-    tell_of_cuts(*cuts)
-    return None
 
+    def ask(texts, on_progress):
+        if FLAGS.alignments:
+            return [[best] for best in translator.align(texts, on_progress)]
+        return translator.n_best(texts, FLAGS.n_best, on_progress)
 
-def _ask(translator, texts, on_progress):
-    if FLAGS.alignments:
-        return [[best] for best in translator.align(texts, on_progress)]
-    return translator.n_best(texts, FLAGS.n_best, on_progress)
+    return answer_lines("Translating", FLAGS.input, FLAGS.output, ask, form)

@@ -1,5 +1,6 @@
 """What commands that read and write lines do alike."""
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -7,11 +8,50 @@ import sys
 
 from export.errors import InputError
 from export.progress_bar import ProgressBar
-from export.translate_lines import chunk_sizes
+from export.translate_lines import (
+    chunk_sizes,
+    read_lines,
+    translate_lines,
+)
 from export.whole_lines import WholeLines
 
 # What a shell says of a process whose reader has gone: 128 + SIGPIPE.
 READER_HAS_GONE = 141
+
+
+def answer_lines(job, source, output, ask, line_format):
+    """Answers every line of a file or standard input, in order.
+
+    Args:
+        job: a word for the progress bar, such as "Translating".
+        source: path to read; None for standard input.
+        output: path to write; None for standard output.
+        ask: function of a list of str and of what counts sentences (or None),
+            that returns a list of lists of Translation.
+        line_format: of `export.line_formats`.
+
+    Returns:
+        The command's exit code, or None for 0.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    with contextlib.ExitStack() as stack:
+        lines = open_input(stack, source)
+        written = open_output(stack, output, source)
+        on_progress = progress(stack, job, output)
+        try:
+            cuts = translate_lines(
+                read_lines(lines),
+                lambda texts: ask(texts, on_progress),
+                line_format,
+                written.write,
+                sizes_for(lines),
+            )
+        except BrokenPipeError:
+            return READER_HAS_GONE
+    _tell_of_cuts(*cuts)
+    return None
 
 
 def open_input(stack, path, flag="input"):
@@ -91,13 +131,7 @@ def progress(stack, job, output):
     return stack.enter_context(ProgressBar(job, None, "sentences")).update
 
 
-def tell_of_cuts(first_cut, cut):
-    """Says of which lines the beginnings alone were translated.
-
-    Args:
-        first_cut: the first of their numbers.
-        cut: how many there were.
-    """
+def _tell_of_cuts(first_cut, cut):
     if not cut:
         return
     numbers = ", ".join(map(str, first_cut))

@@ -11,7 +11,6 @@ lines of Moses' n-best format, "number ||| text ||| log-probability", in the
 order drawn. A blank line gives one blank sample.
 """
 
-import contextlib
 import itertools
 
 from absl import flags
@@ -19,15 +18,7 @@ from absl import flags
 import keras_transformer as kt
 from export import command, line_formats
 from export.batches import BATCH_TOKENS
-from export.line_streams import (
-    READER_HAS_GONE,
-    open_input,
-    open_output,
-    progress,
-    sizes_for,
-    tell_of_cuts,
-)
-from export.translate_lines import read_lines, translate_lines
+from export.line_streams import answer_lines
 from export.translator import Translator
 
 FLAGS = flags.FLAGS
@@ -91,27 +82,14 @@ def main(arguments):
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )
     numbers = itertools.count(FLAGS.seed)
-    with contextlib.ExitStack() as stack:
-        source = open_input(stack, FLAGS.input)
-        output = open_output(stack, FLAGS.output, FLAGS.input)
-        on_progress = progress(stack, "Drawing", FLAGS.output)
 
-        def ask(texts):
-            seeds = [next(numbers) % _SEEDS for _ in texts]
-            return translator.sample(texts, seeds, rules, on_progress)
+    def ask(texts, on_progress):
+        seeds = [next(numbers) % _SEEDS for _ in texts]
+        return translator.sample(texts, seeds, rules, on_progress)
 
-        try:
-            cuts = translate_lines(
-                read_lines(source),
-                ask,
-                _line_format(),
-                output.write,
-                sizes_for(source),
-            )
-        except BrokenPipeError:
-            return READER_HAS_GONE
-    tell_of_cuts(*cuts)
-    return None
+    return answer_lines(
+        "Drawing", FLAGS.input, FLAGS.output, ask, _line_format()
+    )
 
 
 def _line_format():
