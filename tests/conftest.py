@@ -5,6 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests import processes
+
 # Before the first import of TensorFlow: only errors, and no GPU is claimed
 # whole by a test run.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -17,6 +19,13 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # not fail a test.
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _process_servers():
+    """Those of `tests.processes` end with the session."""
+    yield
+    processes.close_servers()
 
 
 def pytest_addoption(parser):

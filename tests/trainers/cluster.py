@@ -4,9 +4,8 @@ import dataclasses
 import json
 import pathlib
 import socket
-import subprocess
-import sys
 
+from tests import processes
 from tests.trainers import commands
 
 
@@ -14,7 +13,7 @@ from tests.trainers import commands
 class Worker:
     """A started worker, which writes to files: nobody must read it."""
 
-    process: subprocess.Popen
+    process: processes.Process
     out_path: pathlib.Path
     err_path: pathlib.Path
 
@@ -44,16 +43,11 @@ def _start_one(arguments, folder, addresses, number):
     task = {"type": "worker", "index": number}
     config = json.dumps({"cluster": {"worker": addresses}, "task": task})
     with out.open("w") as out_file, err.open("w") as err_file:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "trainers.wmt",
-                *arguments,
-                "--strategy=multiworker",
-            ],
-            cwd=folder,
-            env=commands.environment() | {"TF_CONFIG": config},
+        process = processes.start(
+            commands.WMT,
+            [*arguments, "--strategy=multiworker"],
+            folder,
+            commands.environment() | {"TF_CONFIG": config},
             stdout=out_file,
             stderr=err_file,
         )

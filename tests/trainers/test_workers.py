@@ -2,13 +2,12 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.trainers import (
     attention_logs,
     cipher,
@@ -25,22 +24,17 @@ STEPS = 20
 def arguments(tmp_path_factory):
     """The command line of every worker; data are prepared."""
     folder = tmp_path_factory.mktemp("workers")
-    subprocess.run(
+    prepared = processes.run(
+        {"module": "trainers.prepare"},
         [
-            sys.executable,
-            "-m",
-            "trainers.prepare",
             f"--dataset={cipher.write(folder)}",
             f"--source_language={cipher.SOURCE}",
             f"--target_language={cipher.TARGET}",
             "--vocabulary_size=64",
             f"--output_dir={folder / 'data'}",
         ],
-        check=True,
-        env=commands.environment(),
-        capture_output=True,
-        timeout=300,
     )
+    assert prepared.code == 0, prepared.err
     flags = [each for each in commands.MINUTE if "_language" not in each]
     return (
         *flags,
