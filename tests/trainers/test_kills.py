@@ -21,6 +21,7 @@ ARGUMENTS = (
     "--average_checkpoints=3",
     "--deterministic",
     "--model_dir=m",
+    "--nojit",
 )
 
 
@@ -67,7 +68,7 @@ def _arguments(folder, steps):
     return (
         *ARGUMENTS,
         f"--train_steps={steps}",
-        f"--dataset={cipher.write(folder)}",
+        f"--dataset={cipher.write(folder, splits=('train', 'dev'))}",
     )
 
 

@@ -13,7 +13,6 @@ WAYS = ["mirrored", "accumulated", "both"]
 TRAINED = [
     *((way, "smooth") for way in WAYS),
     ("mirrored", "paper"),
-    ("accumulated", "paper"),
 ]
 
 
@@ -49,8 +48,7 @@ def _largest_difference(made, way, experiment):
 
 
 def _batches():
-    pairs = replica_training.TRAINING
-    batches = plan_of(pairs).from_step(0)
+    batches = replica_training.PLAN.from_step(0)
     return [batch for _, batch in zip(range(replica_training.STEPS), batches)]
 
 
