@@ -87,12 +87,15 @@ def _become(order, descriptors):
     os.environ.update(order["environment"])
     # Python's own numbers are drawn anew after a fork; these are not.
     np.random.seed()
+    added = order["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = filter(None, added)
     if "path" in order:
         sys.argv = [order["path"], *order["arguments"]]
         sys.path[0] = str(pathlib.Path(order["path"]).parent)
         runpy.run_path(order["path"], run_name="__main__")
     else:
         sys.argv = [order["module"], *order["arguments"]]
+        sys.path[0] = order["folder"]
         runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
 
 

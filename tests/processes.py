@@ -218,8 +218,10 @@ def run(
         )
         try:
             code = process.wait(300)
-        finally:
+        except TimeoutError:
             process.kill()
+            process.wait()
+            raise
         return Result(code, _content(stdout), _content(stderr))
 
 

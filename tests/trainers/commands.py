@@ -114,4 +114,5 @@ class Worker:
     def close(self) -> None:
         # It has nothing to lose, and TensorFlow may take its time to exit.
         self._process.kill()
+        self._process.wait()
         self._channel.close()
