@@ -193,7 +193,8 @@ def test_a_least_length_is_kept(translator, translations):
     long = Translator(translator.model, translator.tokenizer, min_length=8)
     for text, found in zip(TEXTS, long.translate(TEXTS)):
         (ids,) = translator.tokenizer.encode([text])
-        tokens, _ = long._best(tf.constant([ids]))
+        source = tf.constant([ids])
+        tokens, _ = long._best(source, long._encode(source))
         pieces = np.count_nonzero(tokens[0, 0]) - 1
         assert pieces >= min(8, len(ids) + 3)
         assert found.text
