@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 from tests import processes
+from tests.distribution import in_order
 
 # Before the first import of TensorFlow: only errors, and no GPU is claimed
 # whole by a test run.
@@ -34,7 +35,15 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from tests.scheduler import Scheduler
+
+    return Scheduler(config, log)
+
+
 def pytest_collection_modifyitems(config, items):
+    items[:] = in_order(items)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
