@@ -9,14 +9,20 @@ longest comes first, so that the workers end at about the same time.
 GROUPS = (
     # An exported model, and a server of it.
     (
-        "export/test_translate.py",
+        "export/test_check.py",
+        "export/test_client.py",
+        "export/test_fuzz.py",
         "export/test_saved_model.py",
+        "export/test_score.py",
         "export/test_served_signatures.py",
         "export/test_served_translator.py",
+        "export/test_translate.py",
     ),
     ("trainers/test_workers.py",),
     # A training from data to a score.
     (
+        "trainers/test_evaluate.py",
+        "trainers/test_tensorboard.py",
         "trainers/test_wmt.py",
         "trainers/test_wmt_signals.py",
         "trainers/test_wmt_bad_input.py",

@@ -62,6 +62,11 @@ def log_probabilities(model, sources, targets):
     ]
 
 
+def log_probability(model, source, target):
+    """Of one translation."""
+    return log_probabilities(model, [source], [target])[0]
+
+
 def padded(lists):
     rows = np.zeros((len(lists), max(map(len, lists))), "int32")
     for row, ids in zip(rows, lists):
