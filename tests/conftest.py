@@ -5,6 +5,9 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests import processes
+from tests.distribution import in_order
+
 # Before the first import of TensorFlow: only errors, and no GPU is claimed
 # whole by a test run.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -19,13 +22,28 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _process_servers():
+    """Those of `tests.processes` end with the session."""
+    yield
+    processes.close_servers()
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--slow", action="store_true", help="also the tests that take minutes"
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from tests.scheduler import Scheduler
+
+    return Scheduler(config, log)
+
+
 def pytest_collection_modifyitems(config, items):
+    items[:] = in_order(items)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")

@@ -3,25 +3,28 @@
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
+
+from tests import processes
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def run(code):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def run(tmp_path):
+    """Runs Python code in a process of its own."""
+
+    def of_code(code):
+        path = tmp_path / "block.py"
+        path.write_text(code, encoding="utf-8")
+        return processes.run({"path": str(path)}, [])
+
+    return of_code
 
 
-def test_the_python_blocks_run_one_after_the_other():
+def test_the_python_blocks_run_one_after_the_other(run):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) == 2
     checks = """
@@ -30,14 +33,14 @@ assert tuple(best.tokens.shape) == (2, 4, 20)
 assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
 """
     done = run("\n".join([*blocks, checks]))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
 
 
 @pytest.mark.slow
-def test_the_one_liner_prints_the_parameter_counts():
+def test_the_one_liner_prints_the_parameter_counts(run):
     code = re.search(r'python -c "\n(.*?)"\n', README, re.DOTALL)[1]
     done = run(code)
-    counts = dict(line.split() for line in done.stdout.splitlines())
+    counts = dict(line.split() for line in done.out.splitlines())
     assert counts.pop("base") == "65,110,016"
     millions = {
         name: round(int(count.replace(",", "")) / 1e6)

@@ -1,26 +1,31 @@
 """What the tests of decoding and of widening share."""
 
-import pathlib
 import subprocess
 import sys
 
 from export.model_directory import ModelDirectory
-from tests import made_up_text
+from tests import made_up_text, processes
 
-ROOT = pathlib.Path(__file__).parents[2]
 # What MarianMTModel is, and what can be widened.
 POST = {"norm": "post", "share_embeddings": "all", "length_penalty": "power"}
 
 
-def run(script, *arguments):
-    """Runs a command of benchmarks/ as a user does."""
-    return subprocess.run(
+def run_alone(script, *arguments):
+    """Runs a command of benchmarks/ as a user does, imports and all."""
+    done = subprocess.run(
         [sys.executable, f"benchmarks/{script}.py", *arguments],
-        cwd=ROOT,
+        cwd=processes.ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
+    return processes.Result(done.returncode, done.stdout, done.stderr)
+
+
+def run(script, *arguments):
+    """Runs a command of benchmarks/ in a process of its own."""
+    path = processes.ROOT / "benchmarks" / f"{script}.py"
+    return processes.run({"path": str(path)}, arguments)
 
 
 def write(path, made):

@@ -26,7 +26,7 @@ from export.model_directory import ModelDirectory
 from keras_transformer.special_ids import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
-from tests.benchmarks.decoding import POST, run, write
+from tests.benchmarks.decoding import POST, run, run_alone, write
 from tests.export import tiny
 
 PEERS = ("ctranslate2", "transformers")
@@ -76,7 +76,7 @@ def cells(line):
 
 
 def table_of(model_dir, text, output, systems, *more):
-    done = run(
+    done = run_alone(
         "decode",
         f"--model_dir={model_dir}",
         f"--text={text}",
@@ -90,9 +90,9 @@ def table_of(model_dir, text, output, systems, *more):
         f"--output={output}",
         *more,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     page = output.read_text(encoding="utf-8")
-    assert page == done.stdout
+    assert page == done.out
     header, _, *rows = [
         cells(line) for line in page.splitlines() if line.startswith("|")
     ]
@@ -270,9 +270,14 @@ def test_the_table_compares_round_by_round():
     assert math.isclose(float(peer["own tokens/s"]), 13)
 
 
+def _assert_refused(done, message):
+    assert done.code == 2, done.err
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):
     for arguments, message in (
-        ([f"--model_dir={tmp_path}", f"--text={text}"], "no"),
         ([f"--model_dir={model_dir}", "--text=none"], "Cannot use none"),
         (
             [f"--model_dir={model_dir}", f"--text={text}", "--sentences=9"],
@@ -283,10 +288,9 @@ def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):
             "--beams must be",
         ),
     ):
-        done = run("decode", *arguments)
-        assert done.returncode == 2, done.stderr
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
+        _assert_refused(run("decode", *arguments), message)
+    arguments = [f"--model_dir={tmp_path}", f"--text={text}"]
+    _assert_refused(run_alone("decode", *arguments), "no")
     with pytest.raises(InputError, match="no system 'theirs'"):
         choose_decoders("tensorflow", ["theirs"])
     with pytest.raises(InputError, match="tensorflow or jax"):

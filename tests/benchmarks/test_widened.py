@@ -5,7 +5,7 @@ import pytest
 
 from export.model_directory import ModelDirectory
 from tests import made_up_text
-from tests.benchmarks.decoding import POST, run, write
+from tests.benchmarks.decoding import POST, run, run_alone, write
 from tests.export import tiny
 
 
@@ -19,11 +19,14 @@ def smooth_model(**changes):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"positions": "learned", "max_positions": 40}, {"d_v": 6}],
-    ids=str,
+    "run, changes",
+    [
+        (run_alone, {}),
+        (run, {"positions": "learned", "max_positions": 40}),
+        (run, {"d_v": 6}),
+    ],
 )
-def test_a_widened_model_computes_the_same(tmp_path, changes):
+def test_a_widened_model_computes_the_same(tmp_path, run, changes):
     narrow = smooth_model(**POST, **changes)
     write(tmp_path / "narrow", narrow)
     done = run(
@@ -33,7 +36,7 @@ def test_a_widened_model_computes_the_same(tmp_path, changes):
         "--copies=4",
         "--max_positions=40",
     )
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     directory = ModelDirectory(tmp_path / "wide")
     wide = directory.load_model()
     assert wide.config.d_model == 64
@@ -66,6 +69,6 @@ def test_what_cannot_be_widened_is_refused(tmp_path, changes, message):
         f"--model_dir={tmp_path / 'narrow'}",
         f"--output_dir={tmp_path / 'wide'}",
     )
-    assert done.returncode == 2
-    assert message in done.stderr
+    assert done.code == 2
+    assert message in done.err
     assert not (tmp_path / "wide").exists()

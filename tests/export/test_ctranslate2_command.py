@@ -17,7 +17,7 @@ from export.model_directory import ModelDirectory
 from export.translator import Translator
 from keras_transformer.special_ids import END_ID
 from keras_transformer.tokenizer import Tokenizer
-from tests import made_up_text
+from tests import made_up_text, processes
 from tests.export import tiny
 from tests.export.test_ctranslate2_weights import log_probability
 
@@ -163,9 +163,10 @@ def test_wrong_input_is_refused_and_nothing_written(model_path, tmp_path):
         ],
         "must be a model directory": [f"--model_dir={tmp_path}", output],
     }
-    done = run("tests.export.ctranslate2_runs", json.dumps([*cases.values()]))
-    assert done.returncode == 0, done.stderr
-    for expected, message in zip(cases, json.loads(done.stdout)):
+    module = {"module": "tests.export.ctranslate2_runs"}
+    done = processes.run(module, [json.dumps([*cases.values()])])
+    assert done.code == 0, done.err
+    for expected, message in zip(cases, json.loads(done.out)):
         assert expected in message
         assert "\n" not in message
     names = {path.name for path in tmp_path.iterdir()}

@@ -45,18 +45,33 @@ def pieces_of(tokenizer, ids):
     return [tokenizer.id_to_piece(number) for number in ids]
 
 
-def log_probability(model, source, target):
-    """Of one translation, from the model's logits, in float64."""
+def log_probabilities(model, sources, targets):
+    """Of translations, from the model's logits, in float64."""
     logits = model(
         {
-            "source": np.array([source], "int32"),
-            "target": np.array([[BEGIN_ID, *target[:-1]]], "int32"),
+            "source": padded(sources),
+            "target": padded([[BEGIN_ID, *ids[:-1]] for ids in targets]),
         }
     )
-    logits = np.asarray(logits[0], "float64")
-    logits -= logits.max(axis=1, keepdims=True)
-    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return sum(row[number] for row, number in zip(logs, target))
+    logits = np.asarray(logits, "float64")
+    logits -= logits.max(axis=2, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
+    return [
+        sum(row[number] for row, number in zip(rows, ids))
+        for rows, ids in zip(logs, targets)
+    ]
+
+
+def log_probability(model, source, target):
+    """Of one translation."""
+    return log_probabilities(model, [source], [target])[0]
+
+
+def padded(lists):
+    rows = np.zeros((len(lists), max(map(len, lists))), "int32")
+    for row, ids in zip(rows, lists):
+        row[: len(ids)] = ids
+    return rows
 
 
 @needs_ctranslate2
@@ -79,12 +94,18 @@ def test_scores_are_our_models_own(tmp_path, tokenizer, name, beam_size):
     )
     numbers = {tokenizer.id_to_piece(i): i for i in range(200)}
     assert len({result.scores[0] for result in found}) == len(TEXTS)
-    for source, result in zip(sources, found):
-        for hypothesis, score in zip(result.hypotheses, result.scores):
-            target = [numbers[piece] for piece in hypothesis]
-            expected = log_probability(model, source, target)
-            expected /= len(target) ** ALPHA
-            assert score == pytest.approx(expected, abs=1e-4)
+    targets = [
+        [numbers[piece] for piece in hypothesis]
+        for result in found
+        for hypothesis in result.hypotheses
+    ]
+    scores = [score for result in found for score in result.scores]
+    assert len(scores) == beam_size * len(TEXTS)
+    repeated = [ids for ids in sources for _ in range(beam_size)]
+    sums = log_probabilities(model, repeated, targets)
+    for ids, score, expected in zip(targets, scores, sums):
+        expected /= len(ids) ** ALPHA
+        assert score == pytest.approx(expected, abs=1e-4)
 
 
 @needs_ctranslate2

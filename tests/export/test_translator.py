@@ -124,10 +124,10 @@ def test_one_graph_serves_every_shape(translator, translations):
 
 @pytest.mark.parametrize("batch_tokens", [1, 9, 4096])
 def test_the_size_of_batches_changes_nothing(
-    model_path, translations, batch_tokens
+    translator, translations, batch_tokens, monkeypatch
 ):
-    found = Translator.from_directory(model_path, batch_tokens=batch_tokens)
-    close(found.translate(TEXTS[:6]), translations[:6])
+    monkeypatch.setattr(translator, "batch_tokens", batch_tokens)
+    close(translator.translate(TEXTS[:6]), translations[:6])
 
 
 def test_n_best_are_the_searchs_and_begin_with_the_best(
@@ -171,10 +171,10 @@ def test_the_search_can_be_changed(translator, translations):
     def found(**search):
         return Translator(
             translator.model, translator.tokenizer, **search
-        ).n_best(TEXTS[:5], 1)
+        ).n_best(TEXTS[:3], 1)
 
     same = found(beam_size=4, alpha=0.6, max_extra=5, min_length=0)
-    close([best for (best,) in same], translations[:5])
+    close([best for (best,) in same], translations[:3])
     rules = kt.SearchRules(beam_size=2, alpha=1.5, never=(0, 1, 2))
     for text, (best,) in zip(TEXTS, found(beam_size=2, alpha=1.5, max_extra=2)):
         (ids,) = translator.tokenizer.encode([text])
@@ -191,10 +191,10 @@ def test_the_search_can_be_changed(translator, translations):
 
 def test_a_least_length_is_kept(translator, translations):
     long = Translator(translator.model, translator.tokenizer, min_length=8)
-    for text, found in zip(TEXTS, long.align(TEXTS)):
+    for text, found in zip(TEXTS, long.translate(TEXTS)):
         (ids,) = translator.tokenizer.encode([text])
         source = tf.constant([ids])
-        tokens, _ = long._search(source, long._encode(source))
+        tokens, _ = long._best(source, long._encode(source))
         pieces = np.count_nonzero(tokens[0, 0]) - 1
         assert pieces >= min(8, len(ids) + 3)
         assert found.text
@@ -207,10 +207,10 @@ def test_a_search_out_of_range_is_refused(translator, search):
 
 
 def test_alignment_is_the_attention_of_the_search(translator, translations):
-    texts = [*TEXTS[:8], "", "b\u00e0  ka."]
+    texts = [*TEXTS[:4], "", "b\u00e0  ka."]
     found = translator.align(texts)
-    close(found[:8], translations[:8])
-    assert found[8] == Translation("", 0.0)
+    close(found[:4], translations[:4])
+    assert found[4] == Translation("", 0.0)
     pieces = tf_text.SentencepieceTokenizer(
         model=translator.tokenizer.proto, add_eos=True, name="offsets"
     )
@@ -297,6 +297,7 @@ def test_a_directory_that_is_not_whole_is_refused(tmp_path):
 
 
 def test_from_directory_has_the_directorys_model(model_path, translator):
-    loaded = Translator.from_directory(model_path)
+    loaded = Translator.from_directory(model_path, batch_tokens=9)
+    assert loaded.batch_tokens == 9
     assert loaded.model.config == translator.model.config
     assert loaded.tokenizer.proto == translator.tokenizer.proto

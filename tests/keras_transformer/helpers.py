@@ -126,6 +126,16 @@ def jitted_once(function):
     return jitted(function)
 
 
+@functools.cache
+def compiled_once(function):
+    """The function as fast as the backend runs it many times in one shape."""
+    if JITTED:
+        return jitted(function)
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False)
+
+
 def logits(model, inputs) -> np.ndarray:
     """The model's logits, dropout off."""
     return to_numpy(jitted_once(model)(inputs))

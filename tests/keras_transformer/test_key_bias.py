@@ -115,6 +115,7 @@ def test_adam_leaves_it_where_it_is():
         keras.optimizers.Adam(0.01, epsilon=1e-9),
         loss=kt.LabelSmoothedCrossEntropy(SMOOTHING),
         jit_compile=helpers.JITTED,
+        run_eagerly=not helpers.JITTED,
     )
     model.fit(INPUTS, LABELS, verbose=0)
     after = helpers.weights_by_name(model)

@@ -1,5 +1,7 @@
 """The search whose finished sentences leave against the one they stay in."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 ROOM = 6
 
 
+@functools.cache
 def search_of(segment, rules):
     import tensorflow as tf
 

@@ -89,7 +89,7 @@ def full_log_probs(model, source):
             "source": ops.convert_to_tensor(source[None]),
             "target": ops.convert_to_tensor(target),
         }
-        logits = helpers.to_numpy(helpers.jitted_once(model)(inputs))
+        logits = helpers.to_numpy(helpers.compiled_once(model)(inputs))
         return bt.log_softmax(logits[0, len(prefix)])
 
     return read

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 
+from tests import processes
 from tests.trainers import commands
 
 
@@ -14,7 +15,7 @@ from tests.trainers import commands
 class Worker:
     """A started worker, which writes to files: nobody must read it."""
 
-    process: subprocess.Popen
+    process: processes.Process | subprocess.Popen
     out_path: pathlib.Path
     err_path: pathlib.Path
 
@@ -30,30 +31,42 @@ class Worker:
         )
 
 
-def start(*arguments, folders) -> list[Worker]:
+def start(*arguments, folders, start_chief=processes.start) -> list[Worker]:
     """Starts trainers.wmt in every folder as one cluster, chief first."""
     addresses = [f"localhost:{port}" for port in _free_ports(len(folders))]
     return [
-        _start_one(arguments, folder, addresses, number)
+        _start_one(
+            processes.start if number else start_chief,
+            arguments,
+            folder,
+            addresses,
+            number,
+        )
         for number, folder in enumerate(folders)
     ]
 
 
-def _start_one(arguments, folder, addresses, number):
+def alone(command, arguments, folder, environment, stdout, stderr):
+    """As `processes.start`, imports and all."""
+    return subprocess.Popen(
+        [sys.executable, "-m", command["module"], *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def _start_one(starter, arguments, folder, addresses, number):
     out, err = (folder / f"worker-{number}.{end}" for end in ("out", "err"))
     task = {"type": "worker", "index": number}
     config = json.dumps({"cluster": {"worker": addresses}, "task": task})
     with out.open("w") as out_file, err.open("w") as err_file:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "trainers.wmt",
-                *arguments,
-                "--strategy=multiworker",
-            ],
-            cwd=folder,
-            env=commands.environment() | {"TF_CONFIG": config},
+        process = starter(
+            commands.WMT,
+            [*arguments, "--strategy=multiworker"],
+            folder,
+            commands.environment() | {"TF_CONFIG": config},
             stdout=out_file,
             stderr=err_file,
         )

@@ -1,17 +1,18 @@
 """`python -m trainers.wmt` as a process, and many of it in one process."""
 
-import dataclasses
 import json
-import os
-import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 
+from tests import processes
+from tests.processes import ROOT, Result
+from tests.processes import user_environment as environment
 from tests.trainers import cipher
 
-ROOT = pathlib.Path(__file__).parents[2]
+WMT = {"module": "trainers.wmt"}
 
 # A model so small that a step takes milliseconds, and one padded length, so
 # that little is compiled.
@@ -35,44 +36,10 @@ MINUTE = (
     # Its search alone takes a second to trace.
     "--attention_steps=0",
 )
-# TensorFlow says these before its log level counts.
-_NOISE = re.compile(
-    r"(WARNING: All log messages before|[IWE]0000 |To enable the follow).*\n?"
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """How a command ended.
-
-    Attributes:
-        code: exit code.
-        out: its standard output.
-        err: its standard error, without TensorFlow's start-up notes.
-        raw_err: its standard error.
-    """
-
-    code: int
-    out: str
-    raw_err: str
-
-    @property
-    def err(self) -> str:
-        return _NOISE.sub("", self.raw_err)
-
-
-def environment() -> dict[str, str]:
-    """A user's environment: nothing of the test run's own settings."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("TF_", "PYTHONWARNINGS"))
-    }
-    return kept | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def start(*arguments, folder, **options) -> subprocess.Popen:
-    """Starts the command in a process of its own."""
+    """Starts the command as a user does, imports and all."""
     return subprocess.Popen(
         [sys.executable, "-m", "trainers.wmt", *arguments],
         cwd=folder,
@@ -100,9 +67,14 @@ def finish(process: subprocess.Popen) -> Result:
     return Result(process.returncode, out, err)
 
 
-def wmt(*arguments, folder) -> Result:
-    """Runs the command in a process of its own."""
+def wmt_alone(*arguments, folder) -> Result:
+    """Runs the command as a user does, imports and all."""
     return finish(start(*arguments, folder=folder))
+
+
+def wmt(*arguments, folder) -> Result:
+    """Runs the command in a process of its own, its imports done before."""
+    return processes.run(WMT, arguments, folder)
 
 
 def assert_one_clear_line(result: Result, message: str) -> None:
@@ -118,23 +90,23 @@ class Worker:
     """A process that runs one command again and again."""
 
     def __init__(self, module="trainers.wmt") -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.trainers.command_worker", module],
-            cwd=ROOT,
-            env=environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # What it says itself is TensorFlow's start-up notes.
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-        )
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._process = processes.start(
+                {"module": "tests.trainers.command_worker"},
+                [module],
+                folder=ROOT,
+                environment=environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+                stdin=theirs,
+                stdout=theirs,
+            )
+            self._channel = ours.makefile("rw", encoding="utf-8")
 
     def run(self, *arguments, folder) -> Result:
         """Runs the command; the same code as in a process of its own."""
-        assert self._process.stdin and self._process.stdout
         order = {"arguments": arguments, "folder": str(folder)}
-        print(json.dumps(order), file=self._process.stdin, flush=True)
-        answer = json.loads(self._process.stdout.readline())
+        print(json.dumps(order), file=self._channel, flush=True)
+        answer = json.loads(self._channel.readline())
         return Result(answer["code"], answer["out"], answer["err"])
 
     wmt = run
@@ -142,4 +114,5 @@ class Worker:
     def close(self) -> None:
         # It has nothing to lose, and TensorFlow may take its time to exit.
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._channel.close()

@@ -66,7 +66,7 @@ def trained(tmp_path_factory):
         "--nojit",
         "--attention_steps=60",
     )
-    result = commands.wmt(*arguments, folder=folder)
+    result = commands.wmt_alone(*arguments, folder=folder)
     path = folder / "runs" / f"tiny-{cipher.SOURCE}-{cipher.TARGET}"
     return Trained(dataset, arguments, folder, path, result)
 

@@ -3,10 +3,10 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
+from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.full_disk_weights import fill_up
 from tests.trainers.prepared.memory_corpus import contents
@@ -126,17 +126,11 @@ def test_with_room_again_the_same_command_goes_on(worker, tmp_path, disk):
 def test_the_final_weights_are_whole_or_not_there(disk):
     """HDF5 fails in ways of its own; in a process that it may take along."""
     folder = disk(1024)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.trainers.full_disk_weights", str(folder)],
-        cwd=commands.ROOT,
-        env=commands.environment(),
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = done.stdout.splitlines()
+    module = {"module": "tests.trainers.full_disk_weights"}
+    done = processes.run(module, [folder])
+    assert done.code == 0, done.err
+    assert "Traceback" not in done.err
+    lines = done.out.splitlines()
     assert len(lines) >= 5
     for line in lines:
         assert re.fullmatch(

@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -54,10 +55,10 @@ OTHER_MODEL = {
 }
 
 
-@pytest.fixture
-def directory(tmp_path):
-    """A trained model."""
-    directory = ModelDirectory(tmp_path / "old")
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """A trained model, which no test may change."""
+    directory = ModelDirectory(tmp_path_factory.mktemp("trained") / "old")
     directory.write_config(minute_config())
     directory.write_weights(minute_model(seed=1))
     return directory
@@ -115,7 +116,9 @@ def test_a_refused_model_changes_nothing(directory):
     assert largest_difference(weights_of(model), before) == 0
 
 
-def test_without_weights_it_is_no_model_to_begin_with(directory):
+def test_without_weights_it_is_no_model_to_begin_with(directory, tmp_path):
+    shutil.copytree(directory.path, tmp_path / "old")
+    directory = ModelDirectory(tmp_path / "old")
     directory.weights_path.unlink()
     with pytest.raises(InputError, match="model.weights.h5 is missing"):
         load_initial_weights(minute_model(seed=2), directory)

@@ -1,13 +1,12 @@
 """SIGKILL at any moment: the same command ends with the same bits."""
 
 import random
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.trainers import cipher, commands, weights_files
 from trainers.checkpoints import Checkpoints
 
@@ -22,18 +21,12 @@ ARGUMENTS = (
     "--average_checkpoints=3",
     "--deterministic",
     "--model_dir=m",
+    "--nojit",
 )
 
 
 def _start(arguments, folder):
-    # Nobody reads what it says: a full pipe would hold it up.
-    return subprocess.Popen(
-        [sys.executable, "-m", "trainers.wmt", *arguments],
-        cwd=folder,
-        env=commands.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    return processes.start(commands.WMT, arguments, folder)
 
 
 def _steps(folder):
@@ -44,7 +37,7 @@ def _kill_after(seconds, arguments, folder):
     process = _start(arguments, folder)
     try:
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         process.kill()
         process.wait()
 
@@ -75,7 +68,7 @@ def _arguments(folder, steps):
     return (
         *ARGUMENTS,
         f"--train_steps={steps}",
-        f"--dataset={cipher.write(folder)}",
+        f"--dataset={cipher.write(folder, splits=('train', 'dev'))}",
     )
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from keras_transformer.tokenizer import Tokenizer
+from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.prepared.memory_corpus import contents, vocabulary
 from trainers.corpora import open_corpus
 from trainers.prepared.prepared_corpus import PreparedCorpus
 
+PREPARE = {"module": "trainers.prepare"}
 LANGUAGES = (
     f"--source_language={cipher.SOURCE}",
     f"--target_language={cipher.TARGET}",
@@ -30,8 +32,8 @@ def _arguments(dataset, *more):
     )
 
 
-def _run(*arguments, folder):
-    """The command in a process of its own."""
+def _run_alone(*arguments, folder):
+    """The command as a user runs it, imports and all."""
     done = subprocess.run(
         [sys.executable, "-m", "trainers.prepare", *arguments],
         cwd=folder,
@@ -57,7 +59,7 @@ def first(tmp_path_factory):
     """(folder, dataset, result) of a run that no test may change."""
     folder = tmp_path_factory.mktemp("first")
     dataset = cipher.write(folder)
-    return folder, dataset, _run(*_arguments(dataset), folder=folder)
+    return folder, dataset, _run_alone(*_arguments(dataset), folder=folder)
 
 
 def test_it_says_what_it_did_and_what_to_do_next(first):
@@ -267,7 +269,7 @@ def test_a_broken_line_is_named_and_nothing_left(preparer, tmp_path):
 
 
 def test_help_tells_defaults_and_units(tmp_path):
-    result = _run("--help", folder=tmp_path)
+    result = processes.run(PREPARE, ["--help"], tmp_path)
     # absl's own code for having helped.
     assert result.code in (0, 1)
     for words in (

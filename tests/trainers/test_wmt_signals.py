@@ -1,32 +1,49 @@
 """Ctrl-C and SIGTERM: the same command goes on and ends up the same."""
 
+import fcntl
 import os
 import re
 import signal
+import tempfile
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.trainers import commands, weights_files
 from trainers.checkpoints import Checkpoints
 
-# The smallest a pipe can be. With a report of some 100 letters each step,
-# training cannot get 60 steps ahead of the test that reads them.
+# The smallest a pipe can be on Linux. With a report of some 100 letters each
+# step, training cannot get 60 steps ahead of the test that reads them.
 PIPE_BYTES = 4096
 STEPS = 120
 
 
-def _stopped(arguments, folder, number):
-    """Runs the command and sends a signal after the first step's report."""
-    process = commands.start(*arguments, folder=folder, pipesize=PIPE_BYTES)
-    out = ""
-    for line in process.stdout:
-        out += line
-        if re.match(r"step \d+/", line):
-            os.kill(process.pid, number)
-            break
-    result = commands.finish(process)
-    return commands.Result(result.code, out + result.out, result.raw_err)
+def _stopped(arguments, folder, number, mark=r"step \d+/"):
+    """Runs the command and sends a signal after the first such line."""
+    reading, writing = _small_pipe()
+    with tempfile.TemporaryFile("w+") as err, reading:
+        with writing:
+            process = processes.start(
+                commands.WMT, arguments, folder, stdout=writing, stderr=err
+            )
+        out = ""
+        for line in reading:
+            out += line
+            if re.match(mark, line):
+                process.send_signal(number)
+                break
+        out += reading.read()
+        code = process.wait(300)
+        err.seek(0)
+        return commands.Result(code, out, err.read())
+
+
+def _small_pipe():
+    ends = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return [os.fdopen(end, mode) for end, mode in zip(ends, "rw")]
 
 
 def _reported(result):
@@ -100,16 +117,13 @@ def test_ctrl_c_before_training_leaves_a_directory_to_go_on_with(
     trained, tmp_path
 ):
     """While the vocabulary is made or the text is read."""
-    process = commands.start(
-        *trained.arguments, "--model_dir=m", folder=tmp_path
+    result = _stopped(
+        (*trained.arguments, "--model_dir=m"),
+        tmp_path,
+        signal.SIGINT,
+        "Training a vocabulary",
     )
-    line = ""
-    for line in process.stdout:
-        if line.startswith("Training a vocabulary"):
-            os.kill(process.pid, signal.SIGINT)
-            break
-    assert line.startswith("Training a vocabulary")
-    result = commands.finish(process)
+    assert "Training a vocabulary" in result.out
     assert result.code == 130
     assert "Traceback" not in result.raw_err
     hidden = [path for path in tmp_path.rglob(".*") if path.is_file()]

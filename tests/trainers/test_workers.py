@@ -2,13 +2,12 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.trainers import (
     attention_logs,
     cipher,
@@ -25,22 +24,17 @@ STEPS = 20
 def arguments(tmp_path_factory):
     """The command line of every worker; data are prepared."""
     folder = tmp_path_factory.mktemp("workers")
-    subprocess.run(
+    prepared = processes.run(
+        {"module": "trainers.prepare"},
         [
-            sys.executable,
-            "-m",
-            "trainers.prepare",
-            f"--dataset={cipher.write(folder)}",
+            f"--dataset={cipher.write(folder, splits=('train', 'dev'))}",
             f"--source_language={cipher.SOURCE}",
             f"--target_language={cipher.TARGET}",
             "--vocabulary_size=64",
             f"--output_dir={folder / 'data'}",
         ],
-        check=True,
-        env=commands.environment(),
-        capture_output=True,
-        timeout=300,
     )
+    assert prepared.code == 0, prepared.err
     flags = [each for each in commands.MINUTE if "_language" not in each]
     return (
         *flags,
@@ -69,9 +63,15 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     two.mkdir()
     single = commands.wmt(*arguments, folder=one)
     assert single.code == 0, single.err
-    chief, other = cluster.finish(
-        cluster.start(*arguments, "--attention_steps=15", folders=[two, two])
+    # Python's order of sets, say, is another one in a process that shares
+    # nothing with the other.
+    workers = cluster.start(
+        *arguments,
+        "--attention_steps=15",
+        folders=[two, two],
+        start_chief=cluster.alone,
     )
+    chief, other = cluster.finish(workers)
     assert (chief.code, other.code) == (0, 0), chief.err + other.err
     ours, theirs = (weights_files.arrays(each / "m") for each in (two, one))
     assert ours.keys() == theirs.keys()

@@ -1,0 +1,57 @@
+"""Which worker of pytest-xdist runs which tests.
+
+A file's tests run on one worker, so that what they share is made once; files
+that share something that takes long to make run on one as well. What takes
+longest comes first, so that the workers end at about the same time.
+"""
+
+# Of the files that are named, longest first.
+GROUPS = (
+    # An exported model, and a server of it.
+    (
+        "export/test_check.py",
+        "export/test_client.py",
+        "export/test_fuzz.py",
+        "export/test_saved_model.py",
+        "export/test_score.py",
+        "export/test_served_signatures.py",
+        "export/test_served_translator.py",
+        "export/test_translate.py",
+    ),
+    ("trainers/test_workers.py",),
+    # A training from data to a score.
+    (
+        "trainers/test_evaluate.py",
+        "trainers/test_tensorboard.py",
+        "trainers/test_wmt.py",
+        "trainers/test_wmt_signals.py",
+        "trainers/test_wmt_bad_input.py",
+    ),
+    ("trainers/test_replicas.py",),
+    ("trainers/test_wmt_options.py",),
+    ("trainers/test_full_disk.py",),
+    ("export/test_translator.py",),
+    ("keras_transformer/test_translate_ids.py",),
+)
+_NUMBERS = {
+    f"tests/{name}": number
+    for number, names in enumerate(GROUPS)
+    for name in names
+}
+
+
+def in_order(items):
+    """The items with the slow groups first."""
+    return sorted(
+        items, key=lambda item: _NUMBERS.get(_file(item.nodeid), len(GROUPS))
+    )
+
+
+def group_of(nodeid):
+    """Returns the name of what is run on one worker."""
+    file = _file(nodeid)
+    return str(_NUMBERS.get(file, file))
+
+
+def _file(nodeid):
+    return nodeid.partition("::")[0]
