@@ -20,6 +20,7 @@ from export.atomic import written_whole
 from export.attention_view import AttentionView
 from export.chosen_view import chosen_view
 from export.errors import InputError
+from export.line_streams import READER_HAS_GONE
 from export.opening import exported_version
 from export.paper_figures import SENTENCES, paper_figure, paper_layer
 from export.whole_lines import WholeLines
@@ -41,7 +42,10 @@ flags.DEFINE_enum(
     "Figure of the paper whose English sentence and view are taken.",
 )
 flags.DEFINE_string(
-    "output", None, "HTML file for the page; - for standard output."
+    "output",
+    None,
+    "HTML file for the page, - for standard output; attention.html by default, "
+    "and with --svg no page.",
 )
 flags.DEFINE_string("svg", None, "SVG file for the view.")
 flags.DEFINE_enum(
@@ -76,8 +80,7 @@ flags.DEFINE_string(
 )
 
 _VIEW = ("kind", "layer", "heads", "unit", "word")
-# What a shell says of a process whose reader has gone: 128 + SIGPIPE.
-_READER_HAS_GONE = 141
+_PAGE = "attention.html"
 
 
 def main(arguments):
@@ -99,23 +102,19 @@ def main(arguments):
         from export.attention_svg import attention_svg
 
         _write(FLAGS.svg, attention_svg(sentence, view))
-    if FLAGS.output:
+    output = FLAGS.output or ("" if FLAGS.svg else _PAGE)
+    if output:
         from export.attention_html import attention_html
 
         texts = _texts(sentence, note)
         page = attention_html(sentence, view, texts, views)
-        if FLAGS.output == "-":
+        if output == "-":
             return _print(page)
-        _write(FLAGS.output, page)
+        _write(output, page)
     return None
 
 
 def _text():
-    if not (FLAGS.output or FLAGS.svg):
-        raise InputError(
-            "Nothing to write; name an --output=page.html for the page, an "
-            "--svg=picture.svg, or both."
-        )
     if (FLAGS.text is None) == (FLAGS.figure is None):
         raise InputError(
             "Give either --text with a sentence or --figure=3, 4 or 5, whose "
@@ -177,7 +176,7 @@ def _print(page):
             page.removesuffix("\n").split("\n")
         )
     except BrokenPipeError:
-        return _READER_HAS_GONE
+        return READER_HAS_GONE
     return None
 
 

@@ -81,6 +81,16 @@ def test_a_figure_goes_to_standard_output(model_path):
     assert data["view"] == data["views"][0]["view"]
 
 
+@pytest.mark.slow
+def test_without_an_output_the_page_has_a_name_of_its_own(model_path, tmp_path):
+    text = made_up_text.sentences()[3]
+    done = run(f"--model={model_path}", f"--text={text}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (page,) = tmp_path.iterdir()
+    assert page.name == "attention.html"
+    assert page_data(page.read_text(encoding="utf-8"))["source"] == text
+
+
 def error_of(*flags):
     done = run(*flags)
     assert done.returncode == 2
@@ -94,7 +104,6 @@ def error_of(*flags):
 @pytest.mark.parametrize(
     "flags, says",
     [
-        (("--text=a",), "Nothing to write; name an --output=page.html"),
         (("--output=page.html",), "Give either --text"),
         (("--text=a", "--figure=3", "--svg=p.svg"), "Give either --text"),
         (
