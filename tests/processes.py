@@ -197,6 +197,7 @@ def run(
     environment=None,
     source=b"",
     modules=WITH_TENSORFLOW,
+    timeout=300,
 ):
     """Runs a command to its end; `source` is what it reads."""
     with (
@@ -217,7 +218,7 @@ def run(
             modules,
         )
         try:
-            code = process.wait(300)
+            code = process.wait(timeout)
         except TimeoutError:
             process.kill()
             process.wait()

@@ -21,7 +21,7 @@ def made(request, tmp_path_factory):
     """What `replica_training` made: its names to arrays."""
     out = tmp_path_factory.mktemp("replicas") / "out.npz"
     module = {"module": "tests.trainers.replica_training"}
-    done = processes.run(module, [request.param, out])
+    done = processes.run(module, [request.param, out], timeout=900)
     assert done.code == 0, done.err
     with np.load(out) as file:
         results = {name: file[name] for name in file.files}
