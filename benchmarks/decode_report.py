@@ -149,7 +149,7 @@ def _row(result, beside, first):
         str(result.beam),
         str(result.size),
         result.name,
-        _quartiles(spread(result.token_rates), ",.0f"),
+        f"{spread(result.token_rates):,.0f}",
         f"{result.own_tokens / seconds:,.0f}" if result.translates else "-",
         f"{result.sentences / seconds:.2f}",
         _quotient(result, beside.get(first)),
@@ -167,7 +167,7 @@ def _quotient(one, other):
     """Of their seconds, taken round by round."""
     if one is None or other is None or one is other:
         return "-"
-    return _quartiles(ratio(one.seconds, other.seconds), ".3f")
+    return f"{ratio(one.seconds, other.seconds):.3f}"
 
 
 def _latencies(result):
@@ -179,7 +179,3 @@ def _latencies(result):
 
 def _percent(part, whole):
     return f"{part / whole:.1%}"
-
-
-def _quartiles(values, form):
-    return f"{values.median:{form}} ({values.low:{form}}–{values.high:{form}})"

@@ -6,35 +6,28 @@ The first line it reads is the job; every further line is a question, which
 it answers by a line of JSON. It ends when its input does.
 """
 
-import contextlib
-import json
-import os
-import pathlib
-import resource
 import sys
 import time
 
+from benchmarks.answering import answer_questions, own_peak_bytes
 from benchmarks.decode_job import DecodeJob
 from benchmarks.decode_systems import decode_systems_on
 
 
 def main(name):
     """Answers until there are no more lines."""
-    # Libraries print to standard output too; the pipe is ours alone.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    backend, settings = json.loads(sys.stdin.readline())
+    answer_questions(lambda *job: _questions(name, *job))
+
+
+def _questions(name, backend, settings):
     job = DecodeJob(**settings)
     system = decode_systems_on(backend)[name].make(job)
-    asked = {
+    return {
         "describe": lambda: system.note,
         "warm_up": lambda size: _translations(system, job.batches(size)),
         "visit": lambda size: _visit(system, job.batches(size)),
         "peak": lambda: _peak_bytes(system, job),
     }
-    for line in sys.stdin:
-        question, *arguments = json.loads(line)
-        print(json.dumps(asked[question](*arguments)), file=answers)
 
 
 def _translations(system, batches):
@@ -55,23 +48,8 @@ def _visit(system, batches):
 def _peak_bytes(system, job):
     if job.device == "gpu" and hasattr(system, "peak_gpu_bytes"):
         return system.peak_gpu_bytes()
-    return _own_peak_bytes()
-
-
-def _own_peak_bytes():
-    """Returns the peak since this program began.
-
-    That of `getrusage` begins with what the parent had at the fork.
-    """
-    try:
-        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    (line,) = [row for row in status.splitlines() if row.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
+    return own_peak_bytes()
 
 
 if __name__ == "__main__":
-    # Ctrl-C reaches the whole process group; the parent tells the user.
-    with contextlib.suppress(KeyboardInterrupt):
-        main(sys.argv[1])
+    main(sys.argv[1])

@@ -117,9 +117,7 @@ def _row(result, ours, products):
         f"{result.first_loss:.3f}" if result.parameters else "-",
         f"{spread(result.seconds).median:.4g}",
         f"{spread(result.cpu_seconds).median:.4g}",
-        _quartiles(spread(result.token_rates), ",.0f")
-        if result.parameters
-        else "-",
+        f"{spread(result.token_rates):,.0f}" if result.parameters else "-",
         _ratio(ours, result),
         f"{spread(result.flop_rates).median / 1e9:,.0f}",
         _share(result, products),
@@ -133,15 +131,11 @@ def _ratio(ours, result):
     difference = abs(result.parameters - ours.parameters)
     if difference > _LARGEST_DIFFERENCE * ours.parameters:
         return f"none: {difference / ours.parameters:.1%} other size"
-    return _quartiles(ratio(ours.token_rates, result.token_rates), ".3f")
+    return f"{ratio(ours.token_rates, result.token_rates):.3f}"
 
 
 def _share(result, products):
     if products is None or result is products:
         return "-"
     share = ratio(result.flop_rates, products.flop_rates)
-    return _quartiles(share, ".3f")
-
-
-def _quartiles(values, form):
-    return f"{values.median:{form}} ({values.low:{form}}–{values.high:{form}})"
+    return f"{share:.3f}"

@@ -20,6 +20,10 @@ class Spread:
     low: float
     high: float
 
+    def __format__(self, form):
+        """Writes "median (low–high)", each number by the form."""
+        return f"{self.median:{form}} ({self.low:{form}}–{self.high:{form}})"
+
 
 def spread(values):
     """Returns the Spread of one value a round."""
