@@ -27,6 +27,7 @@ from trainers.prepared.preparing import (
 from trainers.strategies import NAMES as STRATEGIES
 from trainers.strategies import is_chief, make_strategy, split_cpu
 from trainers.training import train
+from trainers.training_lock import training_lock
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -115,14 +116,16 @@ def main(arguments):
         refuse_other_model(config, init_from)
     corpus, directory = _corpus_and_directory(config, plan, init_from)
     prepared = preparation.prepare(directory, config, corpus, plan)
-    if is_chief(strategy):
-        preparation.claim(directory, config, corpus, plan)
     made = provenance.facts("trainers.wmt")
-    train(prepared, plan, strategy, made, init_from)
-    if is_chief(strategy):
+    if not is_chief(strategy):
+        train(prepared, plan, strategy, made, init_from)
+        return
+    with training_lock(directory):
+        preparation.claim(directory, config, corpus, plan)
+        train(prepared, plan, strategy, made, init_from)
         if FLAGS.score:
             closing.score(prepared, made)
-        closing.name_next(prepared.directory)
+    closing.name_next(directory)
 
 
 def _corpus_and_directory(config, plan, init_from):

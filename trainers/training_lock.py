@@ -1,0 +1,88 @@
+"""One training at a time in a model directory."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+
+from export.errors import InputError
+
+_HELD = (errno.EACCES, errno.EAGAIN)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
+
+
+@contextlib.contextmanager
+def training_lock(directory):
+    """Keeps other trainings out of a model directory.
+
+    Two in one would take each other's checkpoints for their own: a job that
+    was queued again while it still ran, say. The lock is the system's and
+    ends with the process, however that ends; it holds on all machines that
+    share a file system with POSIX locks.
+
+    Args:
+        directory: ModelDirectory.
+
+    Raises:
+        InputError: another training is under way there, or the system
+            refused to write.
+    """
+    path = directory.path / "training.lock"
+    try:
+        directory.path.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(path)
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {error.strerror}; make room or choose "
+            "another --model_dir, then run the same command again."
+        ) from error
+    try:
+        yield
+    finally:
+        # While it is still locked: who opened it meanwhile finds it gone.
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(path):
+    """Returns the descriptor of a lock file that is this process's alone."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _lock(descriptor, path)
+            if _is_at(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # The one who held it removed it just now.
+        os.close(descriptor)
+
+
+def _lock(descriptor, path):
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            raise InputError(
+                f"Another training is under way in {path.parent} and holds "
+                f"its {path.name}; wait for its end, stop it, or use another "
+                "--model_dir."
+            ) from None
+        if error.errno not in _NO_LOCKS:
+            raise
+        print(
+            f"Warning: {path.parent} lies on a file system without locks "
+            f"({error.strerror}); see to it that no second training uses it.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _is_at(path, descriptor):
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
