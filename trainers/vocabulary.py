@@ -13,12 +13,14 @@ from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers.stop_signals import StopSignals
 
 
-def train_vocabulary(sentences, size):
+def train_vocabulary(sentences, size, characters=""):
     """Trains a byte-pair encoding (section 5.1).
 
     Args:
         sentences: iterable of str, both languages.
         size: V, number of pieces with the four special ones.
+        characters: str of those that get a piece each, however rare; others
+            get one where they are among the first 99.95 % of the text.
 
     Returns:
         bytes of the SentencePiece model.
@@ -31,7 +33,7 @@ def train_vocabulary(sentences, size):
     # An interrupt inside SentencePiece's callbacks may get lost there.
     with StopSignals(guarded.stop) as signals:
         try:
-            _train(guarded, model, size)
+            _train(guarded, model, size, characters)
         except (RuntimeError, OSError, ValueError) as error:
             if guarded.error is None and not signals.received:
                 raise InputError(_explain(str(error), size)) from error
@@ -44,12 +46,13 @@ def train_vocabulary(sentences, size):
     return model.getvalue()
 
 
-def _train(sentences, model, size):
+def _train(sentences, model, size, characters):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences),
         model_writer=model,
         model_type="bpe",
         vocab_size=size,
+        required_chars=characters,
         pad_id=PAD_ID,
         unk_id=UNKNOWN_ID,
         bos_id=BEGIN_ID,

@@ -44,6 +44,16 @@ def test_both_languages_come_through_without_unknown_pieces():
     assert [tokenizer.decode([row])[0] for row in ids[:20]] == texts[:20]
 
 
+def test_characters_that_must_be_there_are_however_rare():
+    # One letter in ten thousand: SentencePiece would leave them out.
+    texts = [*_both_sides()] * 20 + ["7 :"]
+    for characters, unknown in (("", True), ("7:", False)):
+        tokenizer = Tokenizer(train_vocabulary(texts, 60, characters))
+        assert tokenizer.vocabulary_size == 60
+        (ids,) = tokenizer.encode(["7 :"])
+        assert (1 in ids) == unknown
+
+
 def test_the_same_text_gives_the_same_bytes():
     assert train_vocabulary(_both_sides(), 50) == train_vocabulary(
         _both_sides(), 50

@@ -16,6 +16,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
+from trainers.characters import frequent_characters
 from trainers.prepared.manifest import (
     FILE,
     Manifest,
@@ -42,6 +43,8 @@ STORED_TOKENS = 1024
 # Evenly spread: more do not change 37,000 pieces much, and SentencePiece
 # holds them all in memory, about half a kB each.
 _VOCABULARY_PAIRS = 1_000_000
+# Part of the pieces that may go to rare characters: Chinese has thousands.
+_CHARACTERS = 0.25
 # Chunks of tokenising in a shard: what an interruption may lose.
 _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
@@ -164,9 +167,12 @@ def _begin(folder, corpus, source, totals, vocabulary):
     if vocabulary is None:
         print(f"Training a vocabulary of {size:,} pieces.", flush=True)
         stride = math.ceil(totals["train"] / _VOCABULARY_PAIRS)
-        pairs = itertools.islice(corpus.pairs("train"), 0, None, stride)
-        sentences = itertools.chain.from_iterable(pairs)
-        vocabulary = train_vocabulary(sentences, size)
+        characters = frequent_characters(
+            _both_sides(corpus, stride), int(_CHARACTERS * size)
+        )
+        vocabulary = train_vocabulary(
+            _both_sides(corpus, stride), size, characters
+        )
     pieces = _tokenizer(vocabulary).vocabulary_size
     if pieces != size:
         raise InputError(
@@ -178,6 +184,12 @@ def _begin(folder, corpus, source, totals, vocabulary):
     manifest = Manifest(source, hashlib.sha256(vocabulary).hexdigest())
     write_manifest(folder, manifest)
     return manifest
+
+
+def _both_sides(corpus, stride):
+    """Yields the texts of every so many pairs of the train split."""
+    pairs = itertools.islice(corpus.pairs("train"), 0, None, stride)
+    return itertools.chain.from_iterable(pairs)
 
 
 def _tokenizer(proto):

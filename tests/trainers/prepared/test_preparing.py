@@ -73,13 +73,33 @@ def test_without_a_vocabulary_one_is_trained_on_both_sides(tmp_path, capsys):
     assert again.vocabulary == vocabulary()
 
 
+def test_rare_characters_are_known(tmp_path, monkeypatch):
+    """Digits, in everyday text."""
+    # Room for all, in a vocabulary that text of ten syllables can fill.
+    monkeypatch.setattr(preparing, "_CHARACTERS", 0.5)
+    train = rows(2000, 1)
+    for number in (5, 700, 1500):
+        train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
+    prepared = prepare(
+        tmp_path,
+        MemoryCorpus({"train": train}),
+        vocabulary=None,
+        vocabulary_size=100,
+    )
+    tokenizer = Tokenizer(prepared.vocabulary)
+    (ids,) = tokenizer.encode(["(25): K 1984 %"])
+    assert 1 not in ids
+    assert tokenizer.decode([ids]) == ["(25): K 1984 %"]
+
+
 def test_the_vocabulary_of_a_large_corpus_is_of_a_part_spread_over_it(
     tmp_path, monkeypatch
 ):
     trained_on = []
 
-    def train(sentences, size):
+    def train(sentences, size, characters):
         trained_on.extend(sentences)
+        assert set(characters) < set("".join(trained_on))
         return vocabulary(size=size)
 
     monkeypatch.setattr(preparing, "train_vocabulary", train)
