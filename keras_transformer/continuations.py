@@ -132,11 +132,14 @@ def _highest(logits, count):
         values, places = ops.top_k(logits, count)
         return values, ops.cast(places, "int32")
     batch, beams = ops.shape(logits)[:2]
-    grouped = ops.reshape(logits, (batch, beams, groups, width))
+    grouped = ops.reshape(logits, (batch * beams, groups, width))
     _, best = ops.top_k(ops.max(grouped, axis=-1), count)
     best = ops.cast(best, "int32")
-    kept = ops.take_along_axis(grouped, best[..., None], axis=2)
+    # Rows of a matrix: take_along_axis would transpose all logits.
+    rows = best + groups * ops.arange(batch * beams)[:, None]
+    kept = ops.take(ops.reshape(logits, (-1, width)), rows, axis=0)
     kept = ops.reshape(kept, (batch, beams, count * width))
+    best = ops.reshape(best, (batch, beams, count))
     values, places = ops.top_k(kept, count)
     places = ops.cast(places, "int32")
     group = ops.take_along_axis(best, places // width, axis=-1)
