@@ -6,6 +6,12 @@ import math
 import keras
 from keras import ops
 
+from keras_transformer.layers.heads import (
+    join_few,
+    join_heads,
+    split_few,
+    split_heads,
+)
 from keras_transformer.layers.linear import glorot_blocks, linear
 
 # Finite, so that a row with nothing to attend to gives equal weights and not
@@ -28,8 +34,7 @@ def scaled_dot_product_attention(queries, keys, values, mask=None):
     Returns:
         float [..., Q, d_v].
     """
-    weights = attention_weights(queries, keys, mask)
-    return ops.matmul(ops.cast(weights, values.dtype), values)
+    return _mean(attention_weights(queries, keys, mask), values)
 
 
 def attention_weights(queries, keys, mask=None):
@@ -167,18 +172,22 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         mask = _with_heads(attention_mask)
         if memory is None:
-            queries, keys, values = self.project(query)
+            blocks = self._query_key_value(query)
+            queries, keys, values = map(self._in_heads, blocks)
             mask = self._within_window(mask, ops.shape(query)[1])
         else:
-            queries = self.project_query(query)
+            queries = self._in_heads(self._query(query))
             keys, values = self.project_memory(memory)
         weights = attention_weights(queries, keys, mask)
         kept = self.weight_dropout(weights, training=training)
-        outputs = self._merge(kept, values)
+        outputs = self._output(join_heads(_mean(kept, values)))
         return (outputs, weights) if return_weights else outputs
 
     def project(self, inputs):
-        """Self-attention's queries, keys and values.
+        """Self-attention's queries, keys and values for decoding.
+
+        They have no gradient (see `split_few`), and so with `project_query`
+        and `attend`.
 
         Args:
             inputs: float [B, Q, D].
@@ -186,18 +195,14 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             float [B, H, Q, d_k], [B, H, Q, d_k] and [B, H, Q, d_v].
         """
-        queries = self.num_heads * self.d_k
-        fused = linear(
-            inputs,
-            self.query_key_value_kernel,
-            _still(self.query_key_value_bias, queries, 2 * queries),
-        )
-        return self._split(fused, [self.d_k, self.d_k, self.d_v])
+        return [
+            split_few(block, self.num_heads)
+            for block in self._query_key_value(inputs)
+        ]
 
     def project_query(self, query):
         """Cross-attention's queries: float [B, Q, D] to [B, H, Q, d_k]."""
-        fused = linear(query, self.query_kernel, self.query_bias)
-        return self._in_heads(fused, self.d_k)
+        return split_few(self._query(query), self.num_heads)
 
     def project_memory(self, memory):
         """Cross-attention's keys and values, the same for every step.
@@ -213,7 +218,8 @@ class MultiHeadAttention(keras.layers.Layer):
             self.key_value_kernel,
             _still(self.key_value_bias, 0, self.num_heads * self.d_k),
         )
-        return self._split(fused, [self.d_k, self.d_v])
+        blocks = self._split(fused, [self.d_k, self.d_v])
+        return [self._in_heads(block) for block in blocks]
 
     def attend(self, queries, keys, values, mask=None):
         """Attends over projected keys and values, such as cached ones.
@@ -228,25 +234,30 @@ class MultiHeadAttention(keras.layers.Layer):
             float [B, Q, D] and the weights, float32 [B, H, Q, M].
         """
         weights = attention_weights(queries, keys, _with_heads(mask))
-        return self._merge(weights, values), weights
+        return self._output(join_few(_mean(weights, values))), weights
+
+    def _query_key_value(self, inputs):
+        queries = self.num_heads * self.d_k
+        fused = linear(
+            inputs,
+            self.query_key_value_kernel,
+            _still(self.query_key_value_bias, queries, 2 * queries),
+        )
+        return self._split(fused, [self.d_k, self.d_k, self.d_v])
+
+    def _query(self, query):
+        return linear(query, self.query_kernel, self.query_bias)
+
+    def _output(self, joined):
+        return linear(joined, self.output_kernel, self.output_bias)
 
     def _split(self, fused, widths):
         ends = itertools.accumulate(self.num_heads * each for each in widths)
         # One split: of slices, each gets a gradient of the whole's size.
-        blocks = ops.split(fused, list(ends)[:-1], axis=-1)
-        return [self._in_heads(*pair) for pair in zip(blocks, widths)]
+        return ops.split(fused, list(ends)[:-1], axis=-1)
 
-    def _in_heads(self, block, width):
-        batch, length = ops.shape(block)[:2]
-        heads = ops.reshape(block, (batch, length, self.num_heads, width))
-        return ops.transpose(heads, (0, 2, 1, 3))
-
-    def _merge(self, weights, values):
-        heads = ops.matmul(ops.cast(weights, values.dtype), values)
-        heads = ops.transpose(heads, (0, 2, 1, 3))
-        batch, length = ops.shape(heads)[:2]
-        joined = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
-        return linear(joined, self.output_kernel, self.output_bias)
+    def _in_heads(self, block):
+        return split_heads(block, self.num_heads)
 
     def _within_window(self, mask, length):
         if not self.window:
@@ -282,6 +293,11 @@ def _still(bias, start, end):
     return ops.concatenate(
         [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
     )
+
+
+def _mean(weights, values):
+    """Returns each head's mean of the values, float [B, H, Q, d_v]."""
+    return ops.matmul(ops.cast(weights, values.dtype), values)
 
 
 def _with_heads(mask):
