@@ -16,30 +16,30 @@ _SAME_SIZE = {
 
 def split_heads(block, num_heads):
     """Returns float [B, H, Q, d] of float [B, Q, H * d]."""
-    return swap(_apart(block, num_heads))
+    return _swap(_apart(block, num_heads))
 
 
 def join_heads(heads):
     """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
-    return _together(swap(heads))
+    return _together(_swap(heads))
 
 
 def split_few(block, num_heads):
     """As `split_heads`, sooner for few positions; has no gradient."""
-    return swap_bits(_apart(block, num_heads))
+    return _swap_bits(_apart(block, num_heads))
 
 
 def join_few(heads):
     """As `join_heads`, sooner for few positions; has no gradient."""
-    return _together(swap_bits(heads))
+    return _together(_swap_bits(heads))
 
 
-def swap(values):
+def _swap(values):
     """Transposes axes 1 and 2 of four."""
     return ops.transpose(values, (0, 2, 1, 3))
 
 
-def swap_bits(values):
+def _swap_bits(values):
     """Does the same with the bits of floating-point numbers.
 
     For floats TensorFlow calls oneDNN, which takes 0.1 ms on a CPU however
@@ -48,7 +48,7 @@ def swap_bits(values):
     """
     dtype = keras.backend.standardize_dtype(values.dtype)
     bits = ops.view(values, _SAME_SIZE[dtype])
-    return ops.view(swap(bits), dtype)
+    return ops.view(_swap(bits), dtype)
 
 
 def _apart(block, num_heads):
