@@ -40,12 +40,24 @@ def as_it_is(model_dir, folder):
 
 def exported(model_dir, folder):
     """Returns the folder of an exported version."""
-    versions = folder / f"{model_dir.name}-exported"
+    return _exported(model_dir, folder, "certain")
+
+
+def exported_finished(model_dir, folder):
+    """The same, stopping with the K-th finished hypothesis."""
+    return _exported(model_dir, folder, "finished")
+
+
+def _exported(model_dir, folder, stop):
+    versions = folder / f"{model_dir.name}-exported-{stop}"
+    if versions.exists():
+        return versions / "1"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "export.saved_model", "--nocheck"),
             f"--model_dir={model_dir}",
             f"--export_dir={versions}",
+            f"--stop={stop}",
         ],
         cwd=ROOT,
         capture_output=True,

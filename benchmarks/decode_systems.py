@@ -74,6 +74,20 @@ _ON_BACKEND = {
             "tensorflow",
             decode_models.exported,
         ),
+        "ours-served-finished": DecodeSystem(
+            "decode_served",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            decode_models.exported_finished,
+            maker="make_finished",
+        ),
+        "ours-served-frozen": DecodeSystem(
+            "decode_served",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            decode_models.exported_finished,
+            maker="make_frozen",
+        ),
         **_of_others("tensorflow"),
         "products-xla": DecodeSystem(
             "decode_products",

@@ -147,6 +147,7 @@ def _model_answers(texts, limits):
         "max_extra": limits["max_output_extra"],
         "beam_size": limits["beam_size"],
         "alpha": limits["alpha"],
+        "stop": limits["stop"],
     }
     # Python's TensorFlow must not come into this process.
     done = subprocess.run(

@@ -45,6 +45,7 @@ def describe(directory, servable):
         "limits": {
             "beam_size": servable.config.beam_size,
             "alpha": servable.config.alpha,
+            "stop": servable.stop,
             "max_source_tokens": servable.max_source_tokens,
             "max_output_extra": servable.config.max_output_extra,
         },

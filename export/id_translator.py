@@ -5,6 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.forwarded_cache import ForwardedCache
 from keras_transformer.special_ids import END_ID, PAD_ID
 from keras_transformer.translate_ids import output_limits
 
@@ -18,12 +19,13 @@ class IdTranslator:
         alpha: exponent of the length penalty; None for the config's.
         max_extra: an output has at most as many tokens as its source, the
             end id of one of them counted, + this; None for the config's.
-        stop: of SearchRules: when a sentence stops.
+        stop: when a sentence stops; None for SearchRules' own.
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds.
 
     Attributes:
         config: the model's, with what was asked for in it.
+        stop: when a sentence stops.
         memory_spec: TensorSpec of what `encode` returns.
 
     Raises:
@@ -37,7 +39,7 @@ class IdTranslator:
         alpha=None,
         max_extra=None,
         min_length=0,
-        stop="certain",
+        stop=None,
     ):
         asked = {
             "beam_size": beam_size,
@@ -51,9 +53,10 @@ class IdTranslator:
         self.memory_spec = _memory_spec(model)
         self._model = model
         self._min_length = min_length
-        self._rules = dataclasses.replace(
-            kt.search_rules(self.config), stop=stop
-        )
+        self._rules = kt.search_rules(self.config)
+        if stop is not None:
+            self._rules = dataclasses.replace(self._rules, stop=stop)
+        self.stop = self._rules.stop
         self._rules_of_best = dataclasses.replace(self._rules, n_best=1)
 
     def encode(self, source):
@@ -89,6 +92,7 @@ class IdTranslator:
             kt.Demands(longest, shortest),
             rules,
             memory,
+            ForwardedCache,
         )
         return tokens, scores
 

@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-from export import command
+from export import command, stop_flag
 from export.atomic import written_whole
 from export.describe import describe
 from export.description import DESCRIPTION_FILE
@@ -24,6 +24,8 @@ from export.versions import is_version
 from export.warm_up import WARM_UP_FILE, make_warm_up
 
 FLAGS = flags.FLAGS
+
+flags.adopt_module_key_flags(stop_flag)
 
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
@@ -79,6 +81,7 @@ def main(arguments):
         "max_extra": FLAGS.max_output_extra,
         "beam_size": FLAGS.beam_size,
         "alpha": FLAGS.alpha,
+        "stop": FLAGS.stop,
     }
     checks = [_check] if FLAGS.check else []
     save(directory, path, search, checks)

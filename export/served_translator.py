@@ -40,7 +40,7 @@ class ServedTranslator(tf.Module):
         max_source_tokens: longer sources are cut to this many ids, the end
             id counted: one over-long text must not fail a merged batch. Of
             its characters so many are read as `character_limit` says.
-        **search: of IdTranslator: beam_size, alpha, max_extra.
+        **search: of IdTranslator: beam_size, alpha, max_extra, stop.
 
     Raises:
         ValueError: a number is out of range.
@@ -51,6 +51,7 @@ class ServedTranslator(tf.Module):
         self.tokenizer = tokenizer
         self._ids = IdTranslator(model, **search)
         self.config = self._ids.config
+        self.stop = self._ids.stop
         self.max_source_tokens = source_limit(self.config, max_source_tokens)
         self.max_target_tokens = source_limit(
             self.config,

@@ -19,7 +19,7 @@ Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
 
 from absl import flags
 
-from export import command, line_flags
+from export import command, line_flags, stop_flag
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
 from export.opening import open_translator
@@ -27,6 +27,7 @@ from export.opening import open_translator
 FLAGS = flags.FLAGS
 
 flags.adopt_module_key_flags(line_flags)
+flags.adopt_module_key_flags(stop_flag)
 
 flags.DEFINE_multi_string(
     "model",
@@ -61,14 +62,6 @@ flags.DEFINE_enum(
     None,
     ["log_probabilities", "probabilities"],
     "What several models average at each step; log-probabilities by default.",
-)
-flags.DEFINE_enum(
-    "stop",
-    None,
-    ["certain", "finished"],
-    "When a sentence ends: as soon as its result is certain (the default), or "
-    "with as many finished translations as there are beams, which is sooner "
-    "and may miss a better one.",
 )
 
 _SEARCH = (

@@ -6,6 +6,7 @@ from keras_transformer.beam_search import (
     SearchRules,
     beam_search,
 )
+from keras_transformer.cache import Cache
 from keras_transformer.config import TransformerConfig
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.given_translations import (
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BeamSearchResult",
+    "Cache",
     "Decoder",
     "Demands",
     "DecoderLayer",

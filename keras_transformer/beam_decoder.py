@@ -4,6 +4,7 @@ import typing
 
 from keras import ops, tree
 
+from keras_transformer.cache import Cache
 from keras_transformer.transformer import padding_mask
 
 
@@ -13,8 +14,8 @@ class BeamState(typing.NamedTuple):
     Attributes:
         memory: each decoder layer's cross-attention keys and values.
         memory_mask: boolean [B, 1, S].
-        caches: each decoder layer's keys and values, in the order they were
-            written; they are never re-ordered.
+        caches: each decoder layer's Cache, in the order it was written; they
+            are never re-ordered.
         ancestry: boolean [B, K, steps, K]; [b, k, t, j] says that beam k's
             hypothesis went through beam j at step t.
     """
@@ -37,11 +38,13 @@ class BeamDecoder:
     Args:
         model: Transformer.
         beam_size: K.
+        cache: Cache, or a subclass of it.
     """
 
-    def __init__(self, model, beam_size):
+    def __init__(self, model, beam_size, cache=Cache):
         self.model = model
         self.beam_size = beam_size
+        self._cache = cache
         self._projection = model.output_embedding.projection()
 
     def start(self, source, room, memory=None):
@@ -71,7 +74,7 @@ class BeamDecoder:
         return BeamState(
             memory=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
-            caches=decoder.empty_caches(batch, room, beams),
+            caches=decoder.empty_caches(batch, room, beams, self._cache),
             ancestry=ops.zeros((batch, beams, room, beams), dtype="bool"),
         )
 

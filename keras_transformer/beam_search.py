@@ -44,9 +44,9 @@ class SearchRules:
             others stay as they are.
         stop: when a sentence stops before its maximum length. "certain": as
             soon as its result is, so that nothing but the time changes;
-            "finished": with its K-th finished hypothesis, as CTranslate2
-            does, which takes about half as many steps and may miss a better
-            one; "never".
+            "finished": as in CTranslate2, with its K-th hypothesis that ends
+            among the K best continuations: fewer steps, and a better one may
+            be missed; "never".
         n_best: how many hypotheses are wanted; only these are certain when
             a sentence stops. 0 for all K.
 
@@ -78,6 +78,11 @@ class SearchRules:
                 f"n_best must be from 0 to the {self.beam_size} beams, not "
                 f"{self.n_best}."
             )
+
+    @property
+    def end_rank(self):
+        """A beam may end if that is among so many best continuations."""
+        return (1 if self.stop == "finished" else 2) * self.beam_size
 
     def penalty(self, length):
         """Returns what a log-probability is divided by."""
@@ -131,7 +136,7 @@ def beam_search(step, state, demands, max_length, rules=None):
 
     At each step the 2K best continuations of the K live beams are looked at:
     those that end join the finished hypotheses, of which the K best are
-    kept and never changed again; the K best others live on. At its maximum
+    kept and never changed; the K best others live on. At its maximum
     length a hypothesis can only end. A sentence stops when its best live
     log-probability / penalty at its maximum length, which no continuation
     can exceed, is not above the finished score of the last hypothesis that
@@ -257,7 +262,9 @@ def _continuations(rules, demands, logits, live_log_probs, index):
     if not isinstance(demands.min_lengths, tuple):
         # At its maximum length a hypothesis ends all the same.
         too_short = index + 1 < demands.min_lengths
-    free = best_continuations(logits, live_log_probs, rules.never, too_short)
+    free = best_continuations(
+        logits, live_log_probs, rules.end_rank, rules.never, too_short
+    )
     if isinstance(demands.prefix, tuple):
         return free
     last = ops.shape(demands.prefix)[1] - 1

@@ -22,7 +22,7 @@ class Continuations(typing.NamedTuple):
         parents: int32 [B, K], the beams they continue.
         log_probs: float32 [B, K].
         end_log_probs: float32 [B, K], of each live beam ending here.
-        may_end: boolean [B, K], whether that is among the 2K best of all.
+        may_end: boolean [B, K], whether that is among the best of all.
     """
 
     tokens: typing.Any
@@ -32,12 +32,15 @@ class Continuations(typing.NamedTuple):
     may_end: typing.Any
 
 
-def best_continuations(logits, live_log_probs, never=(), too_short=None):
+def best_continuations(
+    logits, live_log_probs, end_rank, never=(), too_short=None
+):
     """Returns the best continuations of the live beams.
 
     Args:
         logits: float [B, K, V], of what follows each beam.
         live_log_probs: float32 [B, K], of the beams themselves.
+        end_rank: a beam may end if that is among so many best, at most 2K.
         never: ids that may not follow. The probabilities of the others stay
             as they are.
         too_short: boolean [B], where nothing may end here; None for nowhere.
@@ -60,7 +63,7 @@ def best_continuations(logits, live_log_probs, never=(), too_short=None):
     if too_short is not None:
         ends = ops.logical_and(too_short[:, None], tokens == END_ID)
         flat = ops.where(ends, IMPOSSIBLE, flat)
-    best, _ = ops.top_k(flat, min(2 * beam_size, beam_size * per_beam))
+    best, _ = ops.top_k(flat, min(end_rank, beam_size * per_beam))
     end_log_probs = logits[..., END_ID] + offsets
     continuing = ops.where(tokens == END_ID, IMPOSSIBLE, flat)
     log_probs, order = ops.top_k(continuing, beam_size)

@@ -6,6 +6,7 @@ import math
 from keras import ops
 
 from keras_transformer.beam_decoder import BeamDecoder
+from keras_transformer.cache import Cache
 
 MEANS = ("log_probabilities", "probabilities")
 
@@ -51,10 +52,16 @@ class Ensemble:
         """Returns a tuple of each model's encoder output."""
         return tuple(model.encode(source) for model in self.models)
 
-    def beam_decoder(self, beam_size):
-        """Returns what decodes `beam_size` beams of each sentence."""
+    def beam_decoder(self, beam_size, cache=Cache):
+        """Returns what decodes `beam_size` beams of each sentence.
+
+        Args:
+            beam_size: K.
+            cache: Cache, or a subclass of it.
+        """
         return EnsembleDecoder(
-            [BeamDecoder(model, beam_size) for model in self.models], self.mean
+            [BeamDecoder(model, beam_size, cache) for model in self.models],
+            self.mean,
         )
 
 

@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_transformer.beam_decoder import BeamDecoder
 from keras_transformer.beam_search import Demands, SearchRules, beam_search
+from keras_transformer.cache import Cache
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.segmented_beam_search import segmented_beam_search
 from keras_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
@@ -45,7 +46,13 @@ def translate_ids(model, source, max_length, demands=None, rules=None):
 
 
 def translate_ids_in_segments(
-    model, source, max_length, demands=None, rules=None, memory=None
+    model,
+    source,
+    max_length,
+    demands=None,
+    rules=None,
+    memory=None,
+    cache=Cache,
 ):
     """The same in a TensorFlow graph of open shapes, with less work.
 
@@ -58,12 +65,13 @@ def translate_ids_in_segments(
         demands: as for `translate_ids`.
         rules: as for `translate_ids`.
         memory: `model.encode(source)`, where it has been made already.
+        cache: Cache, or a subclass of it.
 
     Returns:
         BeamSearchResult, without the state.
     """
     rules = rules or search_rules(model.config)
-    decoder = decoder_of(model, rules.beam_size)
+    decoder = decoder_of(model, rules.beam_size, cache)
     return segmented_beam_search(
         decoder.step,
         decoder.start(source, ops.minimum(SEGMENT, max_length), memory),
@@ -111,16 +119,17 @@ def output_room(source, config):
     return room
 
 
-def decoder_of(model, beams):
+def decoder_of(model, beams, cache=Cache):
     """Returns what decodes so many beams of each sentence.
 
     Args:
         model: Transformer or Ensemble.
         beams: K.
+        cache: Cache, or a subclass of it.
     """
     if isinstance(model, Ensemble):
-        return model.beam_decoder(beams)
-    return BeamDecoder(model, beams)
+        return model.beam_decoder(beams, cache)
+    return BeamDecoder(model, beams, cache)
 
 
 def _demands(config, source, max_length, demands):

@@ -1,6 +1,12 @@
 """This project's SavedModel, run as TensorFlow Serving does: no XLA."""
 
+import os
+
 from export.server_session import ServerSession
+
+# TensorFlow then keeps weights re-ordered for its products, for the number
+# of rows it met first; only right where weights never change.
+_FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 class Served:
@@ -8,12 +14,15 @@ class Served:
 
     Args:
         job: DecodeJob.
+        note: what is special.
     """
 
-    note = "exported SavedModel in ServerSession: plain graph, float32"
-
-    def __init__(self, job):
+    def __init__(self, job, note):
         self._session = ServerSession(job.prepared)
+        self.note = (
+            "exported SavedModel in ServerSession: plain graph, float32; "
+            + note
+        )
 
     def translate(self, batch):
         """Returns text and score of each sentence."""
@@ -26,4 +35,17 @@ class Served:
         ]
 
 
-make = Served
+def make(job):
+    """As it is exported by default."""
+    return Served(job, "a sentence stops when its result is certain")
+
+
+def make_finished(job):
+    """Exported with --stop=finished."""
+    return Served(job, "exported with --stop=finished")
+
+
+def make_frozen(job):
+    """The same in a server that is told that weights stay."""
+    os.environ[_FROZEN] = "1"
+    return Served(job, f"exported with --stop=finished; {_FROZEN}=1")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer import cache as caches
+from keras_transformer.cache import Cache
 from keras_transformer.layers import sublayers
 from keras_transformer.layers.configured import ConfiguredLayer
 from keras_transformer.layers.decoder_layer import DecoderLayer
@@ -98,17 +98,18 @@ class Decoder(ConfiguredLayer):
             for layer in self.layers
         )
 
-    def empty_caches(self, batch, steps, beams):
-        """Returns N empty caches (see `keras_transformer.cache`).
+    def empty_caches(self, batch, steps, beams, kind=Cache):
+        """Returns N empty caches.
 
         Args:
             batch: B.
             steps: number of steps they have room for.
             beams: K.
+            kind: Cache, or a subclass of it.
         """
         config = self.config
         return tuple(
-            caches.empty(
+            kind.empty(
                 batch,
                 config.num_heads,
                 steps,

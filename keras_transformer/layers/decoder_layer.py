@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_transformer import cache as caches
 from keras_transformer.layers import sublayers
 from keras_transformer.layers.configured import ConfiguredLayer
 
@@ -105,7 +104,7 @@ class DecoderLayer(ConfiguredLayer):
 
         Args:
             inputs: float [B, K, D], one position for each of K beams.
-            cache: this layer's `cache.empty`.
+            cache: this layer's Cache.
             index: int32 scalar, the number of the step, from 0.
             mask: boolean [B, K, steps * K], the slots a beam may attend to.
             memory_heads: `cross_attention.project_memory` of the memory.
@@ -117,8 +116,8 @@ class DecoderLayer(ConfiguredLayer):
         """
         states = self.self_attention_residual.enter(inputs)
         queries, keys, values = self.self_attention.project(states)
-        cache = caches.write(cache, (keys, values), index)
-        keys, values = caches.read(cache, ops.shape(inputs)[1])
+        cache = cache.write(keys, values, index)
+        keys, values = cache.read(ops.shape(inputs)[1])
         states, _ = self.self_attention.attend(queries, keys, values, mask)
         states = self.self_attention_residual.leave(inputs, states)
         queries = self.cross_attention_residual.enter(states)

@@ -101,6 +101,16 @@ def test_the_check_ran_and_every_answer_was_the_models(export_command):
     assert "lacks: none." in done.stdout
 
 
+@pytest.mark.slow
+def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
+    _, refused = export("--beam_size=3", "--alpha=1", "--stop=finished")
+    assert refused is None
+    path = tmp_path / "e" / "1" / "assets.extra" / "translator.json"
+    limits = json.loads(path.read_text())["limits"]
+    assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
+    assert limits["stop"] == "finished"
+
+
 def test_the_export_says_what_it_is(exported, model_path):
     path = exported / "assets.extra" / "translator.json"
     found = json.loads(path.read_text())
@@ -117,6 +127,7 @@ def test_the_export_says_what_it_is(exported, model_path):
     assert found["limits"] == {
         "beam_size": 4,
         "alpha": 0.6,
+        "stop": "certain",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_output_extra": tiny.CONFIG["max_output_extra"],
     }

@@ -139,7 +139,8 @@ def plain_beam_search(
 ) -> list[Hypothesis]:
     """The documented rule in plain Python.
 
-    It never stops early, or else with the last of `beams` finished ones.
+    It never stops early, or else with the last of `beams` finished ones,
+    where only the `beams` best continuations may be endings.
     """
     live, finished = [((), 0.0)], []
     for length in range(1, limit + 1):
@@ -153,7 +154,8 @@ def plain_beam_search(
         continuations.sort(key=lambda found: -found[1])
         looked_at = continuations[: 2 * beams]
         # At the limit every live hypothesis ends, and nothing else happens.
-        ending = continuations if length == limit else looked_at
+        best = looked_at[:beams] if until_finished else looked_at
+        ending = continuations if length == limit else best
         finished += [
             (tokens, log_prob / penalty)
             for tokens, log_prob in ending

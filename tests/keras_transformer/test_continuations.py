@@ -9,12 +9,13 @@ from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers
 
 
+@pytest.mark.parametrize("end_rank", [4, 8])
 @pytest.mark.parametrize(
     "vocabulary, spread",
     # Divisible by 32, by 37 only, prime, fewer than asked for.
     [(640, 3.0), (999, 3.0), (997, 20.0), (6, 1.0), (640, 0.0)],
 )
-def test_they_are_the_best(vocabulary, spread):
+def test_they_are_the_best(vocabulary, spread, end_rank):
     generator = np.random.default_rng(vocabulary)
     batch, beams, never = 5, 4, (0, 1, 2)
     logits = spread * generator.normal(size=(batch, beams, vocabulary))
@@ -22,7 +23,10 @@ def test_they_are_the_best(vocabulary, spread):
     logits = logits.astype("float32")
     live = np.sort(-generator.random((batch, beams)).astype("float32"))[:, ::-1]
     found = best_continuations(
-        ops.convert_to_tensor(logits), ops.convert_to_tensor(live.copy()), never
+        ops.convert_to_tensor(logits),
+        ops.convert_to_tensor(live.copy()),
+        end_rank,
+        never,
     )
     log_probs = live[..., None] + bt.log_softmax(logits)
     log_probs[..., list(never)] = -np.inf
@@ -45,5 +49,5 @@ def test_they_are_the_best(vocabulary, spread):
     if spread:
         np.testing.assert_array_equal(
             helpers.to_numpy(found.may_end),
-            ends >= flat[:, 2 * beams - 1 : 2 * beams] - 1e-6,
+            ends >= flat[:, end_rank - 1 : end_rank] - 1e-6,
         )

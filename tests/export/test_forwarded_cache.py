@@ -1,0 +1,55 @@
+"""The cache that is written where it stands against the one that is copied."""
+
+import numpy as np
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.forwarded_cache import ForwardedCache
+
+BATCH, HEADS, STEPS, BEAMS, WIDTHS = 2, 3, 5, 4, (6, 8)
+
+
+def heads_of(step):
+    generator = np.random.default_rng(step)
+    return [
+        tf.constant(generator.normal(size=(BATCH, HEADS, BEAMS, width)))
+        for width in WIDTHS
+    ]
+
+
+def written_in_a_loop(kind, steps):
+    @tf.function
+    def run(count):
+        cache = kind.empty(BATCH, HEADS, STEPS, BEAMS, WIDTHS, "float64")
+
+        def body(index, cache, copies):
+            keys, values = (
+                tf.gather(tf.stack(each), index)
+                for each in zip(*map(heads_of, range(STEPS)))
+            )
+            # What was read before a write must not change with it.
+            return index + 1, cache.write(keys, values, index), cache.keys
+
+        _, cache, before = tf.while_loop(
+            lambda index, cache, before: index < count,
+            body,
+            (0, cache, cache.keys),
+        )
+        return cache, before
+
+    return run(tf.constant(steps))
+
+
+def test_it_holds_what_the_copied_one_does():
+    ours, before = written_in_a_loop(ForwardedCache, 3)
+    theirs, expected_before = written_in_a_loop(kt.Cache, 3)
+    assert isinstance(ours, ForwardedCache)
+    for one, other in zip(ours, theirs):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(before, expected_before)
+    keys, values = heads_of(2)
+    np.testing.assert_array_equal(
+        tf.reshape(ours.keys[:, :, 2], keys.shape), keys
+    )
+    np.testing.assert_array_equal(ours.values[:, :, 3:], 0.0)
+    assert np.abs(values).min() > 0.0
