@@ -69,6 +69,7 @@ def tiny_run(lengths, output, systems):
     return text
 
 
+@pytest.mark.slow
 def test_the_table_of_our_step_and_the_products(tmp_path, lengths):
     output = tmp_path / "new" / "table.md"
     text = tiny_run(lengths, output, "ours,products")
@@ -208,12 +209,16 @@ def test_no_ratio_to_a_model_of_another_size(parameters, expected):
     assert cells(lines.splitlines()[-1])[7] == expected
 
 
+@pytest.mark.slow
 def test_a_wrong_flag_is_one_line(tmp_path):
     missing = tmp_path / "none.csv"
     done = run("--size=tiny", f"--lengths={missing}")
     assert done.returncode == 2
     assert f"Cannot use {missing}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_system_that_there_is_not_is_refused():
     with pytest.raises(InputError, match="no system 'theirs'"):
         choose("tensorflow", ["theirs"])
     with pytest.raises(InputError, match="tensorflow or jax"):

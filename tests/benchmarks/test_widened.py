@@ -33,7 +33,12 @@ def widen(run, path, **sizes):
 @pytest.mark.parametrize(
     "run, changes, sizes",
     [
-        (run_alone, {}, {"num_layers": 3, "vocabulary_size": 230}),
+        pytest.param(
+            run_alone,
+            {},
+            {"num_layers": 3, "vocabulary_size": 230},
+            marks=pytest.mark.slow,
+        ),
         (
             run,
             {"positions": "learned", "max_positions": 40},

@@ -92,6 +92,7 @@ def _run(worker, folder, *options):
     return result
 
 
+@pytest.mark.slow
 def test_the_model_is_the_best_of_a_training_that_went_wrong(worker, tmp_path):
     """And still is after an interruption in between."""
     folder = tmp_path

@@ -16,10 +16,12 @@ from tests.trainers import commands
 from trainers.training_lock import training_lock
 
 HOLDER = """
+import pathlib
 import sys
-from export.model_directory import ModelDirectory
+import types
 from trainers.training_lock import training_lock
-with training_lock(ModelDirectory(sys.argv[1])):
+# A ModelDirectory would import TensorFlow.
+with training_lock(types.SimpleNamespace(path=pathlib.Path(sys.argv[1]))):
     print("locked", flush=True)
     sys.stdin.read()
 """

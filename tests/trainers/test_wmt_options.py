@@ -169,6 +169,7 @@ def test_bleu_of_dev_is_reported_and_ends_the_training(plain, worker, tmp_path):
     assert len(set(lines)) == 1
 
 
+@pytest.mark.slow
 def test_deterministic_operations_give_the_same_model(plain, tmp_path):
     """In processes of their own: the switch cannot be turned back."""
     _data(plain, tmp_path)
