@@ -7,6 +7,9 @@ from export.errors import InputError
 
 # Relative to the version's folder; TensorFlow Serving leaves it alone.
 DESCRIPTION_FILE = pathlib.PurePath("assets.extra", "translator.json")
+_LIMITS = {
+    *("beam_size", "alpha", "stop", "max_source_tokens", "max_output_extra"),
+}
 
 
 def read_description(version):
@@ -21,9 +24,17 @@ def read_description(version):
     path = version / DESCRIPTION_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["parameters"] < 1 or not content["limits"]:
-            raise ValueError("it does not describe an export")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        missing = _LIMITS - content["limits"].keys()
+        if content["parameters"] < 1 or missing:
+            lacks = ", ".join(sorted(missing)) or "parameters"
+            raise ValueError(f"it does not say {lacks}")
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise InputError(
             f"{path} cannot be used ({error}); export the model again with "
             "export.saved_model."
