@@ -104,7 +104,7 @@ def fill(wide, narrow):
         (wide.encoder.layers, narrow.encoder.layers),
         (wide.decoder.layers, narrow.decoder.layers),
     ):
-        _fill_layers(ours, theirs, wide.config, narrow.config)
+        _fill_layers(ours, theirs)
     # Logits sum over the copies, and wide embeddings are multiplied by a
     # sqrt(d_model) that is sqrt(copies) more.
     norm = wide.decoder.layers[-1].feed_forward_residual.layer_norm
@@ -136,18 +136,16 @@ def _never_chosen(gamma, beta):
     return row
 
 
-def _fill_layers(wide, narrow, sizes, narrow_sizes):
+def _fill_layers(wide, narrow):
     for number, layer in enumerate(wide):
         source = narrow[number % len(narrow)]
         for name in ("self_attention", "cross_attention"):
             if hasattr(source, name):
-                _fill_attention(
-                    getattr(layer, name), getattr(source, name), sizes
-                )
+                _fill_attention(getattr(layer, name), getattr(source, name))
                 _fill_norm(layer, source, f"{name}_residual")
-        inner = _copied(narrow_sizes.d_ff, sizes.d_ff)
-        units = _copied(narrow_sizes.d_model, sizes.d_model)
         ours, theirs = layer.feed_forward, source.feed_forward
+        inner = _copied(theirs.d_ff, ours.d_ff)
+        units = _copied(theirs.d_model, ours.d_model)
         _fill_linear(ours, theirs, "inner", units, inner)
         _fill_linear(ours, theirs, "output", inner, units)
         _fill_norm(layer, source, "feed_forward_residual")
@@ -175,8 +173,8 @@ def _reset_norm(norm):
     norm.beta.assign(np.zeros(norm.beta.shape))
 
 
-def _fill_attention(wide, narrow, sizes):
-    units = _copied(narrow.d_model, sizes.d_model)
+def _fill_attention(wide, narrow):
+    units = _copied(narrow.d_model, wide.d_model)
     values = _copied_heads(
         narrow.num_heads, narrow.d_v, wide.num_heads, wide.d_v
     )
