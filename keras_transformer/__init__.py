@@ -8,6 +8,7 @@ from keras_transformer.beam_search import (
 )
 from keras_transformer.cache import Cache
 from keras_transformer.config import TransformerConfig
+from keras_transformer.cooldown import Cooldown
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.given_translations import (
     align_ids,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BeamSearchResult",
     "Cache",
+    "Cooldown",
     "Decoder",
     "Demands",
     "DecoderLayer",

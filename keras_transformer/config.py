@@ -29,6 +29,7 @@ _AT_LEAST_ONE = (
 )
 _AT_LEAST_ZERO = (
     "attention_window",
+    "cooldown_steps",
     "clip_norm",
     "average_checkpoints",
     "alpha",
@@ -81,6 +82,8 @@ class TransformerConfig:
         label_smoothing: epsilon_ls.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
+        cooldown_steps: how many of the last of train_steps have a rate that
+            falls to 0 along a straight line; 0 is off.
         adam_beta_1: Adam's beta 1.
         adam_beta_2: Adam's beta 2.
         adam_epsilon: Adam's epsilon.
@@ -122,6 +125,7 @@ class TransformerConfig:
     label_smoothing: float = 0.1
     learning_rate_scale: float = 1.0
     warmup_steps: int = 4000
+    cooldown_steps: int = 0
     adam_beta_1: float = 0.9
     adam_beta_2: float = 0.98
     adam_epsilon: float = 1e-9
@@ -159,6 +163,11 @@ class TransformerConfig:
             self._require(
                 name, getattr(self, name) in allowed, " or ".join(allowed)
             )
+        self._require(
+            "cooldown_steps",
+            self.cooldown_steps <= self.train_steps,
+            f"at most train_steps, {self.train_steps}",
+        )
         if self.positions == "sinusoidal":
             self._require("d_model", self.d_model % 2 == 0, "even")
 

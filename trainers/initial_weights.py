@@ -13,6 +13,7 @@ _TRAINING_FIELDS = (
     "batch_tokens",
     "train_steps",
     "warmup_steps",
+    "cooldown_steps",
     "learning_rate_scale",
     "adam_beta_1",
     "adam_beta_2",

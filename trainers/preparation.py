@@ -12,6 +12,7 @@ from trainers.token_pairs import TokenPairs
 # decides how long to train and how to decode, not which model this is.
 _MAY_CHANGE = (
     "train_steps",
+    "cooldown_steps",
     "average_checkpoints",
     "beam_size",
     "alpha",

@@ -63,13 +63,7 @@ class TrainingTransformer(kt.Transformer):
         """
         config = self.config
         optimizer = FusedAdam(
-            UpdateSchedule(
-                kt.TransformerSchedule(
-                    config.d_model,
-                    config.warmup_steps,
-                    config.learning_rate_scale,
-                )
-            ),
+            UpdateSchedule(_schedule(config)),
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
@@ -205,6 +199,15 @@ class TrainingTransformer(kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+def _schedule(config):
+    schedule = kt.TransformerSchedule(
+        config.d_model, config.warmup_steps, config.learning_rate_scale
+    )
+    if not config.cooldown_steps:
+        return schedule
+    return kt.Cooldown(schedule, config.train_steps, config.cooldown_steps)
 
 
 def _means(sums, tokens):

@@ -31,6 +31,7 @@ OUT_OF_RANGE = {
     "label_smoothing": [-0.1, 1.0],
     "learning_rate_scale": [0.0, -1.0],
     "warmup_steps": [0],
+    "cooldown_steps": [-1, 100_001],  # more than train_steps
     "adam_beta_1": [-0.1, 1.0],
     "adam_beta_2": [-0.1, 1.0],
     "adam_epsilon": [0.0],

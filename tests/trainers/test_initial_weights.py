@@ -24,6 +24,7 @@ OTHER_TRAINING = {
     "batch_tokens": 99,
     "train_steps": 7,
     "warmup_steps": 9,
+    "cooldown_steps": 5,
     "learning_rate_scale": 0.7,
     "adam_beta_1": 0.8,
     "adam_beta_2": 0.9,

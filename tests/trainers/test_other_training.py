@@ -22,6 +22,7 @@ from trainers.preparation import claim, refuse_other_training
     "changes",
     [
         {"train_steps": 7},
+        {"cooldown_steps": 5},
         {"average_checkpoints": 3},
         {"beam_size": 9},
         {"alpha": 0.1},

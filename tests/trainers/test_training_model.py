@@ -206,25 +206,33 @@ def test_adam_takes_its_values_from_the_config():
     assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-6)
 
 
-def test_update_n_has_the_rate_of_step_n():
+@pytest.mark.parametrize(
+    "cooldown, shares", [(0, [1, 1, 1, 1]), (3, [1, 3 / 4, 2 / 4, 1 / 4])]
+)
+def test_update_n_has_the_rate_of_step_n(cooldown, shares):
     """Section 5.3's step_num counts from 1, as the first update's number.
 
     As long as the gradient hardly changes, Adam's update is the rate itself
     (times the sign), so the largest change of a weight shows it.
     """
     model = minute_model(
-        learning_rate_scale=1e-4, warmup_steps=1000, adam_epsilon=1e-12
+        learning_rate_scale=1e-4,
+        warmup_steps=1000,
+        adam_epsilon=1e-12,
+        train_steps=4,
+        cooldown_steps=cooldown,
     )
     batch = _batches(1)[0]
     rate = 1e-4 * 8**-0.5 * 1000**-1.5
     # A bias starts at 0, where float32 is fine enough for steps so small.
     bias = next(w for w in model.trainable_variables if w.name == "beta")
     sizes = []
-    for _ in range(4):
+    for _ in shares:
         before = bias.numpy()
         _train_step(model, batch)
         sizes.append(np.abs(bias.numpy() - before).max())
-    assert sizes == pytest.approx([rate * n for n in (1, 2, 3, 4)], rel=1e-3)
+    expected = [rate * n * share for n, share in enumerate(shares, start=1)]
+    assert sizes == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("rows, parts", [(8, 8), (16, 4)])
