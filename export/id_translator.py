@@ -80,21 +80,41 @@ class IdTranslator:
         """
         return self._search(source, memory, self._rules)
 
+    def align(self, source, memory):
+        """Finds the best translation and what it attends to.
+
+        Args:
+            source: as for `search`.
+            memory: as for `search`.
+
+        Returns:
+            tokens, int32 [B, T], without columns of padding; scores, float32
+            [B]; and float32 [B, T, S], of `kt.alignments_of`.
+        """
+        tokens, scores, record = kt.translate_ids_and_attend(
+            *self._searched(source, memory, self._rules_of_best)
+        )
+        tokens = trim(tokens[:, :1])
+        alignments = kt.alignments_of(record, tokens)
+        return tokens[:, 0], scores[:, 0], alignments[:, 0]
+
     def _search(self, source, memory, rules):
+        tokens, scores, *_ = kt.translate_ids_in_segments(
+            *self._searched(source, memory, rules)
+        )
+        return tokens, scores
+
+    def _searched(self, source, memory, rules):
+        """Returns the arguments of a search."""
         room, longest = self._room(source)
         shortest = ()
         if self._min_length:
             shortest = tf.zeros_like(longest) + self._min_length + 1
-        tokens, scores, *_ = kt.translate_ids_in_segments(
-            self._model,
-            source,
-            room,
-            kt.Demands(longest, shortest),
-            rules,
-            memory,
-            ForwardedCache,
+        demands = kt.Demands(longest, shortest)
+        return (
+            *(self._model, source, room, demands),
+            *(rules, memory, ForwardedCache),
         )
-        return tokens, scores
 
     def _room(self, source):
         room = kt.output_room(source, self.config)
@@ -105,10 +125,6 @@ class IdTranslator:
         """Draws translations; see `kt.sample_ids`."""
         room, longest = self._room(source)
         return kt.sample_ids(self._model, source, room, seeds, rules, longest)
-
-    def align(self, source, target, memory):
-        """Returns cross-attention [B, T, S]; see `kt.align_ids`."""
-        return kt.align_ids(self._model, source, target, memory=memory)
 
     def score(self, source, target):
         """Returns the log-probabilities [B] of given ids."""

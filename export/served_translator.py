@@ -59,7 +59,7 @@ class ServedTranslator(tf.Module):
         )
         self.parameters = model.count_params()
         self.model_variables = [variable.value for variable in model.weights]
-        # Functions of their own, so that the signatures share two graphs.
+        # Functions of their own, so that signatures share them.
         self._best, self._search = (
             tf.function(
                 each,
@@ -139,19 +139,20 @@ class ServedTranslator(tf.Module):
             `source_tokens`, string [B, S], and `target_tokens`, string
             [B, T]: pieces with "</s>" as the last, "" for padding and empty
             text; `alignment`, float32 [B, T, S]: cross-attention, the mean
-            over the heads of `kt.align_ids`; each row sums to 1 over the
+            over the heads of `kt.alignment_of`; each row sums to 1 over the
             source's pieces, "</s>" counted; 0 for padding.
         """
         source, truncated = self._source(text)
         memory = self._ids.encode(source)
-        tokens, scores = _masked(source, *self._best(source, memory))
-        target = trim(tokens[:, 0])
-        alignment = self._ids.align(source, target, memory)
-        source = tf.where(_has_text(source)[:, None], source, PAD_ID)
+        target, scores, alignment = self._ids.align(source, memory)
+        is_text = _has_text(source)
+        target = trim(tf.where(is_text[:, None], target, PAD_ID))
+        alignment = alignment[:, : tf.shape(target)[1]]
+        source = tf.where(is_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
         return {
             "translation": self.tokenizer.detokenize(target),
-            "score": scores[:, 0],
+            "score": tf.where(is_text, scores, 0.0),
             "truncated": truncated,
             "source_tokens": pieces_of(self.tokenizer, source),
             "target_tokens": pieces_of(self.tokenizer, target),

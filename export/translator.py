@@ -7,7 +7,7 @@ import keras_transformer as kt
 from export.batches import BATCH_TOKENS, in_batches
 from export.ensembles import load_ensemble
 from export.id_pair import IdPair, padded
-from export.id_translator import IdTranslator, beginning, pieces_of, trim
+from export.id_translator import IdTranslator, beginning, pieces_of
 from export.limits import character_limit, source_limit
 from export.model_directory import ModelDirectory
 from export.text_translator import Sentence, TextTranslator, complete
@@ -59,7 +59,7 @@ class Translator(TextTranslator):
         self._encode = _graph(ids.encode, _IDS)
         self._best = _graph(ids.best, _IDS, ids.memory_spec)
         self._search = _graph(ids.search, _IDS, ids.memory_spec)
-        self._align = _graph(ids.align, _IDS, _IDS, ids.memory_spec)
+        self._align = _graph(ids.align, _IDS, ids.memory_spec)
         self._score = _graph(ids.score, _IDS, _IDS)
         self._drawers = {}
 
@@ -253,15 +253,13 @@ class Translator(TextTranslator):
 
     def _align_texts(self, sentences):
         source = padded([sentence.ids for sentence in sentences])
-        memory = self._encode(source)
-        tokens, scores = self._best(source, memory)
-        tokens = trim(tokens[:, 0])
+        tokens, scores, attention = self._align(source, self._encode(source))
         return zip(
             self.tokenizer.decode(tokens),
-            scores[:, 0].numpy().tolist(),
+            scores.numpy().tolist(),
             self._pieces(source),
             self._pieces(tokens),
-            self._align(source, tokens, memory).numpy(),
+            attention.numpy(),
         )
 
     def _pieces(self, ids):

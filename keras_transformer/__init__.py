@@ -1,5 +1,6 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
+from keras_transformer.alignment import alignment_of
 from keras_transformer.beam_search import (
     BeamSearchResult,
     Demands,
@@ -28,6 +29,7 @@ from keras_transformer.layers.sinusoidal_positions import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.recording_decoder import alignments_of
 from keras_transformer.sample_ids import sample_ids
 from keras_transformer.sampling import Samples, SamplingRules, sample
 from keras_transformer.schedule import TransformerSchedule
@@ -36,6 +38,7 @@ from keras_transformer.translate_ids import (
     output_room,
     search_rules,
     translate_ids,
+    translate_ids_and_attend,
     translate_ids_in_segments,
 )
 
@@ -65,6 +68,8 @@ __all__ = [
     "TransformerConfig",
     "TransformerSchedule",
     "align_ids",
+    "alignment_of",
+    "alignments_of",
     "attend_ids",
     "beam_search",
     "output_room",
@@ -73,5 +78,6 @@ __all__ = [
     "score_ids",
     "search_rules",
     "translate_ids",
+    "translate_ids_and_attend",
     "translate_ids_in_segments",
 ]

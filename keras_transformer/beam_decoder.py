@@ -80,11 +80,15 @@ class BeamDecoder:
 
     def step(self, tokens, parents, index, state):
         """One step, as `beam_search` takes it."""
+        return self.attending_step(tokens, parents, index, state)[:2]
+
+    def attending_step(self, tokens, parents, index, state):
+        """The same, and what `alignment_of` takes, float32 [B, H, K, S]."""
         ancestry = _descend(state.ancestry, parents, index, self.beam_size)
         window = self.model.config.attention_window
         visible = _within_window(ancestry, index, window)
         batch, beams, room, _ = ops.shape(ancestry)
-        states, caches, _ = self.model.decode_step(
+        states, caches, weights = self.model.decode_step(
             tokens,
             index,
             state.caches,
@@ -93,7 +97,8 @@ class BeamDecoder:
             state.memory_mask,
         )
         logits = self.model.output_embedding.project(states, self._projection)
-        return logits, state._replace(caches=caches, ancestry=ancestry)
+        state = state._replace(caches=caches, ancestry=ancestry)
+        return logits, state, weights
 
     def regroup(self, state, kept, room):
         """Returns the state of some sentences with room for more steps.

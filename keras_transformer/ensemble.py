@@ -87,12 +87,17 @@ class EnsembleDecoder:
 
     def step(self, tokens, parents, index, states):
         """Returns the mean log-probabilities and the states."""
+        return self.attending_step(tokens, parents, index, states)[:2]
+
+    def attending_step(self, tokens, parents, index, states):
+        """The same, and what `alignment_of` takes, of each model."""
         results = [
-            decoder.step(tokens, parents, index, state)
+            decoder.attending_step(tokens, parents, index, state)
             for decoder, state in zip(self._decoders, states)
         ]
-        each = ops.stack([ops.log_softmax(logits) for logits, _ in results])
-        return averaged(each, self._mean), tuple(state for _, state in results)
+        logits, states, weights = zip(*results)
+        each = ops.stack([ops.log_softmax(one) for one in logits])
+        return averaged(each, self._mean), states, weights
 
     def regroup(self, states, kept, room):
         """Returns the states of some sentences with room for more steps."""

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_transformer.alignment import alignment_of
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from keras_transformer.special_ids import BEGIN_ID
@@ -31,9 +32,7 @@ def align_ids(model, source, target, layer=None, memory=None):
         model: Transformer or Ensemble, of which the mean is taken.
         source: int32 [B, S], each ending with the end id, then padding.
         target: int32 [B, T], the same.
-        layer: number of the decoder layer whose cross-attention is taken,
-            from 1; None for the last but one, whose attention is nearest to
-            what people call an alignment (Garg et al. 2019, section 5.1).
+        layer: of `alignment_of`.
         memory: `model.encode(source)`, where it has been made already.
 
     Returns:
@@ -45,17 +44,17 @@ def align_ids(model, source, target, layer=None, memory=None):
     """
     if memory is None:
         memory = model.encode(source)
+    weights = _cross_attention(model, source, target, memory)
+    return alignment_of(model, weights, layer)
+
+
+def _cross_attention(model, source, target, memory):
+    """Returns what `alignment_of` takes."""
     if isinstance(model, Ensemble):
-        each = [
-            align_ids(one, source, target, layer, its_memory)
+        return [
+            _cross_attention(one, source, target, its_memory)
             for one, its_memory in zip(model.models, memory)
         ]
-        return ops.mean(ops.stack(each), axis=0)
-    layers = model.config.num_layers
-    if layer is None:
-        layer = max(layers - 1, 1)
-    if not 1 <= layer <= layers:
-        raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
     shifted = _shifted(target)
     *_, weights = model.decoder(
         model.embed_target(shifted),
@@ -64,7 +63,7 @@ def align_ids(model, source, target, layer=None, memory=None):
         memory_mask=padding_mask(source),
         return_weights=True,
     )
-    return ops.mean(weights[layer - 1], axis=1)
+    return weights
 
 
 def attend_ids(model, source, target):

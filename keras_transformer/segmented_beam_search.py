@@ -2,11 +2,18 @@
 
 from keras import ops, tree
 
-from keras_transformer.beam_search import BeamSearchResult, result, run, start
+from keras_transformer.beam_search import result, run, start
 
 
 def segmented_beam_search(
-    step, state, demands, max_length, rules, segment, regroup
+    step,
+    state,
+    demands,
+    max_length,
+    rules,
+    segment,
+    regroup,
+    remains=lambda state: (),
 ):
     """The same search, in which finished sentences leave.
 
@@ -24,12 +31,18 @@ def segmented_beam_search(
         segment: steps between two regroupings.
         regroup: function (state, kept int32 [b], room int32 scalar) -> the
             state of those sentences with room for so many steps.
+        remains: function state -> what of it is kept of a sentence that
+            leaves: a nest of tensors of fixed shapes, nothing by default.
 
     Returns:
-        BeamSearchResult, without the state.
+        BeamSearchResult, with what remains of the state.
     """
     search = start(rules, demands, max_length, state)
     rows = ops.arange(ops.shape(search.stopped)[0])
+
+    def results(search):
+        found = result(search)
+        return found._replace(state=remains(found.state))
 
     def unfinished(found, rows, search):
         del found
@@ -39,19 +52,20 @@ def segmented_beam_search(
     def advance(found, rows, search):
         room = ops.minimum(search.index + segment, max_length)
         search = run(rules, step, search, room)
-        found = [
-            ops.scatter_update(whole, rows[:, None], part)
-            for whole, part in zip(found, result(search)[:2])
-        ]
+        found = tree.map_structure(
+            lambda whole, part: ops.scatter_update(whole, rows[:, None], part),
+            found,
+            results(search),
+        )
         (kept,) = ops.nonzero(ops.logical_not(search.stopped))
         kept = ops.cast(kept, "int32")
         room = ops.minimum(search.index + segment, max_length)
         return found, ops.take(rows, kept), _keep(search, kept, room, regroup)
 
     found, _, _ = ops.while_loop(
-        unfinished, advance, (list(result(search)[:2]), rows, search)
+        unfinished, advance, (results(search), rows, search)
     )
-    return BeamSearchResult(*found, state=None)
+    return found
 
 
 def _keep(search, kept, room, regroup):

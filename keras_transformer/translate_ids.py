@@ -6,6 +6,7 @@ from keras_transformer.beam_decoder import BeamDecoder
 from keras_transformer.beam_search import Demands, SearchRules, beam_search
 from keras_transformer.cache import Cache
 from keras_transformer.ensemble import Ensemble
+from keras_transformer.recording_decoder import RecordingDecoder
 from keras_transformer.segmented_beam_search import segmented_beam_search
 from keras_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
 
@@ -72,14 +73,68 @@ def translate_ids_in_segments(
     """
     rules = rules or search_rules(model.config)
     decoder = decoder_of(model, rules.beam_size, cache)
+    demands = _demands(model.config, source, max_length, demands)
+    state = decoder.start(source, ops.minimum(SEGMENT, max_length), memory)
     return segmented_beam_search(
         decoder.step,
-        decoder.start(source, ops.minimum(SEGMENT, max_length), memory),
-        _demands(model.config, source, max_length, demands),
+        state,
+        demands,
         max_length,
         rules,
         SEGMENT,
         decoder.regroup,
+    )
+
+
+def translate_ids_and_attend(
+    model,
+    source,
+    max_length,
+    demands=None,
+    rules=None,
+    memory=None,
+    cache=Cache,
+    layer=None,
+):
+    """The same, noting what each beam attends to on its way.
+
+    Args:
+        model: as for `translate_ids`.
+        source: as for `translate_ids_in_segments`, as all but `layer`.
+        max_length: the same.
+        demands: the same.
+        rules: the same.
+        memory: the same.
+        cache: the same.
+        layer: of `alignment_of`.
+
+    Returns:
+        BeamSearchResult; its state is the Record that `alignments_of` takes
+        with its tokens.
+
+    Raises:
+        ValueError: there is no such layer.
+    """
+    rules = rules or search_rules(model.config)
+    decoder = RecordingDecoder(
+        model,
+        decoder_of(model, rules.beam_size, cache),
+        rules.beam_size,
+        max_length,
+        layer,
+        cache,
+    )
+    demands = _demands(model.config, source, max_length, demands)
+    state = decoder.start(source, ops.minimum(SEGMENT, max_length), memory)
+    return segmented_beam_search(
+        decoder.step,
+        state,
+        demands,
+        max_length,
+        rules,
+        SEGMENT,
+        decoder.regroup,
+        RecordingDecoder.record,
     )
 
 

@@ -1,0 +1,147 @@
+"""A decoder that notes what its beams attend to."""
+
+import typing
+
+from keras import ops
+
+from keras_transformer.alignment import alignment_of
+from keras_transformer.cache import Cache
+from keras_transformer.special_ids import BEGIN_ID
+
+
+class Record(typing.NamedTuple):
+    """What was given to the K beams of each sentence, and what they saw.
+
+    Attributes:
+        tokens: int32 [B, T, K], the token each beam was given at each step.
+        parents: int32 [B, T, K], the beam of the step before it continued.
+        attention: float32 [B, T, K * S], its alignment at that step.
+    """
+
+    tokens: typing.Any
+    parents: typing.Any
+    attention: typing.Any
+
+
+class RecordingDecoder:
+    """The same methods as BeamDecoder, with a Record in the state.
+
+    Args:
+        model: Transformer or Ensemble.
+        decoder: its BeamDecoder or EnsembleDecoder.
+        beam_size: K.
+        max_length: T, steps there may be: a number or int32 scalar.
+        layer: of `alignment_of`.
+        cache: Cache, or a subclass of it, whose `scatter` is used.
+    """
+
+    def __init__(
+        self, model, decoder, beam_size, max_length, layer=None, cache=Cache
+    ):
+        self._model = model
+        self._decoder = decoder
+        self._beam_size = beam_size
+        self._max_length = max_length
+        self._layer = layer
+        self._scatter = cache.scatter
+
+    def start(self, source, room, memory=None):
+        """Returns the decoder's state with an empty Record."""
+        batch, length = ops.shape(source)
+        steps, beams = self._max_length, self._beam_size
+        nothing = ops.zeros((batch, steps, beams), dtype="int32")
+        attention = ops.zeros((batch, steps, beams * length), dtype="float32")
+        record = Record(nothing, nothing, attention)
+        return self._decoder.start(source, room, memory), record
+
+    def step(self, tokens, parents, index, state):
+        """One step, as `beam_search` takes it."""
+        inner, record = state
+        logits, inner, weights = self._decoder.attending_step(
+            tokens, parents, index, inner
+        )
+        alignment = alignment_of(self._model, weights, self._layer)
+        now = ops.arange(ops.shape(record.tokens)[1]) == index
+        now = now[None, :, None]
+        return logits, (
+            inner,
+            Record(
+                ops.where(now, tokens[:, None], record.tokens),
+                ops.where(now, parents[:, None], record.parents),
+                self._noted(record.attention, alignment, index),
+            ),
+        )
+
+    def _noted(self, attention, alignment, index):
+        batch, _, width = ops.shape(attention)
+        rows = ops.arange(batch)
+        where = ops.stack([rows, ops.broadcast_to(index, (batch,))], axis=1)
+        alignment = ops.reshape(alignment, (batch, width))
+        return self._scatter(attention, where, alignment)
+
+    @staticmethod
+    def record(state):
+        """Returns the Record in a state."""
+        return state[1]
+
+    def regroup(self, state, kept, room):
+        """Returns the state of some sentences with room for more steps."""
+        inner, record = state
+        record = Record(*[ops.take(each, kept, axis=0) for each in record])
+        return self._decoder.regroup(inner, kept, room), record
+
+
+def alignments_of(record, tokens):
+    """Finds the alignments of hypotheses in the record of their search.
+
+    Args:
+        record: Record.
+        tokens: int32 [B, M, T], M hypotheses that the search has found of
+            each sentence, with as many steps as the record or fewer.
+
+    Returns:
+        float32 [B, M, T, S]: row t is of the step that gives token t, and
+        sums to 1; rows after a hypothesis' end mean nothing.
+    """
+    batch, _, steps = ops.shape(tokens)
+    _, room, width = ops.shape(record.attention)
+    beams = record.tokens.shape[2]
+    rows = ops.reshape(record.attention, (batch * room * beams, width // beams))
+    first = ops.arange(batch)[:, None] * room + ops.arange(steps)
+    visited = first[:, None] * beams + _visited_beams(record, tokens)
+    return ops.take(rows, visited, axis=0)
+
+
+def _visited_beams(record, tokens):
+    """Returns int32 [B, M, T], the beam each hypothesis was at each step.
+
+    No two beams of a step are the same token after the same beam.
+    """
+    batch, hypotheses, steps = ops.shape(tokens)
+    begin = ops.full_like(tokens[:, :, :1], BEGIN_ID)
+    given = ops.concatenate([begin, tokens[:, :, :-1]], axis=2)
+
+    def unfinished(index, beam, visited):
+        del beam, visited
+        return index < steps
+
+    def advance(index, beam, visited):
+        is_it = ops.logical_and(
+            ops.take(record.tokens, index, axis=1)[:, None]
+            == ops.take(given, index, axis=2)[..., None],
+            ops.take(record.parents, index, axis=1)[:, None] == beam[..., None],
+        )
+        beam = ops.cast(ops.argmax(is_it, axis=-1), "int32")
+        now = ops.arange(steps) == index
+        return index + 1, beam, ops.where(now, beam[..., None], visited)
+
+    _, _, visited = ops.while_loop(
+        unfinished,
+        advance,
+        (
+            ops.convert_to_tensor(0, "int32"),
+            ops.zeros((batch, hypotheses), dtype="int32"),
+            ops.zeros_like(tokens),
+        ),
+    )
+    return visited
