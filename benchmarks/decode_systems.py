@@ -68,6 +68,18 @@ _ON_BACKEND = {
             "tensorflow",
             maker="make_finished",
         ),
+        "ours-aligned": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_aligned",
+        ),
+        "ours-n-best": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_n_best",
+        ),
         "ours-served": DecodeSystem(
             "decode_served",
             ("tensorflow", "tensorflow_text"),

@@ -16,10 +16,12 @@ class Ours:
     Args:
         job: DecodeJob.
         stop: when a sentence stops; of SearchRules.
+        ask: function of a Translator and texts: a list of Translation.
     """
 
-    def __init__(self, job, stop):
+    def __init__(self, job, stop, ask=Translator.translate):
         directory = ModelDirectory(job.prepared)
+        self._ask = ask
         self._translator = Translator(
             directory.load_model(_policy(job)),
             directory.load_tokenizer(),
@@ -36,7 +38,7 @@ class Ours:
         """Returns text and score of each sentence."""
         return [
             (found.text, found.score)
-            for found in self._translator.translate(batch.texts)
+            for found in self._ask(self._translator, batch.texts)
         ]
 
     def peak_gpu_bytes(self):
@@ -51,6 +53,21 @@ def _policy(job):
 def make(job):
     """As commands translate: the result is the whole search's."""
     return Ours(job, "certain")
+
+
+def make_aligned(job):
+    """As `make`, and which word comes from which."""
+    return Ours(job, "certain", Translator.align)
+
+
+def make_n_best(job):
+    """As `make`, for all translations of a beam and not the best alone."""
+    return Ours(job, "certain", _best_of_all)
+
+
+def _best_of_all(translator, texts):
+    found = translator.n_best(texts, translator.beam_size)
+    return [translations[0] for translations in found]
 
 
 def make_finished(job):
