@@ -99,13 +99,13 @@ def translate_ids_and_attend(
     """The same, noting what each beam attends to on its way.
 
     Args:
-        model: as for `translate_ids`.
-        source: as for `translate_ids_in_segments`, as all but `layer`.
-        max_length: the same.
-        demands: the same.
-        rules: the same.
-        memory: the same.
-        cache: the same.
+        model: as for `translate_ids_in_segments`.
+        source: likewise.
+        max_length: likewise.
+        demands: likewise.
+        rules: likewise.
+        memory: likewise.
+        cache: likewise.
         layer: of `alignment_of`.
 
     Returns:
