@@ -128,8 +128,9 @@ def test_every_preset_is_a_configuration(name):
 
 
 def test_all_named_presets_are_there():
-    others = {"base", "big", "big-enfr", "tiny", "multi30k-tiny"}
-    assert PRESETS.keys() == ROWS.keys() | others | {"parsing", "parsing-semi"}
+    others = {"base", "big", "big-enfr", "parsing", "parsing-semi", "tiny"}
+    multi30k = {"multi30k-tiny", "multi30k-tiny-cooldown"}
+    assert PRESETS.keys() == ROWS.keys() | others | multi30k
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -163,9 +164,13 @@ def test_decoding_as_in_section_6():
     assert (parsing.num_layers, parsing.d_model) == (4, 1024)
 
 
-def test_multi30k_peak_learning_rate():
-    config = kt.TransformerConfig.preset("multi30k-tiny")
+@pytest.mark.parametrize(
+    "name, peak", [("multi30k-tiny", 0.005), ("multi30k-tiny-cooldown", 0.0035)]
+)
+def test_multi30k_peak_learning_rate(name, peak):
+    config = kt.TransformerConfig.preset(name)
     schedule = kt.TransformerSchedule(
         config.d_model, config.warmup_steps, config.learning_rate_scale
     )
-    assert float(schedule(config.warmup_steps)) == pytest.approx(0.005)
+    rate = float(schedule(config.warmup_steps))
+    assert rate == pytest.approx(peak, rel=1e-3)

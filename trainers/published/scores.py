@@ -42,6 +42,7 @@ _MULTI30K_2016_EN_DE = (
     PublishedScore("Transformer-Small", 39.68, _TOK, f"{_WU}, second-hand"),
     PublishedScore("Transformer-Base", 38.33, _TOK, f"{_WU}, second-hand"),
 )
+_MULTI30K_2016_EN_FR = (PublishedScore("Transformer-Tiny", 61.8, _TOK, _WU),)
 
 
 def published_scores(record):
@@ -65,10 +66,10 @@ def published_scores(record):
     }
     if is_test and (dataset, *direction) in wmt14:
         return wmt14[(dataset, *direction)]
-    multi30k = (
-        direction == ("en", "de")
-        and "tok:none" in record.get("signature", "")
-        and record.get("sentences") == 1000
-        and record.get("reference_length") == 12_103
-    )
-    return _MULTI30K_2016_EN_DE if multi30k else ()
+    multi30k = {
+        ("en", "de", 1000, 12_103): _MULTI30K_2016_EN_DE,
+        ("en", "fr", 1000, 13_988): _MULTI30K_2016_EN_FR,
+    }
+    size = (record.get("sentences"), record.get("reference_length"))
+    is_tokenized = "tok:none" in record.get("signature", "")
+    return multi30k.get((*direction, *size), ()) if is_tokenized else ()
