@@ -111,10 +111,8 @@ class IdTranslator:
         if self._min_length:
             shortest = tf.zeros_like(longest) + self._min_length + 1
         demands = kt.Demands(longest, shortest)
-        return (
-            *(self._model, source, room, demands),
-            *(rules, memory, ForwardedCache),
-        )
+        cache = ForwardedCache
+        return self._model, source, room, demands, rules, memory, cache
 
     def _room(self, source):
         room = kt.output_room(source, self.config)

@@ -74,16 +74,7 @@ def translate_ids_in_segments(
     rules = rules or search_rules(model.config)
     decoder = decoder_of(model, rules.beam_size, cache)
     demands = _demands(model.config, source, max_length, demands)
-    state = decoder.start(source, ops.minimum(SEGMENT, max_length), memory)
-    return segmented_beam_search(
-        decoder.step,
-        state,
-        demands,
-        max_length,
-        rules,
-        SEGMENT,
-        decoder.regroup,
-    )
+    return _in_segments(decoder, source, max_length, demands, rules, memory)
 
 
 def translate_ids_and_attend(
@@ -125,16 +116,9 @@ def translate_ids_and_attend(
         cache,
     )
     demands = _demands(model.config, source, max_length, demands)
-    state = decoder.start(source, ops.minimum(SEGMENT, max_length), memory)
-    return segmented_beam_search(
-        decoder.step,
-        state,
-        demands,
-        max_length,
-        rules,
-        SEGMENT,
-        decoder.regroup,
-        RecordingDecoder.record,
+    return _in_segments(
+        *(decoder, source, max_length, demands, rules, memory),
+        remains=decoder.record,
     )
 
 
@@ -185,6 +169,22 @@ def decoder_of(model, beams, cache=Cache):
     if isinstance(model, Ensemble):
         return model.beam_decoder(beams, cache)
     return BeamDecoder(model, beams, cache)
+
+
+def _in_segments(
+    decoder, source, max_length, demands, rules, memory, **remains
+):
+    room = ops.minimum(SEGMENT, max_length)
+    return segmented_beam_search(
+        decoder.step,
+        decoder.start(source, room, memory),
+        demands,
+        max_length,
+        rules,
+        SEGMENT,
+        decoder.regroup,
+        **remains,
+    )
 
 
 def _demands(config, source, max_length, demands):
