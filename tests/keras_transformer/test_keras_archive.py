@@ -27,7 +27,13 @@ SIZES = {
     "d_v": 4,
     "max_positions": 24,
 }
-OF_TRAINING_ALONE = {"train_steps": 1, "batch_tokens": 1, "beam_size": 1}
+OF_TRAINING_ALONE = {
+    "train_steps": 1,
+    "cooldown_steps": 0,
+    "learning_rate_scale": 1.0,
+    "batch_tokens": 1,
+    "beam_size": 1,
+}
 
 
 # The others take half a minute together.
