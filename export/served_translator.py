@@ -60,6 +60,9 @@ class ServedTranslator(tf.Module):
         self.parameters = model.count_params()
         self.model_variables = [variable.value for variable in model.weights]
         # Functions of their own, so that signatures share them.
+        self._encode = tf.function(
+            self._ids.encode, input_signature=[_IDS], autograph=False
+        )
         self._best, self._search = (
             tf.function(
                 each,
@@ -92,7 +95,7 @@ class ServedTranslator(tf.Module):
             / length penalty, 0 for empty text; `truncated`, boolean [B].
         """
         source, truncated = self._source(text)
-        memory = self._ids.encode(source)
+        memory = self._encode(source)
         tokens, scores = self._best(source, memory)
         is_text = _has_text(source)
         translation = self.tokenizer.detokenize(tokens[:, 0])
@@ -115,7 +118,7 @@ class ServedTranslator(tf.Module):
             first of empty text; `truncated`, boolean [B].
         """
         source, truncated = self._source(text)
-        memory = self._ids.encode(source)
+        memory = self._encode(source)
         tokens, scores = _masked(source, *self._search(source, memory))
         shape = [tf.shape(source)[0], self.config.beam_size]
         texts = self.tokenizer.detokenize(
@@ -143,7 +146,7 @@ class ServedTranslator(tf.Module):
             source's pieces, "</s>" counted; 0 for padding.
         """
         source, truncated = self._source(text)
-        memory = self._ids.encode(source)
+        memory = self._encode(source)
         target, scores, alignment = self._ids.align(source, memory)
         is_text = _has_text(source)
         target = trim(tf.where(is_text[:, None], target, PAD_ID))
@@ -209,7 +212,7 @@ class ServedTranslator(tf.Module):
         # The model needs one position at least.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
-        memory = self._ids.encode(source)
+        memory = self._encode(source)
         tokens, scores = _masked(source, *self._search(source, memory))
         return {
             "ids": trim(tokens),
