@@ -25,7 +25,7 @@ def score_ids(model, source, target):
     return -ops.sum(losses.plain, axis=1)
 
 
-def align_ids(model, source, target, layer=None, memory=None):
+def align_ids(model, source, target, layer=None):
     """Returns how much each target token attends to each source token.
 
     Args:
@@ -33,7 +33,6 @@ def align_ids(model, source, target, layer=None, memory=None):
         source: int32 [B, S], each ending with the end id, then padding.
         target: int32 [B, T], the same.
         layer: of `alignment_of`.
-        memory: `model.encode(source)`, where it has been made already.
 
     Returns:
         float32 [B, T, S], mean over the heads: row t is of the step that
@@ -42,23 +41,17 @@ def align_ids(model, source, target, layer=None, memory=None):
     Raises:
         ValueError: there is no such layer.
     """
-    if memory is None:
-        memory = model.encode(source)
-    weights = _cross_attention(model, source, target, memory)
-    return alignment_of(model, weights, layer)
+    return alignment_of(model, _cross_attention(model, source, target), layer)
 
 
-def _cross_attention(model, source, target, memory):
+def _cross_attention(model, source, target):
     """Returns what `alignment_of` takes."""
     if isinstance(model, Ensemble):
-        return [
-            _cross_attention(one, source, target, its_memory)
-            for one, its_memory in zip(model.models, memory)
-        ]
+        return [_cross_attention(one, source, target) for one in model.models]
     shifted = _shifted(target)
     *_, weights = model.decoder(
         model.embed_target(shifted),
-        memory,
+        model.encode(source),
         attention_mask=padding_mask(shifted),
         memory_mask=padding_mask(source),
         return_weights=True,

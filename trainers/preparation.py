@@ -45,7 +45,7 @@ class Prepared:
 
 
 def prepare(directory, config, corpus, plan):
-    """Opens the data, without writing anything.
+    """Opens and checks the data, without writing anything.
 
     Args:
         directory: ModelDirectory; new, or of the same training.
@@ -69,6 +69,7 @@ def prepare(directory, config, corpus, plan):
             f"{config.vocabulary_size}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
+    corpus.check()
     training = _pairs(corpus, "train", plan.max_tokens)
     if training is None:
         raise InputError(

@@ -193,3 +193,16 @@ def test_a_damaged_shard_is_refused(tmp_path, directory):
     (tmp_path / "data" / "dev-00000.ids.npy").write_bytes(b"")
     arguments = directory, CONFIG, corpus, PLAN
     assert_refused("dev-00000.ids.npy", preparation.prepare, *arguments)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_an_altered_id_is_refused(tmp_path, directory, split):
+    corpus = prepare(tmp_path / "data")
+    path = tmp_path / "data" / f"{split}-00000.ids.npy"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    arguments = directory, CONFIG, corpus, PLAN
+    assert_refused(
+        f"Shard {split}-00000 in .* is damaged", preparation.prepare, *arguments
+    )
