@@ -4,7 +4,8 @@ A checkpoint is one file, `step-00001000.npz`, written whole or not at all:
 the model's variables (random states of dropout among them), the optimizer's,
 the measures of the dev split so far, and the step, from which the place in the
 data follows. Its zip format holds a checksum of every array. The best of dev so
-far may lie beside the latest ones, as `best-00000750.npz`.
+far may lie beside the latest ones, as `best-00000750.npz`, and what a signal
+stopped, as `stop-00000813.npz`.
 """
 
 import json
@@ -21,7 +22,7 @@ from export.errors import InputError
 # Checksums cover the arrays and not what the archive calls them.
 _NAMES = "names"
 _HISTORY = "history"
-_FILE = re.compile(r"(step|best)-(\d{8,})\.npz")
+_FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
 class Restored(typing.NamedTuple):
@@ -60,8 +61,12 @@ class Checkpoints:
         """Returns the file of the step that was the best of dev."""
         return self._path(step, "best")
 
+    def stop_path(self, step):
+        """Returns the file of the step that a signal stopped training at."""
+        return self._path(step, "stop")
+
     def save(self, model, step, history=()):
-        """Writes a checkpoint and removes those that are too old.
+        """Writes a checkpoint and removes those that are of no more use.
 
         Args:
             model: a compiled model with its optimizer built.
@@ -76,6 +81,7 @@ class Checkpoints:
         self._write(self.path(step), model, step, history)
         for old in self.steps()[: -self.keep]:
             self.path(old).unlink()
+        self._remove("stop")
 
     def save_best(self, model, step, history):
         """Writes a checkpoint that stays until a better one takes its place.
@@ -89,9 +95,24 @@ class Checkpoints:
             InputError: as for `save`.
         """
         self._write(self.best_path(step), model, step, history)
-        for old, kind in self._found():
-            if kind == "best" and old != step:
-                self.best_path(old).unlink()
+        self._remove("best", all_but=step)
+
+    def save_stop(self, model, step, history):
+        """Writes a checkpoint to go on from, until the next is saved.
+
+        It is none of those that are averaged, or a training that was stopped
+        would end with another average than one that was not.
+
+        Args:
+            model: as for `save`.
+            step: as for `save`.
+            history: as for `save`.
+
+        Raises:
+            InputError: as for `save`.
+        """
+        self._write(self.stop_path(step), model, step, history)
+        self._remove("stop", all_but=step)
 
     def restore_latest(self, model):
         """Sets a model and its optimizer to the latest whole checkpoint.
@@ -170,11 +191,16 @@ class Checkpoints:
         return sorted(used)
 
     def _found(self):
-        """Returns (step, "step" or "best") of each file, ascending."""
+        """Returns (step, kind) of each file, ascending."""
         if not self.folder.is_dir():
             return []
         matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
         return sorted((int(match[2]), match[1]) for match in matches if match)
+
+    def _remove(self, kind, all_but=None):
+        for step, found in self._found():
+            if found == kind and step != all_but:
+                self._path(step, kind).unlink()
 
     def _path(self, step, kind):
         return self.folder / f"{kind}-{step:08d}.npz"

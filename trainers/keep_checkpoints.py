@@ -16,8 +16,8 @@ class KeepCheckpoints(keras.callbacks.Callback):
 
     Args:
         counter: StepCounter.
-        save: function that saves a checkpoint of the step just made; None
-            on a worker that writes none.
+        save: function that saves a checkpoint of the step just made.
+        save_stop: the same where nothing but a signal is the reason.
         every_steps: steps between checkpoints; 0 for none by steps.
         every_minutes: minutes between checkpoints; 0 for none by minutes.
         stop_time: `time.monotonic()` at which fit is stopped, or None.
@@ -29,11 +29,20 @@ class KeepCheckpoints(keras.callbacks.Callback):
         InputError: the loss became infinite or no number; it is not saved.
     """
 
-    def __init__(self, counter, save, every_steps, every_minutes, stop_time):
+    def __init__(
+        self,
+        counter,
+        save,
+        save_stop,
+        every_steps,
+        every_minutes,
+        stop_time,
+    ):
         super().__init__()
         self.interrupted = False
         self._counter = counter
         self._save = save
+        self._save_stop = save_stop
         self._every_steps = every_steps
         self._every_seconds = 60 * every_minutes
         self._stop_time = stop_time
@@ -53,18 +62,19 @@ class KeepCheckpoints(keras.callbacks.Callback):
         logs = logs or {}
         self._refuse_diverged(logs)
         self.interrupted = float(logs.get("signal", 0.0)) > 0.0
-        if self.interrupted or float(logs.get("time_up", 0.0)) > 0.0:
+        time_is_up = float(logs.get("time_up", 0.0)) > 0.0
+        if self._is_due() or time_is_up or self.model.stop_training:
+            self._saved_time = time.monotonic()
+            self._save()
+        elif self.interrupted:
+            self._save_stop()
+        if self.interrupted or time_is_up:
             self.model.stop_training = True
-        now = time.monotonic()
-        by_time = (
-            self._every_seconds
-            and now - self._saved_time >= self._every_seconds
-        )
-        by_steps = self._counter.is_multiple_of(self._every_steps)
-        if by_steps or by_time or self.model.stop_training:
-            self._saved_time = now
-            if self._save is not None:
-                self._save()
+
+    def _is_due(self):
+        since = time.monotonic() - self._saved_time
+        by_time = self._every_seconds and since >= self._every_seconds
+        return by_time or self._counter.is_multiple_of(self._every_steps)
 
     def _refuse_diverged(self, logs):
         if not math.isfinite(float(logs.get("loss", 0.0))):

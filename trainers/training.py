@@ -101,7 +101,8 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
     stop_time = None
     if plan.train_minutes:
         stop_time = time.monotonic() + 60 * plan.train_minutes
-    callbacks, report, save = [counter], _say_nothing, None
+    callbacks, report = [counter], _say_nothing
+    save = save_stop = _write_nothing
     if is_chief(strategy):
         progress = Progress(
             counter,
@@ -119,6 +120,10 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
 
         def save():
             checkpoints.save(model, counter.step, history)
+            log.note(counter.step)
+
+        def save_stop():
+            checkpoints.save_stop(model, counter.step, history)
             log.note(counter.step)
 
     if prepared.dev is not None:
@@ -141,6 +146,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
     keeper = KeepCheckpoints(
         counter,
         save,
+        save_stop,
         plan.checkpoint_steps,
         plan.checkpoint_minutes,
         stop_time,
@@ -201,6 +207,10 @@ def _say_nothing(measure):
     """Another worker reports."""
 
 
+def _write_nothing():
+    """Another worker writes."""
+
+
 def _leave(step, signal_number):
     print(f"Saved at step {step:,}; the same command goes on.", flush=True)
     # A worker that only heard of another's signal was asked to stop as well.
@@ -219,9 +229,11 @@ def _final_weights(model, plan, config, checkpoints, step, history):
         return step, f"moving average of momentum {plan.ema}"
     if config.average_checkpoints > 1:
         used = checkpoints.average(model, config.average_checkpoints)
-        print("Averaged the checkpoints of steps", *used)
-        steps = ", ".join(map(str, used))
-        return step, f"average of the checkpoints of steps {steps}"
+        if used:
+            print("Averaged the checkpoints of steps", *used)
+            steps = ", ".join(map(str, used))
+            return step, f"average of the checkpoints of steps {steps}"
+        print("There is no checkpoint to average: the last step is used.")
     return step, "the last step"
 
 

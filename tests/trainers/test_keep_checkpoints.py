@@ -20,7 +20,7 @@ class _Worker:
     """One process of a training, with what it saved."""
 
     def __init__(self, first=0, last=10**9, saves=True, **settings):
-        self.saved = []
+        self.saved, self.stops = [], []
         self.counter = StepCounter(first, last)
         self.model = types.SimpleNamespace(
             stop_training=False, signal_vote=0.0, time_vote=0.0
@@ -28,7 +28,8 @@ class _Worker:
         defaults = {"every_steps": 0, "every_minutes": 0, "stop_time": None}
         self.keeper = KeepCheckpoints(
             self.counter,
-            (lambda: self.saved.append(self.counter.step)) if saves else None,
+            (lambda: self.saved.append(self.counter.step)) if saves else list,
+            (lambda: self.stops.append(self.counter.step)) if saves else list,
             **(defaults | settings),
         )
         for callback in (self.counter, self.keeper):
@@ -122,7 +123,8 @@ def test_asked_to_stop_all_workers_save_after_the_same_step(clock, asked):
     assert [worker.model.stop_training for worker in workers] == [True] * 2
     assert [worker.keeper.interrupted for worker in workers] == [True] * 2
     # The other writes none.
-    assert [worker.saved for worker in workers] == [[4], []]
+    assert [worker.stops for worker in workers] == [[4], []]
+    assert [worker.saved for worker in workers] == [[], []]
 
 
 def test_a_stop_asked_for_during_a_save_is_heard_too(clock):
@@ -131,8 +133,35 @@ def test_a_stop_asked_for_during_a_save_is_heard_too(clock):
     _step([worker])
     worker.keeper.stop()
     _step([worker])
-    assert worker.saved == [2, 3]
+    assert (worker.saved, worker.stops) == ([2], [3])
     assert worker.keeper.interrupted
+
+
+def _plateau(worker):
+    worker.model.stop_training = True
+
+
+@pytest.mark.parametrize(
+    ("settings", "before"),
+    [
+        ({"every_steps": 4}, None),
+        ({"last": 4}, None),
+        ({}, _plateau),
+        ({"every_minutes": 0.01}, None),
+        ({"stop_time": 0.0}, None),
+    ],
+)
+def test_a_signal_at_a_step_that_is_saved_anyway(clock, settings, before):
+    """It is one of those that a training never stopped would have saved."""
+    worker = _Worker(first=3, **settings)
+    clock.seconds += 1
+    worker.keeper.stop()
+    if before:
+        before(worker)
+    _step([worker])
+    assert (worker.saved, worker.stops) == ([4], [])
+    assert worker.keeper.interrupted
+    assert worker.model.stop_training
 
 
 def test_a_worker_that_writes_none_still_stops_at_the_last_step(clock):
@@ -153,7 +182,7 @@ def test_a_full_disk_ends_fit(clock):
         raise InputError("Cannot write")
 
     worker = _Worker()
-    keeper = KeepCheckpoints(worker.counter, full, 1, 0, None)
+    keeper = KeepCheckpoints(worker.counter, full, full, 1, 0, None)
     keeper.set_model(worker.model)
     with pytest.raises(InputError, match="Cannot write"):
         keeper.on_train_batch_end(0, {"loss": 1.0})

@@ -44,7 +44,7 @@ def _train(folder, seed):
         callbacks=[
             counter,
             losses,
-            KeepCheckpoints(counter, save, 3, 0, None),
+            KeepCheckpoints(counter, save, save, 3, 0, None),
         ],
         shuffle=False,
         verbose=0,

@@ -136,7 +136,11 @@ def test_a_signal_to_one_worker_stops_all_after_the_same_step(
         re.findall(r"^Saved at step ([\d,]+);", result.out, re.M)
         for result in results
     ]
-    assert saved[0] == saved[1] == [f"{_steps(tmp_path)[-1]:,}"]
+    step = int(saved[0][0].replace(",", ""))
+    assert saved[0] == saved[1] == [f"{step:,}"]
+    assert step > _steps(tmp_path)[-1]
+    checkpoints = Checkpoints(tmp_path / "m" / "checkpoints", 5)
+    assert checkpoints.stop_path(step).exists()
 
 
 def test_workers_with_folders_of_their_own_are_refused(arguments, tmp_path):
