@@ -2,10 +2,10 @@
 
 import concurrent.futures
 import multiprocessing
-import os
 
 from absl import flags
 
+from trainers import processors
 from trainers.corpora import open_corpus
 
 FLAGS = flags.FLAGS
@@ -38,7 +38,7 @@ flags.DEFINE_integer(
 
 def workers():
     """Returns how many threads tokenise."""
-    return FLAGS.workers or os.cpu_count()
+    return FLAGS.workers or processors.count()
 
 
 def corpus(usual=None):

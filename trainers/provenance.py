@@ -1,11 +1,12 @@
 """By what, on what and when something was made."""
 
 import datetime
-import os
 import pathlib
 import platform
 import shlex
 import sys
+
+from trainers import processors
 
 
 def command_line(module):
@@ -25,7 +26,7 @@ def hardware():
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return f"{len(gpus)} x {details.get('device_name', 'GPU')}"
-    return f"{os.cpu_count()} cores of {_processor()}"
+    return f"{processors.count()} cores of {_processor()}"
 
 
 def facts(module):

@@ -1,7 +1,6 @@
 """A joint SentencePiece vocabulary, trained on the training side alone."""
 
 import io
-import os
 import re
 import signal
 import sys
@@ -10,6 +9,7 @@ import sentencepiece
 
 from export.errors import InputError
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from trainers import processors
 from trainers.stop_signals import StopSignals
 
 
@@ -57,7 +57,7 @@ def _train(sentences, model, size, characters):
         unk_id=UNKNOWN_ID,
         bos_id=BEGIN_ID,
         eos_id=END_ID,
-        num_threads=os.cpu_count() or 1,
+        num_threads=processors.count(),
         minloglevel=2,
     )
 

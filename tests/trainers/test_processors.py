@@ -1,0 +1,39 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trainers import processors
+
+ASK = "from trainers import processors; print(processors.count())"
+
+
+def _count_in(prepare):
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", ASK],
+            preexec_fn=prepare,
+            capture_output=True,
+            check=True,
+            encoding="ascii",
+        ).stdout
+    )
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="no affinity here"
+)
+def test_a_process_confined_to_one_processor_has_one():
+    mine = os.sched_getaffinity(0)
+    assert processors.count() == len(mine)
+    one = {min(mine)}
+    assert _count_in(lambda: os.sched_setaffinity(0, one)) == 1
+
+
+def test_without_affinity_all_of_the_machine_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert processors.count() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert processors.count() == 1
