@@ -1,7 +1,6 @@
-"""Multi-head attention: sections 3.2.1 and 3.2.2."""
+"""Multi-head attention: section 3.2.2."""
 
 import itertools
-import math
 
 import keras
 from keras import ops
@@ -13,51 +12,16 @@ from keras_transformer.layers.heads import (
     split_heads,
 )
 from keras_transformer.layers.linear import glorot_blocks, linear
+from keras_transformer.layers.scaled_dot_product import (
+    attention_weights,
+    mean_of_values,
+)
 
-# Finite, so that a row with nothing to attend to gives equal weights and not
-# NaN; large enough that exp() of it is 0 beside any real score.
-_MASKED_SCORE = -1e9
-
-
-def scaled_dot_product_attention(queries, keys, values, mask=None):
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
-
-    The softmax runs in float32 whatever the inputs' dtype.
-
-    Args:
-        queries: float [..., Q, d_k].
-        keys: float [..., M, d_k].
-        values: float [..., M, d_v].
-        mask: boolean, broadcastable to [..., Q, M], True where a query may
-            attend; None means everywhere.
-
-    Returns:
-        float [..., Q, d_v].
-    """
-    return _mean(attention_weights(queries, keys, mask), values)
-
-
-def attention_weights(queries, keys, mask=None):
-    """softmax(Q K^T / sqrt(d_k)): how much each query attends to each key.
-
-    Args:
-        queries: float [..., Q, d_k].
-        keys: float [..., M, d_k].
-        mask: boolean, broadcastable to [..., Q, M], or None.
-
-    Returns:
-        float32 [..., Q, M]; rows sum to 1 and are 0 where masked.
-    """
-    scale = 1.0 / math.sqrt(queries.shape[-1])
-    scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
-    scores = ops.cast(scores, "float32")
-    if mask is not None:
-        # Added rather than selected: the mask stays at its own, smaller shape.
-        scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
-    if scores.shape[-1] == 1:
-        # What softmax would give, without Keras' warning that it does.
-        return ops.ones_like(scores)
-    return ops.softmax(scores, axis=-1)
+# Queries, keys and values begin smaller than Glorot has it, or deep post-norm
+# stacks learn late (measured in docs/results.md). So it is in fairseq, and so
+# it was in the authors' first code, where Glorot's rule met one matrix of all
+# three.
+_PROJECTION_GAIN = 0.5**0.5
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -120,21 +84,31 @@ class MultiHeadAttention(keras.layers.Layer):
         values = self.num_heads * self.d_v
         if memory_shape is None:
             self._add_linear(
-                "query_key_value", query_shape[-1], [queries, queries, values]
+                "query_key_value",
+                query_shape[-1],
+                [queries, queries, values],
+                _PROJECTION_GAIN,
             )
         else:
             if self.window:
                 raise ValueError("A window is for self-attention only.")
-            self._add_linear("query", query_shape[-1], [queries])
-            self._add_linear("key_value", memory_shape[-1], [queries, values])
+            self._add_linear(
+                "query", query_shape[-1], [queries], _PROJECTION_GAIN
+            )
+            self._add_linear(
+                "key_value",
+                memory_shape[-1],
+                [queries, values],
+                _PROJECTION_GAIN,
+            )
         self._add_linear("output", values, [self.d_model])
         self.built = True
 
-    def _add_linear(self, name, inputs, blocks):
+    def _add_linear(self, name, inputs, blocks, gain=1.0):
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(inputs, sum(blocks)),
-            initializer=glorot_blocks(blocks),
+            initializer=glorot_blocks(blocks, gain),
         )
         bias = None
         if self.use_bias:
@@ -180,7 +154,7 @@ class MultiHeadAttention(keras.layers.Layer):
             keys, values = self.project_memory(memory)
         weights = attention_weights(queries, keys, mask)
         kept = self.weight_dropout(weights, training=training)
-        outputs = self._output(join_heads(_mean(kept, values)))
+        outputs = self._output(join_heads(mean_of_values(kept, values)))
         return (outputs, weights) if return_weights else outputs
 
     def project(self, inputs):
@@ -234,7 +208,7 @@ class MultiHeadAttention(keras.layers.Layer):
             float [B, Q, D] and the weights, float32 [B, H, Q, M].
         """
         weights = attention_weights(queries, keys, _with_heads(mask))
-        return self._output(join_few(_mean(weights, values))), weights
+        return self._output(join_few(mean_of_values(weights, values))), weights
 
     def _query_key_value(self, inputs):
         queries = self.num_heads * self.d_k
@@ -293,11 +267,6 @@ def _still(bias, start, end):
     return ops.concatenate(
         [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
     )
-
-
-def _mean(weights, values):
-    """Returns each head's mean of the values, float [B, H, Q, d_v]."""
-    return ops.matmul(ops.cast(weights, values.dtype), values)
 
 
 def _with_heads(mask):

@@ -26,7 +26,7 @@ def linear(inputs, kernel, bias=None):
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
 
 
-def glorot_blocks(widths):
+def glorot_blocks(widths, gain=1.0):
     """Returns an initializer for a matrix made of blocks side by side.
 
     Each block begins as Glorot-uniform on its own, so that fusing several
@@ -34,11 +34,14 @@ def glorot_blocks(widths):
 
     Args:
         widths: number of columns of each block.
+        gain: factor on Glorot's bound.
     """
 
     def initialize(shape, dtype=None):
         blocks = [
-            keras.initializers.GlorotUniform()((shape[0], width), dtype=dtype)
+            keras.initializers.VarianceScaling(gain**2, "fan_avg", "uniform")(
+                (shape[0], width), dtype=dtype
+            )
             for width in widths
         ]
         return ops.concatenate(blocks, axis=1)

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.layers.attention import scaled_dot_product_attention
+from keras_transformer.layers.scaled_dot_product import (
+    scaled_dot_product_attention,
+)
 from tests.keras_transformer import helpers, reference
 
 TOLERANCE = 1e-5

@@ -155,13 +155,32 @@ def test_fresh_embeddings_have_unit_scale():
     assert abs(embedded.mean()) < 0.02
 
 
-def test_fused_projections_begin_as_separate_ones():
-    """Glorot's bound of each block, not of the fused matrix."""
+def test_projections_begin_each_with_half_of_glorots_variance():
+    """By the widths of each block, not of the fused matrix."""
     config = helpers.config(d_model=64, num_heads=4, d_k=4, d_v=64)
-    kernel = helpers.weights_by_name(kt.Transformer(config))[
-        "encoder/layer_1/self_attention/query_key_value_kernel"
-    ]
-    for start, end in ((0, 16), (16, 32), (32, 288)):
-        bound = (6.0 / (64 + end - start)) ** 0.5
-        largest = np.abs(kernel[:, start:end]).max()
-        assert 0.97 * bound < largest <= bound
+    weights = helpers.weights_by_name(kt.Transformer(config))
+    queries, keys, values = (0, 16), (16, 32), (32, 288)
+    for name, blocks in (
+        ("encoder/layer_1/self_attention/query_key_value", [queries, keys]),
+        ("encoder/layer_1/self_attention/query_key_value", [values]),
+        ("decoder/layer_1/cross_attention/query", [queries]),
+        ("decoder/layer_1/cross_attention/key_value", [(0, 16), (16, 272)]),
+    ):
+        kernel = weights[f"{name}_kernel"]
+        for start, end in blocks:
+            bound = (0.5 * 6.0 / (64 + end - start)) ** 0.5
+            largest = np.abs(kernel[:, start:end]).max()
+            assert 0.97 * bound < largest <= bound
+
+
+def test_the_other_matrices_begin_as_glorot_has_it():
+    config = helpers.config(d_model=64, num_heads=4, d_k=4, d_v=64, d_ff=96)
+    weights = helpers.weights_by_name(kt.Transformer(config))
+    for name in (
+        "encoder/layer_1/self_attention/output_kernel",
+        "encoder/layer_1/feed_forward/inner_kernel",
+        "encoder/layer_1/feed_forward/output_kernel",
+    ):
+        kernel = weights[name]
+        bound = (6.0 / sum(kernel.shape)) ** 0.5
+        assert 0.97 * bound < np.abs(kernel).max() <= bound
