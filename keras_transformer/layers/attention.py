@@ -84,27 +84,17 @@ class MultiHeadAttention(keras.layers.Layer):
         values = self.num_heads * self.d_v
         if memory_shape is None:
             self._add_linear(
-                "query_key_value",
-                query_shape[-1],
-                [queries, queries, values],
-                _PROJECTION_GAIN,
+                "query_key_value", query_shape[-1], [queries, queries, values]
             )
         else:
             if self.window:
                 raise ValueError("A window is for self-attention only.")
-            self._add_linear(
-                "query", query_shape[-1], [queries], _PROJECTION_GAIN
-            )
-            self._add_linear(
-                "key_value",
-                memory_shape[-1],
-                [queries, values],
-                _PROJECTION_GAIN,
-            )
-        self._add_linear("output", values, [self.d_model])
+            self._add_linear("query", query_shape[-1], [queries])
+            self._add_linear("key_value", memory_shape[-1], [queries, values])
+        self._add_linear("output", values, [self.d_model], gain=1.0)
         self.built = True
 
-    def _add_linear(self, name, inputs, blocks, gain=1.0):
+    def _add_linear(self, name, inputs, blocks, gain=_PROJECTION_GAIN):
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(inputs, sum(blocks)),

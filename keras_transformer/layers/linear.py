@@ -26,7 +26,7 @@ def linear(inputs, kernel, bias=None):
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
 
 
-def glorot_blocks(widths, gain=1.0):
+def glorot_blocks(widths, gain):
     """Returns an initializer for a matrix made of blocks side by side.
 
     Each block begins as Glorot-uniform on its own, so that fusing several
