@@ -26,7 +26,7 @@ from export.atomic import written_whole
 from export.errors import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
-from trainers import input_data
+from trainers import input_data, processors
 from trainers.batch_plan import BatchPlan, padding_share
 from trainers.length_batches import plan_by_length
 from trainers.packed_batches import plan_packed
@@ -210,7 +210,7 @@ def _page(pairs, kinds):
     lines += [
         "",
         f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
-        f"TensorFlow {tf.__version__}, {machine.cores()} cores of "
+        f"TensorFlow {tf.__version__}, {processors.count()} cores of "
         f"{machine.cpu_name()}.",
         "",
         f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at most; "

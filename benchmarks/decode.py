@@ -32,6 +32,7 @@ from benchmarks.quiet import Watch  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
 from export.errors import InputError  # noqa: E402
+from trainers import processors  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -105,7 +106,7 @@ def main(_):
         config=_config(FLAGS.model_dir),
         precision=FLAGS.precision,
         device=machine.device(FLAGS.device),
-        cores=machine.cores(),
+        cores=processors.count(),
         sentences=sentences,
         source_lengths=lengths,
     )

@@ -1,16 +1,12 @@
 """Which machine this is, and how the run was started."""
 
 import datetime
-import os
 import pathlib
 import platform
 import shlex
 import subprocess
 
-
-def cores():
-    """Returns how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+from trainers import processors
 
 
 def device(wanted):
@@ -70,7 +66,7 @@ def line(script, arguments, backend):
             *arguments,
         ]
     )
-    hardware = f"{cores()} cores of {cpu_name()}"
+    hardware = f"{processors.count()} cores of {cpu_name()}"
     if gpu := gpu_name():
         hardware += f", {gpu}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()

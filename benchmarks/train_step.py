@@ -29,6 +29,7 @@ from benchmarks.step_batches import make_batches  # noqa: E402
 from benchmarks.systems import choose  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
+from trainers import processors  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -98,7 +99,7 @@ def main(_):
             FLAGS.tokens,
             FLAGS.shapes,
         ),
-        cores=machine.cores(),
+        cores=processors.count(),
     )
     watch = Watch(FLAGS.tries)
     results = measure(
