@@ -161,7 +161,11 @@ def beam_search(step, state, demands, max_length, rules=None):
     """
     rules = rules or SearchRules()
     search = start(rules, demands, max_length, state)
-    return result(run(rules, step, search, max_length))
+
+    def goes_on(search):
+        return unfinished(search, max_length)
+
+    return result(run(rules, step, search, goes_on))
 
 
 def start(rules, demands, max_length, state):
@@ -188,15 +192,19 @@ def start(rules, demands, max_length, state):
     )
 
 
-def run(rules, step, search, end):
-    """Advances until all sentences stopped, or `end` tokens were produced."""
+def unfinished(search, end):
+    """Whether there is more to do: boolean scalar.
 
-    def unfinished(search):
-        going = ops.logical_not(ops.all(search.stopped))
-        return ops.logical_and(search.index < end, going)
+    Neither have all sentences stopped, nor were `end` tokens produced.
+    """
+    going = ops.logical_not(ops.all(search.stopped))
+    return ops.logical_and(search.index < end, going)
 
+
+def run(rules, step, search, goes_on):
+    """Advances as long as `goes_on`, a function of the search, says so."""
     (search,) = ops.while_loop(
-        unfinished,
+        goes_on,
         lambda search: (_advance(rules, step, search),),
         (search,),
     )

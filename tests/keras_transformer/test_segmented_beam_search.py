@@ -21,10 +21,11 @@ ROOM = 6
 
 
 @functools.cache
-def search_of(segment, rules):
+def search_of(segment, rules, watch=lambda tokens: None):
     import tensorflow as tf
 
     def step(tokens, parents, index, state):
+        watch(tokens)
         tables, numbers = state
         logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
         return logits, (tables, numbers)
@@ -77,3 +78,28 @@ def test_no_sentence_at_all():
     )
     assert tokens.shape == (0, 4, 3)
     assert scores.shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rows"),
+    [
+        # Most would be worked off in vain for the rest of the segment.
+        ([1] * 12 + [6] * 4, [16, 4, 4, 4, 4, 4]),
+        # To let one leave would cost more than its last step.
+        ([5] + [6] * 15, [16, 16, 16, 16, 16, 16]),
+    ],
+)
+def test_sentences_leave_when_it_pays(limits, rows):
+    import tensorflow as tf
+
+    seen = []
+
+    def watch(tokens):
+        tf.numpy_function(seen.append, [ops.shape(tokens)[0]], [])
+
+    rules = kt.SearchRules(beam_size=3, stop="never")
+    tables = bt.random_tables(1, len(limits), ROOM)
+    search_of(ROOM, rules, watch)(
+        tables, np.array(limits, "int32"), np.int32(ROOM)
+    )
+    assert seen == rows
