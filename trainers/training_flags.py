@@ -4,10 +4,13 @@ import dataclasses
 
 from absl import flags
 
+from export.errors import InputError
 from trainers import batch_plans
 from trainers.training_plan import TrainingPlan
 
 FLAGS = flags.FLAGS
+
+_OF_ONE_BATCHING = {"shapes": "length", "row_tokens": "pack"}
 
 flags.DEFINE_float(
     "train_minutes",
@@ -20,16 +23,16 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_enum(
     "batching",
-    "length",
+    "pack",
     batch_plans.NAMES,
-    "length: rows of one pair, pairs of similar length together; pack: rows "
-    "of several pairs that do not see each other, all of one shape.",
+    "pack: rows of several pairs that do not see each other, all of one "
+    "shape; length: rows of one pair, pairs of similar length together.",
 )
 flags.DEFINE_integer(
     "shapes",
     16,
-    "How many padded lengths batches may have: more make less padding, and "
-    "each is compiled once; 0 for as many as pay off.",
+    "With --batching=length, how many padded lengths batches may have: more "
+    "make less padding, and each is compiled once; 0 for as many as pay off.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -129,7 +132,17 @@ flags.DEFINE_bool(
 
 
 def plan():
-    """Returns the TrainingPlan that the flags ask for."""
+    """Returns the TrainingPlan that the flags ask for.
+
+    Raises:
+        InputError: a flag was given that the way of batching has no use for.
+    """
+    for name, batching in _OF_ONE_BATCHING.items():
+        if FLAGS[name].present and FLAGS.batching != batching:
+            raise InputError(
+                f"--{name} says nothing about --batching={FLAGS.batching}; "
+                f"leave it out, or add --batching={batching}."
+            )
     fields = dataclasses.fields(TrainingPlan)
     return TrainingPlan(
         **{each.name: FLAGS[each.name].value for each in fields}

@@ -32,6 +32,7 @@ MINUTE = (
     "--set=beam_size=2",
     "--batch_tokens=128",
     "--average_checkpoints=0",
+    "--batching=length",
     "--shapes=1",
     # Its search alone takes a second to trace.
     "--attention_steps=0",

@@ -112,7 +112,7 @@ def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
         assert "Test: " not in result.out
         return result.code
 
-    runs = Runs("out", list(DATA), ["--shapes=1"], ["--limit=5"], run)
+    runs = Runs("out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run)
     rows = make_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
     runs.finish(rows[1])
     path = tmp_path / "out" / "rows" / "mine"
@@ -132,7 +132,7 @@ def _start(folder, *options):
             "--scale=0.0625",
             "--rows=base,A1",
             "--output_dir=out",
-            "--wmt_flag=--shapes=1",
+            "--wmt_flag=--row_tokens=24",
             "--wmt_flag=--checkpoint_steps=50",
             *options,
         ],

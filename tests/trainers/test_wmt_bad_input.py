@@ -93,6 +93,11 @@ BAD_FLAGS = {
         ["--ema=0.9", "--average_checkpoints=2"],
         "cannot both make the final weights",
     ),
+    "for packed rows alone": (
+        ["--row_tokens=64"],
+        "--row_tokens says nothing about --batching=length; leave it out, or "
+        "add --batching=pack",
+    ),
     "best and average": (
         ["--keep_best", "--average_checkpoints=2"],
         "--average_checkpoints=2 and --keep_best=True cannot both make",
