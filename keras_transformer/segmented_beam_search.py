@@ -50,11 +50,6 @@ def segmented_beam_search(
         found = result(search)
         return found._replace(state=remains(found.state))
 
-    def any_left(found, rows, search):
-        del found
-        left = ops.shape(rows)[0] > 0
-        return ops.logical_and(left, search.index < max_length)
-
     def advance(found, rows, search):
         room = ops.minimum(search.index + segment, max_length)
         search = run(rules, step, search, lambda search: _pays(search, room))
@@ -69,7 +64,9 @@ def segmented_beam_search(
         return found, ops.take(rows, kept), _keep(search, kept, room, regroup)
 
     found, _, _ = ops.while_loop(
-        any_left, advance, (results(search), rows, search)
+        lambda found, rows, search: unfinished(search, max_length),
+        advance,
+        (results(search), rows, search),
     )
     return found
 

@@ -21,7 +21,7 @@ from keras_transformer.layers.scaled_dot_product import (
 # stacks learn late (measured in docs/results.md). So it is in fairseq, and so
 # it was in the authors' first code, where Glorot's rule met one matrix of all
 # three.
-_PROJECTION_GAIN = 0.5**0.5
+_PROJECTION_VARIANCE = 0.5
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -91,14 +91,14 @@ class MultiHeadAttention(keras.layers.Layer):
                 raise ValueError("A window is for self-attention only.")
             self._add_linear("query", query_shape[-1], [queries])
             self._add_linear("key_value", memory_shape[-1], [queries, values])
-        self._add_linear("output", values, [self.d_model], gain=1.0)
+        self._add_linear("output", values, [self.d_model], variance=1.0)
         self.built = True
 
-    def _add_linear(self, name, inputs, blocks, gain=_PROJECTION_GAIN):
+    def _add_linear(self, name, inputs, blocks, variance=_PROJECTION_VARIANCE):
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(inputs, sum(blocks)),
-            initializer=glorot_blocks(blocks, gain),
+            initializer=glorot_blocks(blocks, variance),
         )
         bias = None
         if self.use_bias:

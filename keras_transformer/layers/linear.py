@@ -26,7 +26,7 @@ def linear(inputs, kernel, bias=None):
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
 
 
-def glorot_blocks(widths, gain):
+def glorot_blocks(widths, variance):
     """Returns an initializer for a matrix made of blocks side by side.
 
     Each block begins as Glorot-uniform on its own, so that fusing several
@@ -34,12 +34,12 @@ def glorot_blocks(widths, gain):
 
     Args:
         widths: number of columns of each block.
-        gain: factor on Glorot's bound.
+        variance: factor on Glorot's variance.
     """
 
     def initialize(shape, dtype=None):
         blocks = [
-            keras.initializers.VarianceScaling(gain**2, "fan_avg", "uniform")(
+            keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")(
                 (shape[0], width), dtype=dtype
             )
             for width in widths
