@@ -4,7 +4,6 @@ from keras_transformer.alignment import alignment_of
 from keras_transformer.beam_search import (
     BeamSearchResult,
     Demands,
-    SearchRules,
     beam_search,
 )
 from keras_transformer.cache import Cache
@@ -33,10 +32,10 @@ from keras_transformer.recording_decoder import alignments_of
 from keras_transformer.sample_ids import sample_ids
 from keras_transformer.sampling import Samples, SamplingRules, sample
 from keras_transformer.schedule import TransformerSchedule
+from keras_transformer.search_rules import SearchRules, search_rules
 from keras_transformer.transformer import Transformer
 from keras_transformer.translate_ids import (
     output_room,
-    search_rules,
     translate_ids,
     translate_ids_and_attend,
     translate_ids_in_segments,

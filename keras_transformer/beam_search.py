@@ -1,6 +1,5 @@
 """Beam search with a length penalty: section 6.1."""
 
-import dataclasses
 import typing
 
 from keras import ops, tree
@@ -10,10 +9,8 @@ from keras_transformer.continuations import (
     best_continuations,
     forced_continuations,
 )
-from keras_transformer.length_penalty import length_penalty as penalise
+from keras_transformer.search_rules import SearchRules
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
-
-STOPS = ("certain", "finished", "never")
 
 
 class BeamSearchResult(typing.NamedTuple):
@@ -29,64 +26,6 @@ class BeamSearchResult(typing.NamedTuple):
     tokens: typing.Any
     scores: typing.Any
     state: typing.Any
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchRules:
-    """What hypotheses may be and how they are compared.
-
-    Attributes:
-        beam_size: K.
-        alpha: exponent of the length penalty, at least 0.
-        length_penalty: "gnmt" or "power"; see
-            `keras_transformer.length_penalty`.
-        never: ids that no hypothesis may hold. The probabilities of the
-            others stay as they are.
-        stop: when a sentence stops before its maximum length. "certain": as
-            soon as its result is, so that nothing but the time changes;
-            "finished": as in CTranslate2, with its K-th hypothesis that ends
-            among the K best continuations: fewer steps, and a better one may
-            be missed; "never".
-        n_best: how many hypotheses are wanted; only these are certain when
-            a sentence stops. 0 for all K.
-
-    Raises:
-        ValueError: `beam_size`, `alpha` or `n_best` is out of range, or
-            there is no such `stop`.
-    """
-
-    beam_size: int = 4
-    alpha: float = 0.6
-    length_penalty: str = "gnmt"
-    never: tuple[int, ...] = ()
-    stop: str = "certain"
-    n_best: int = 0
-
-    def __post_init__(self):
-        if self.beam_size < 1:
-            raise ValueError(
-                f"beam_size must be at least 1, not {self.beam_size}."
-            )
-        if self.alpha < 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}.")
-        if self.stop not in STOPS:
-            raise ValueError(
-                f"stop must be {', '.join(STOPS)}, not {self.stop!r}."
-            )
-        if not 0 <= self.n_best <= self.beam_size:
-            raise ValueError(
-                f"n_best must be from 0 to the {self.beam_size} beams, not "
-                f"{self.n_best}."
-            )
-
-    @property
-    def end_rank(self):
-        """A beam may end if that is among so many best continuations."""
-        return (1 if self.stop == "finished" else 2) * self.beam_size
-
-    def penalty(self, length):
-        """Returns what a log-probability is divided by."""
-        return penalise(length, self.alpha, self.length_penalty)
 
 
 class Demands(typing.NamedTuple):
@@ -161,11 +100,10 @@ def beam_search(step, state, demands, max_length, rules=None):
     """
     rules = rules or SearchRules()
     search = start(rules, demands, max_length, state)
-
-    def goes_on(search):
-        return unfinished(search, max_length)
-
-    return result(run(rules, step, search, goes_on))
+    search = run(
+        rules, step, search, lambda search: unfinished(search, max_length)
+    )
+    return result(search)
 
 
 def start(rules, demands, max_length, state):

@@ -5,11 +5,8 @@ import dataclasses
 from keras import ops
 
 from keras_transformer.sampling import SamplingRules, sample
-from keras_transformer.translate_ids import (
-    NEVER_SAID,
-    decoder_of,
-    output_limits,
-)
+from keras_transformer.special_ids import NEVER_SAID
+from keras_transformer.translate_ids import decoder_of, output_limits
 
 
 def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):

@@ -3,16 +3,13 @@
 from keras import ops
 
 from keras_transformer.beam_decoder import BeamDecoder
-from keras_transformer.beam_search import Demands, SearchRules, beam_search
+from keras_transformer.beam_search import Demands, beam_search
 from keras_transformer.cache import Cache
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.recording_decoder import RecordingDecoder
+from keras_transformer.search_rules import search_rules
 from keras_transformer.segmented_beam_search import segmented_beam_search
-from keras_transformer.special_ids import BEGIN_ID, PAD_ID, UNKNOWN_ID
-
-# No translation holds these: padding would look like an end, and an unknown
-# piece is nothing that a reader can use.
-NEVER_SAID = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
+from keras_transformer.special_ids import PAD_ID
 
 # Steps between two regroupings: few enough that little unfilled cache is
 # read, so many that copying the caches does not count.
@@ -119,16 +116,6 @@ def translate_ids_and_attend(
     return _in_segments(
         *(decoder, source, max_length, demands, rules, memory),
         remains=decoder.record,
-    )
-
-
-def search_rules(config):
-    """Returns the SearchRules of a TransformerConfig."""
-    return SearchRules(
-        beam_size=config.beam_size,
-        alpha=config.alpha,
-        length_penalty=config.length_penalty,
-        never=NEVER_SAID,
     )
 
 

@@ -7,11 +7,8 @@ from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.recording_decoder import RecordingDecoder
-from keras_transformer.translate_ids import (
-    NEVER_SAID,
-    decoder_of,
-    output_limits,
-)
+from keras_transformer.special_ids import NEVER_SAID
+from keras_transformer.translate_ids import decoder_of, output_limits
 from tests.keras_transformer import helpers
 from tests.keras_transformer.test_translate_ids import (
     ROOM,
