@@ -1,5 +1,6 @@
 """SIGKILL at any moment: the same command ends with the same bits."""
 
+import math
 import random
 import time
 
@@ -33,24 +34,33 @@ def _steps(folder):
     return Checkpoints(folder / "m" / "checkpoints", 3).steps()
 
 
-def _kill_after(seconds, arguments, folder):
+def _kill_at_the_start(seconds, arguments, folder):
+    """Kills after so long, or with the first checkpoint if that is sooner."""
     process = _start(arguments, folder)
-    try:
-        process.wait(seconds)
-    except TimeoutError:
-        process.kill()
-        process.wait()
-
-
-def _kill_after_progress(seconds, arguments, folder):
-    """Kills some time after a checkpoint that was not there before."""
-    before = _steps(folder)
-    process = _start(arguments, folder)
-    while process.poll() is None and _steps(folder) == before:
-        time.sleep(0.01)
-    time.sleep(seconds)
+    _wait(process, folder, _newest(folder) + 1, time.monotonic() + seconds)
     process.kill()
     process.wait()
+
+
+def _kill_after_progress(steps, arguments, folder):
+    """Kills when there is a checkpoint of so many steps more."""
+    process = _start(arguments, folder)
+    _wait(process, folder, _newest(folder) + steps, math.inf)
+    process.kill()
+    process.wait()
+
+
+def _wait(process, folder, step, end):
+    while (
+        process.poll() is None
+        and _newest(folder) < step
+        and time.monotonic() < end
+    ):
+        time.sleep(0.001)
+
+
+def _newest(folder):
+    return max(_steps(folder), default=0)
 
 
 def _kill_during_a_write(arguments, folder):
@@ -118,13 +128,14 @@ def test_killed_at_twenty_random_moments(tmp_path):
     steps = []
     for number in range(20):
         if number % 4 == 0:
-            _kill_after(chance.uniform(0, 8), arguments, tmp_path)
+            _kill_at_the_start(chance.uniform(0, 4), arguments, tmp_path)
         elif number % 4 == 1:
             _kill_during_a_write(arguments, tmp_path)
         else:
-            _kill_after_progress(chance.uniform(0, 0.5), arguments, tmp_path)
-        steps += _steps(tmp_path)[-1:]
-    # Or the kills came too early or too late to matter.
+            _kill_after_progress(chance.randint(1, 80), arguments, tmp_path)
+        steps.append(_newest(tmp_path))
+    # Each of the latter made progress, and none came too late to matter.
     assert len(set(steps)) >= 10
+    assert steps[-1] < MANY_STEPS
     _finish(arguments, tmp_path)
     _refuse_difference(_uninterrupted(tmp_path / "whole", MANY_STEPS), tmp_path)
