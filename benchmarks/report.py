@@ -70,7 +70,8 @@ def page(results, job, watch, line):
         line: how and where it was run.
     """
     shapes = ", ".join(
-        f"{batch.weight} of {batch.source.shape[0]} x {batch.source.shape[1]}"
+        f"{batch.weight} of {batch.source.shape[0]} x "
+        f"{batch.source.shape[1]} and {batch.labels.shape[1]}"
         for batch in job.batches
     )
     real = sum(batch.weight * batch.target_tokens for batch in job.batches)
@@ -79,9 +80,10 @@ def page(results, job, watch, line):
 
 {line}
 
-{job.precision} on {job.device}; batches in an epoch: {shapes} (rows x padded
-length, both sides); {real / positions:.1%} of target positions are real
-tokens, and only those are in tokens/s. Models' GFLOP/s count 6 for each
+{job.precision} on {job.device}; batches: {shapes} (how many of them count, rows
+x padded lengths of the sides); {real / positions:.1%} of target positions are
+real tokens, and only those are in tokens/s; `ours-packed` has the same pairs in
+rows of 128 at most. Models' GFLOP/s count 6 for each
 weight of a matrix and each position, padded ones too, and neither attention's
 own products nor embedding look-ups; `products` makes all products of a step
 and nothing else. ln V = {math.log(job.config.vocabulary_size):.3f}. Other

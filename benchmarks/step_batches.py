@@ -15,9 +15,9 @@ class StepBatch:
     """One batch of random ids with the padding of a real one.
 
     Attributes:
-        source: int32 [B, L], each row ending with the end id, then padding.
-        target: int32 [B, L], the labels shifted right behind the begin id.
-        labels: int32 [B, L].
+        source: int32 [B, S], each row ending with the end id, then padding.
+        target: int32 [B, T], the labels shifted right behind the begin id.
+        labels: int32 [B, T].
         weight: batches of this shape in an epoch.
     """
 
@@ -27,15 +27,20 @@ class StepBatch:
     weight: int
 
     @property
+    def padded(self):
+        """The model's inputs, one pair a row, and the labels."""
+        return {"source": self.source, "target": self.target}, self.labels
+
+    @property
     def target_tokens(self):
         """Real target tokens, the end id counted and padding not."""
         return int((self.labels != 0).sum())
 
 
-def make_batches(
+def make_sorted_batches(
     source_lengths, target_lengths, vocabulary_size, tokens, shapes
 ):
-    """Makes one batch of each shape that training would have.
+    """Makes one batch of each shape that sorted pairs have.
 
     Pairs are sorted into buckets by their longer side, both sides are padded
     to the longest of their bucket, and the buckets are those that make the
@@ -64,12 +69,55 @@ def make_batches(
             _random_rows(lengths[chosen], length, vocabulary_size, random)
             for lengths in (source_lengths, target_lengths)
         )
-        target = np.roll(labels, 1, axis=1)
-        target[:, 0] = BEGIN_ID
-        target[labels == 0] = 0
         weight = -(-len(pairs) // rows)
-        batches.append(StepBatch(source, target, labels, weight))
+        batches.append(_batch(source, labels, weight))
     return batches
+
+
+def make_mixed_batches(
+    source_lengths, target_lengths, vocabulary_size, tokens, number
+):
+    """Makes batches of pairs in the order of a shuffled corpus.
+
+    Each takes as many pairs as the tokens allow, and pads either side to its
+    longest, as the data loaders of most toolkits do.
+
+    Args:
+        source_lengths: int64 [pairs].
+        target_lengths: int64 [pairs].
+        vocabulary_size: V.
+        tokens: positions on each side of a batch, at most.
+        number: of batches.
+
+    Returns:
+        List of StepBatch.
+    """
+    random = np.random.default_rng(_SEED)
+    order = random.permutation(len(source_lengths))
+    batches = []
+    for _ in range(number):
+        longest = np.maximum.accumulate(
+            np.maximum(source_lengths, target_lengths)[order]
+        )
+        places = np.arange(1, len(order) + 1)
+        rows = max(int((longest * places <= tokens).sum()), 1)
+        source, labels = (
+            _random_rows(chosen, chosen.max(), vocabulary_size, random)
+            for chosen in (
+                lengths[order[:rows]]
+                for lengths in (source_lengths, target_lengths)
+            )
+        )
+        batches.append(_batch(source, labels, weight=1))
+        order = np.roll(order, -rows)
+    return batches
+
+
+def _batch(source, labels, weight):
+    target = np.roll(labels, 1, axis=1)
+    target[:, 0] = BEGIN_ID
+    target[labels == 0] = 0
+    return StepBatch(source, target, labels, weight)
 
 
 def _edges(counts, shapes):

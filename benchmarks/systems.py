@@ -30,7 +30,14 @@ class System(Peer):
     @property
     def trains(self):
         """Whether it is a model, and no mere matrix product."""
-        return self.work is model_work
+        return self.module != "products"
+
+
+def _packed_work(job, batch):
+    # It needs TensorFlow, which runs on other backends do without.
+    from benchmarks.packed_step import packed_work
+
+    return packed_work(job, batch)
 
 
 def _of_keras(backend, **more):
@@ -63,6 +70,10 @@ _ON_BACKEND = {
         **{
             "ours": System(
                 "ours_fit", "default", ("tensorflow",), "tensorflow"
+            ),
+            "ours-packed": System(
+                *("ours_fit", "packed", ("tensorflow",), "tensorflow"),
+                _packed_work,
             ),
             "ours-jit": System(
                 "ours_fit", "compiled", ("tensorflow",), "tensorflow"

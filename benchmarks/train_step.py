@@ -3,9 +3,9 @@
     python benchmarks/train_step.py --size=base --rounds=5
 
 All systems make the same updates (label smoothing 0.1, dropout 0.1, the
-paper's Adam and schedule) on the same batches of random ids, whose lengths
-and padding are those of training. Each waits in a process of its own, and
-they take turns, shape by shape and round by round.
+paper's Adam and schedule) on the same pairs of random ids, whose lengths are
+those of training. Each waits in a process of its own, and they take turns,
+batch by batch and round by round.
 """
 
 import os
@@ -25,13 +25,18 @@ from benchmarks.job import Job, make_config  # noqa: E402
 from benchmarks.length_table import DEFAULT_TABLE, read_lengths  # noqa: E402
 from benchmarks.measure import measure  # noqa: E402
 from benchmarks.quiet import Watch  # noqa: E402
-from benchmarks.step_batches import make_batches  # noqa: E402
+from benchmarks.step_batches import (  # noqa: E402
+    make_mixed_batches,
+    make_sorted_batches,
+)
 from benchmarks.systems import choose  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
 from trainers import processors  # noqa: E402
 
 FLAGS = flags.FLAGS
+
+_BATCHES = {"sorted": make_sorted_batches, "mixed": make_mixed_batches}
 
 flags.DEFINE_enum(
     "size", "base", ["tiny", "base", "big"], "The preset that is timed."
@@ -47,8 +52,9 @@ flags.DEFINE_list(
     [],
     "Names with commas between; the first model is the one that ratios are "
     "of. Default: all whose packages are installed. On KERAS_BACKEND="
-    "tensorflow: ours, ours-jit, keras-hub, products, square; on jax the "
-    "same without ours-jit; on both transformers, torch, torch-products.",
+    "tensorflow: ours, ours-packed, ours-jit, keras-hub, products, square; on "
+    "jax the same without ours-packed and ours-jit; on both transformers, "
+    "torch, torch-products.",
 )
 flags.DEFINE_integer(
     "rounds", 5, "How often each system visits each shape.", lower_bound=1
@@ -56,7 +62,16 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "tokens", 4096, "Positions of a batch on each side.", lower_bound=8
 )
-flags.DEFINE_integer("shapes", 4, "Padded lengths of batches.", lower_bound=1)
+flags.DEFINE_enum(
+    "batches",
+    "sorted",
+    list(_BATCHES),
+    "Of which pairs: sorted, of about one length; mixed, in the order of a "
+    "shuffled corpus. Padded to the longest but for ours-packed.",
+)
+flags.DEFINE_integer(
+    "shapes", 4, "Batches, each of another padded length.", lower_bound=1
+)
 flags.DEFINE_string(
     "lengths",
     str(DEFAULT_TABLE),
@@ -93,7 +108,7 @@ def main(_):
         config=config,
         precision=FLAGS.precision,
         device=machine.device(FLAGS.device),
-        batches=make_batches(
+        batches=_BATCHES[FLAGS.batches](
             *read_lengths(FLAGS.lengths),
             config.vocabulary_size,
             FLAGS.tokens,

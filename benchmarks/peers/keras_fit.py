@@ -7,8 +7,9 @@ class KerasFit:
     """Calls the function that `model.fit` calls, one batch at a time.
 
     Args:
-        model: a compiled keras.Model that takes {"source", "target"}.
-        batches: list of StepBatch, asked for in this order, round and round.
+        model: a compiled keras.Model.
+        batches: list of (inputs, labels), dicts of int32 arrays [B, L] by
+            the names of the model's inputs, and int32 [B, L].
     """
 
     def __init__(self, model, batches):
@@ -17,14 +18,11 @@ class KerasFit:
         self._iterators = [self._iterator(batch) for batch in batches]
 
     def _iterator(self, batch):
+        inputs, _ = batch
         ids = tf.TensorSpec([None, None], tf.int32)
-        element = (
-            {"source": batch.source, "target": batch.target},
-            batch.labels,
-        )
         dataset = tf.data.Dataset.from_generator(
-            lambda: iter([element]),
-            output_signature=({"source": ids, "target": ids}, ids),
+            lambda: iter([batch]),
+            output_signature=(dict.fromkeys(inputs, ids), ids),
         )
         strategy = self._model.distribute_strategy
         # Kept as tensors, so that only the step is timed and no input.

@@ -36,7 +36,9 @@ def _on_backend(model, job):
     if keras.backend.backend() == "tensorflow":
         from benchmarks.peers import keras_fit
 
-        system = keras_fit.KerasFit(model, job.batches)
+        system = keras_fit.KerasFit(
+            model, [batch.padded for batch in job.batches]
+        )
         system.note = f"{keras_fit.versions()}, fit"
         system.peak_gpu_bytes = keras_fit.peak_gpu_bytes
         return system
@@ -59,8 +61,7 @@ class TrainOnBatch:
     def run(self, shape):
         """Makes one update with a batch, waits for it, returns the loss."""
         batch = self._batches[shape]
-        inputs = {"source": batch.source, "target": batch.target}
-        return float(self._model.train_on_batch(inputs, batch.labels))
+        return float(self._model.train_on_batch(*batch.padded))
 
     def peak_gpu_bytes(self):
         """Returns the most memory that arrays took on the GPU."""

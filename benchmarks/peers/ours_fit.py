@@ -2,6 +2,7 @@
 
 import keras
 
+from benchmarks.packed_step import pack
 from benchmarks.peers import keras_fit
 from trainers.strategies import has_gpu, make_strategy
 from trainers.training_model import TrainingTransformer
@@ -12,10 +13,11 @@ class OursFit(keras_fit.KerasFit):
 
     Args:
         job: Job.
+        batches: as of KerasFit.
         compile_gradient: as of TrainingTransformer.
     """
 
-    def __init__(self, job, compile_gradient):
+    def __init__(self, job, batches, compile_gradient):
         keras.utils.set_random_seed(1)
         with make_strategy("one").scope():
             model = TrainingTransformer(
@@ -24,7 +26,7 @@ class OursFit(keras_fit.KerasFit):
                 dtype=job.precision,
             )
             model.compile_for_training()
-        super().__init__(model, job.batches)
+        super().__init__(model, batches)
         self.parameters = model.count_params()
         xla = "XLA" if compile_gradient else "no XLA"
         self.note = (
@@ -34,10 +36,20 @@ class OursFit(keras_fit.KerasFit):
 
 
 def default(job):
-    """As the trainer runs by default: XLA on GPUs only."""
-    return OursFit(job, compile_gradient=has_gpu())
+    """One pair a row, and XLA on GPUs only, as the trainer's default."""
+    return OursFit(job, _padded(job), compile_gradient=has_gpu())
 
 
 def compiled(job):
-    """As `--jit` trains."""
-    return OursFit(job, compile_gradient=True)
+    """One pair a row, as `--jit` trains."""
+    return OursFit(job, _padded(job), compile_gradient=True)
+
+
+def packed(job):
+    """The same pairs in packed rows: as the trainer runs by default."""
+    batches = [pack(batch) for batch in job.batches]
+    return OursFit(job, batches, compile_gradient=has_gpu())
+
+
+def _padded(job):
+    return [batch.padded for batch in job.batches]

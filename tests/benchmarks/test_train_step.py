@@ -1,5 +1,6 @@
 """The benchmark of a training step, run as a user runs it."""
 
+import collections
 import importlib.util
 import itertools
 import math
@@ -19,8 +20,14 @@ from benchmarks.matrix_products import (
     step_products,
     weight_products,
 )
+from benchmarks.packed_step import pack
 from benchmarks.report import Result, table
-from benchmarks.step_batches import load_batches, make_batches, save_batches
+from benchmarks.step_batches import (
+    load_batches,
+    make_mixed_batches,
+    make_sorted_batches,
+    save_batches,
+)
 from benchmarks.systems import choose
 from benchmarks.timing import ratio, spread
 from export.errors import InputError
@@ -92,7 +99,7 @@ def test_the_table_of_our_step_and_the_products(tmp_path, lengths):
     assert re.fullmatch(r"[\d.]+ \([\d.]+–[\d.]+\)", share)
     assert dict(zip(header, products))["parameters"] == "-"
     assert "--tokens=64" in text
-    assert "3 of 16 x 4, 1 of 5 x 9" in text
+    assert "3 of 16 x 4 and 4, 1 of 5 x 9 and 9" in text
 
 
 @pytest.mark.slow
@@ -145,7 +152,7 @@ def test_every_matrix_is_counted_once():
 
 
 def test_batches_hold_real_lengths_and_no_text(tmp_path, lengths):
-    batches = make_batches(*read_lengths(lengths), 50, 64, 2)
+    batches = make_sorted_batches(*read_lengths(lengths), 50, 64, 2)
     assert [batch.source.shape for batch in batches] == [(16, 4), (5, 9)]
     assert [batch.weight for batch in batches] == [3, 1]
     for batch in batches:
@@ -165,12 +172,57 @@ def test_batches_hold_real_lengths_and_no_text(tmp_path, lengths):
         assert ours.weight == theirs.weight
 
 
+def test_mixed_batches_take_the_pairs_as_they_come():
+    random = np.random.default_rng(5)
+    source, target = random.integers(2, 30, (2, 500))
+    batches = make_mixed_batches(source, target, 50, 200, 3)
+    seen = []
+    for batch in batches:
+        lengths = [
+            (side != 0).sum(axis=1) for side in (batch.source, batch.labels)
+        ]
+        assert [side.max() for side in lengths] == [
+            batch.source.shape[1],
+            batch.labels.shape[1],
+        ]
+        rows, longest = len(batch.source), max(map(np.max, lengths))
+        # Pairs are of 29 at most.
+        assert rows >= 200 // 29
+        assert rows * longest <= 200
+        assert np.ptp(lengths[1]) > 3
+        seen += zip(*(side.tolist() for side in lengths))
+    left = collections.Counter(zip(source.tolist(), target.tolist()))
+    assert not collections.Counter(seen) - left
+
+
+def test_packing_keeps_every_pair():
+    [batch] = make_mixed_batches(*read_lengths(DEFAULT_TABLE), 50, 1024, 1)
+    inputs, labels = pack(batch)
+    assert (labels != 0).sum() == batch.target_tokens
+    assert labels.size < 1.3 * batch.target_tokens < batch.labels.size
+    packed = collections.Counter()
+    for row, segments in enumerate(inputs["target_segments"]):
+        for segment in range(1, segments.max() + 1):
+            packed[
+                tuple(
+                    inputs["source"][row][
+                        inputs["source_segments"][row] == segment
+                    ]
+                ),
+                tuple(labels[row][segments == segment]),
+            ] += 1
+    assert packed == collections.Counter(
+        (tuple(source[source != 0]), tuple(target[target != 0]))
+        for source, target in zip(batch.source, batch.labels)
+    )
+
+
 @pytest.mark.parametrize("shapes", [1, 2, 3, 9])
 def test_no_other_buckets_make_less_padding(shapes):
     random = np.random.default_rng(shapes)
     source, target = random.integers(2, 9, (2, 40))
     longer = np.maximum(source, target)
-    batches = make_batches(source, target, 50, 1000, shapes)
+    batches = make_sorted_batches(source, target, 50, 1000, shapes)
     # All pairs of a bucket are in its one batch.
     assert sum(len(batch.source) for batch in batches) == 40
     positions = sum(batch.source.size for batch in batches)

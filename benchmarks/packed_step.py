@@ -1,0 +1,57 @@
+"""The pairs of a batch in rows that hold several, as the trainer packs them."""
+
+import math
+
+import numpy as np
+
+from benchmarks.matrix_products import weight_products
+from trainers.input_data import make_packed_batch
+from trainers.packed_batches import plan_packed
+from trainers.token_pairs import TokenPairs
+
+# As the trainer's default; a little less where that wastes no row, as rows
+# come in multiples of 8.
+_ROW_TOKENS = 128
+_ROW_MULTIPLE = 8
+# Positions of a row for each real token.
+_ROOM = 1.02
+_SEED = 1
+
+
+def pack(batch):
+    """Returns the model's inputs and labels for a StepBatch's pairs.
+
+    Args:
+        batch: StepBatch.
+
+    Returns:
+        ({"source", "target", and of each side segments and positions},
+        labels), int32 [rows, S] for the source, [rows, T] for the rest.
+    """
+    pairs = TokenPairs([_shard(batch)])
+    lengths = pairs.source_lengths, pairs.target_lengths
+    # So much room that one batch holds them all.
+    room = 2 * (batch.source.size + batch.labels.size)
+    plan = plan_packed(*lengths, room, _row_tokens(*lengths), _SEED)
+    [whole] = plan.epoch(0)
+    return make_packed_batch(pairs, whole)
+
+
+def packed_work(job, batch):
+    """Returns what is counted of a model that is given the packed pairs."""
+    inputs, labels = pack(batch)
+    return weight_products(job.config, *inputs["source"].shape, labels.shape[1])
+
+
+def _row_tokens(source_lengths, target_lengths):
+    room = _ROOM * max(source_lengths.sum(), target_lengths.sum())
+    rows = _ROW_MULTIPLE * math.ceil(room / _ROW_TOKENS / _ROW_MULTIPLE)
+    return math.ceil(room / rows)
+
+
+def _shard(batch):
+    """Returns ids and lengths of a batch's pairs as TokenPairs takes them."""
+    sides = batch.source, batch.labels
+    lengths = np.stack([(side != 0).sum(axis=1) for side in sides], axis=1)
+    both = np.concatenate(sides, axis=1)
+    return both[both != 0], lengths
