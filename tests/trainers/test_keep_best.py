@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.damage import flip_bit
 from tests.trainers import cipher, commands, weights_files
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from trainers.checkpoints import Checkpoints
@@ -44,9 +45,7 @@ def test_training_goes_on_from_the_best_where_it_is_the_latest(saved):
     assert checkpoints.restore_latest(other) == (35, HISTORY)
     assert same(values_of(other), best)
     path = checkpoints.best_path(35)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
-    path.write_bytes(content)
+    flip_bit(path)
     assert checkpoints.restore_latest(other).step == 30
     assert same(values_of(other), values[30])
     assert not checkpoints.use(other, 35)

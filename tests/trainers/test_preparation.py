@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.tokenizer import Tokenizer
+from tests.damage import flip_bit
 from tests.trainers.prepared.memory_corpus import (
     MemoryCorpus,
     contents,
@@ -199,9 +200,7 @@ def test_a_damaged_shard_is_refused(tmp_path, directory):
 def test_an_altered_id_is_refused(tmp_path, directory, split):
     corpus = prepare(tmp_path / "data")
     path = tmp_path / "data" / f"{split}-00000.ids.npy"
-    content = bytearray(path.read_bytes())
-    content[-2] ^= 1
-    path.write_bytes(content)
+    flip_bit(path, -2)
     arguments = directory, CONFIG, corpus, PLAN
     assert_refused(
         f"Shard {split}-00000 in .* is damaged", preparation.prepare, *arguments

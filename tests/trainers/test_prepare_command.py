@@ -10,6 +10,7 @@ import pytest
 
 from keras_transformer.tokenizer import Tokenizer
 from tests import processes
+from tests.damage import flip_bit
 from tests.trainers import cipher, commands
 from tests.trainers.prepared.memory_corpus import contents, vocabulary
 from trainers.corpora import open_corpus
@@ -249,9 +250,7 @@ def test_a_damaged_shard_is_found(first, preparer, tmp_path):
         (tmp_path / "data").mkdir(exist_ok=True)
         (tmp_path / "data" / name).write_bytes(content)
     path = tmp_path / "data" / "train-00000.ids.npy"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    flip_bit(path, -1)
     result = preparer.run(*_arguments(dataset), folder=tmp_path)
     commands.assert_one_clear_line(
         result, "Shard train-00000 in data is damaged"

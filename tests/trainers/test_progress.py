@@ -5,9 +5,9 @@ import types
 
 import pytest
 import tensorflow as tf
-from tensorboard.backend.event_processing import event_accumulator
 
 from export.errors import InputError
+from tests.trainers import event_files
 from trainers import progress
 from trainers.progress import Progress
 from trainers.step_counter import StepCounter
@@ -62,19 +62,6 @@ class _Run:
         return self.stream.getvalue().splitlines()
 
 
-def _scalars(folder):
-    """{tag: [(step, value)]} of what TensorBoard would show."""
-    accumulator = event_accumulator.EventAccumulator(str(folder))
-    accumulator.Reload()
-    return {
-        tag: [
-            (event.step, float(tf.make_ndarray(event.tensor_proto)))
-            for event in accumulator.Tensors(tag)
-        ]
-        for tag in accumulator.Tags()["tensors"]
-    }
-
-
 def test_reports_come_early_and_then_every_so_many_steps(tmp_path, clock):
     run = _Run(tmp_path, clock, every=8)
     run.steps(STEPS * 5)
@@ -108,7 +95,7 @@ def test_figures_are_weighted_by_tokens_since_the_last_report(tmp_path, clock):
         f"accuracy {accuracy:.1%}, learning rate 3.00e-04, "
         f"{tokens / 8:,.0f} tokens/s, "
     )
-    scalars = _scalars(tmp_path / "train")
+    scalars = event_files.scalars(tmp_path / "train")
     assert {name: values[1] for name, values in scalars.items()} == {
         "loss": (5, pytest.approx(loss)),
         "perplexity": (5, pytest.approx(math.exp(plain))),
@@ -126,7 +113,7 @@ def test_dev_figures_are_told_and_written_under_their_step(tmp_path, clock):
     run.progress.on_train_end()
     expected = "step 3: dev loss 2.500, perplexity 7.25, accuracy 37.5%"
     assert run.lines()[-1] == expected
-    assert _scalars(tmp_path / "dev") == {
+    assert event_files.scalars(tmp_path / "dev") == {
         "loss": [(3, 2.5)],
         "perplexity": [(3, 7.25)],
         "accuracy": [(3, 0.375)],
@@ -138,7 +125,7 @@ def test_without_a_dev_split_nothing_is_told_of_one(tmp_path, clock):
     run.steps(STEPS[:1])
     run.progress.on_train_end()
     assert not any("dev" in line for line in run.lines())
-    assert _scalars(tmp_path / "dev") == {}
+    assert event_files.scalars(tmp_path / "dev") == {}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.damage import flip_bit
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 
 HISTORY = [{"step": 30, "loss": 1.0}]
@@ -24,9 +25,7 @@ def test_a_damaged_one_is_passed_over(saved):
     checkpoints, model, values = saved
     checkpoints.save_stop(model, 35, HISTORY)
     path = checkpoints.stop_path(35)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
-    path.write_bytes(content)
+    flip_bit(path)
     other = new_model()
     assert checkpoints.restore_latest(other).step == 30
     assert same(values_of(other), values[30])

@@ -9,11 +9,9 @@ import shutil
 import numpy as np
 import pytest
 import sacrebleu
-import tensorflow as tf
-from tensorboard.backend.event_processing import event_accumulator
 
 from export.translator import Translator
-from tests.trainers import cipher, weights_files
+from tests.trainers import cipher, event_files, weights_files
 from trainers.checkpoints import Checkpoints
 from trainers.corpora import open_corpus
 
@@ -24,16 +22,9 @@ REPORT = re.compile(
 )
 
 
-def _scalars(folder):
-    accumulator = event_accumulator.EventAccumulator(str(folder))
-    accumulator.Reload()
-    return {
-        tag: {
-            event.step: float(tf.make_ndarray(event.tensor_proto))
-            for event in accumulator.Tensors(tag)
-        }
-        for tag in accumulator.Tags()["tensors"]
-    }
+def _by_step(folder):
+    scalars = event_files.scalars(folder)
+    return {tag: dict(values) for tag, values in scalars.items()}
 
 
 def _after(lines, mark):
@@ -100,7 +91,7 @@ def test_it_learns(lines):
 
 
 def test_tensorboard_gets_what_the_terminal_gets(lines, trained):
-    logs = _scalars(trained.path / "logs" / "train")
+    logs = _by_step(trained.path / "logs" / "train")
     assert set(logs) == {
         "loss",
         "perplexity",
@@ -119,7 +110,7 @@ def test_tensorboard_gets_what_the_terminal_gets(lines, trained):
 
 
 def test_tensorboard_gets_the_dev_split(lines, trained):
-    logs = _scalars(trained.path / "logs" / "dev")
+    logs = _by_step(trained.path / "logs" / "dev")
     assert set(logs) == {"loss", "perplexity", "accuracy"}
     for step in (50, 100, 120):
         figures = {name: values[step] for name, values in logs.items()}

@@ -4,24 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorboard.backend.event_processing import event_accumulator
 
 from export.translator import Translator
-from tests.trainers import attention_logs, cipher, commands, weights_files
+from tests.trainers import cipher, commands, event_files, weights_files
 from trainers.checkpoints import Checkpoints
-
-
-def _scalars(folder):
-    accumulator = event_accumulator.EventAccumulator(str(folder))
-    accumulator.Reload()
-    return {
-        tag: {
-            event.step: float(tf.make_ndarray(event.tensor_proto))
-            for event in accumulator.Tensors(tag)
-        }
-        for tag in accumulator.Tags()["tensors"]
-    }
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +109,13 @@ def test_two_devices_train_as_one_does(tmp_path):
     assert "on 1 device." in results[0].out
     assert "on 2 devices." in results[1].out
     one, two = (
-        _scalars(tmp_path / strategy / "logs" / split)
-        for strategy, split in (("one", "dev"), ("mirrored", "dev"))
+        dict(event_files.scalars(tmp_path / strategy / "logs/dev")["loss"])
+        for strategy in ("one", "mirrored")
     )
-    assert one["loss"][12] == pytest.approx(two["loss"][12], rel=1e-5)
+    assert one[12] == pytest.approx(two[12], rel=1e-5)
     assert not (tmp_path / "one" / "logs" / "attention").exists()
     logs = tmp_path / "mirrored" / "logs" / "attention"
-    assert attention_logs.steps(logs) == [6, 12]
+    assert event_files.translation_steps(logs) == [6, 12]
     one, two = (
         weights_files.arrays(tmp_path / name) for name in ("one", "mirrored")
     )

@@ -9,10 +9,10 @@ import pytest
 
 from tests import processes
 from tests.trainers import (
-    attention_logs,
     cipher,
     cluster,
     commands,
+    event_files,
     weights_files,
 )
 from trainers.checkpoints import Checkpoints
@@ -83,7 +83,7 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     assert not _figures(other)
     # It alone looks at attention, which changes nothing.
     logs = two / "m" / "logs" / "attention"
-    assert attention_logs.steps(logs) == [15, 20]
+    assert event_files.translation_steps(logs) == [15, 20]
     assert len(list(logs.iterdir())) == 1
 
 

@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from export.errors import InputError
+from tests.damage import flip_bit
 from trainers.corpora import open_corpus
 
 tfds = pytest.importorskip("tensorflow_datasets")
@@ -231,9 +232,7 @@ def test_a_split_that_is_not_there(data_dir):
 def test_a_damaged_record_file_is_refused(tmp_path):
     corpus = _open("corpora_fixed_pairs", tmp_path)
     (path,) = tmp_path.rglob("*test.tfrecord*")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(data)
+    flip_bit(path)
     with pytest.raises(InputError, match="cannot be read"):
         list(corpus.pairs("test"))
 

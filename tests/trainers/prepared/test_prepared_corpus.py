@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from export.errors import InputError
+from tests.damage import flip_bit
 from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import (
     MemoryCorpus,
@@ -121,10 +122,8 @@ def test_a_folder_in_place_of_a_file(folder, name):
 def test_an_altered_byte(folder, name):
     """Found when it is opened, or by `check` where only the ids could tell."""
     path = folder / name
-    whole = bytearray(path.read_bytes())
     # The last but one: that of a text is its closing bracket.
-    whole[-2] ^= 4
-    path.write_bytes(whole)
+    flip_bit(path, -2)
     if name.endswith(".ids.npy"):
         _use(folder)
         message = _assert_refused(folder, lambda f: PreparedCorpus(f).check())
