@@ -173,8 +173,7 @@ def _how_to_go_on(path, config):
         "  found = translator.translate_batch(",
         "      pieces.encode(['...'], out_type=str), "
         f"beam_size={config.beam_size},",
-        f"      length_penalty={config.alpha}, min_decoding_length=0, "
-        "disable_unk=True)",
+        f"      length_penalty={config.alpha}, disable_unk=True)",
         "  print(pieces.decode(found[0].hypotheses[0]))",
     ]
 

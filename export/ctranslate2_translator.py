@@ -91,8 +91,7 @@ class CTranslate2Translator:
             length_penalty=config.alpha,
             # As ours never does.
             disable_unk=True,
-            # By default an empty translation is ruled out.
-            min_decoding_length=0,
+            min_decoding_length=1,
             max_decoding_length=len(sources[0]) + config.max_output_extra,
             return_end_token=True,
         )

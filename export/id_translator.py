@@ -21,7 +21,8 @@ class IdTranslator:
             end id of one of them counted, + this; None for the config's.
         stop: when a sentence stops; None for SearchRules' own.
         min_length: pieces that an output has at least, the end id not
-            counted; where the maximum is lower, the maximum holds.
+            counted; where the maximum is lower, the maximum holds. With 0 a
+            model in doubt may find that saying nothing is likeliest.
 
     Attributes:
         config: the model's, with what was asked for in it.
@@ -38,7 +39,7 @@ class IdTranslator:
         beam_size=None,
         alpha=None,
         max_extra=None,
-        min_length=0,
+        min_length=1,
         stop=None,
     ):
         asked = {

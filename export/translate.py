@@ -55,7 +55,11 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_integer(
-    "min_length", None, "Pieces that a translation has at least.", lower_bound=0
+    "min_length",
+    None,
+    "Pieces that a translation has at least, 1 by default; with 0 a model in "
+    "doubt may say nothing.",
+    lower_bound=0,
 )
 flags.DEFINE_enum(
     "ensemble_mean",

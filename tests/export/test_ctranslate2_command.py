@@ -53,7 +53,6 @@ def raw_answers(folder, texts, limit=None):
             [source],
             beam_size=BEAM,
             length_penalty=ALPHA,
-            min_decoding_length=0,
             max_decoding_length=limit or len(source) + EXTRA,
             disable_unk=True,
             return_end_token=True,

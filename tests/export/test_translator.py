@@ -11,6 +11,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.id_translator import pieces_of
 from export.translator import Translation, Translator
+from keras_transformer.special_ids import END_ID
 from tests import made_up_text
 from tests.export import tiny
 
@@ -173,7 +174,7 @@ def test_the_search_can_be_changed(translator, translations):
             translator.model, translator.tokenizer, **search
         ).n_best(TEXTS[:3], 1)
 
-    same = found(beam_size=4, alpha=0.6, max_extra=5, min_length=0)
+    same = found(beam_size=4, alpha=0.6, max_extra=5, min_length=1)
     close([best for (best,) in same], translations[:3])
     rules = kt.SearchRules(beam_size=2, alpha=1.5, never=(0, 1, 2))
     for text, (best,) in zip(TEXTS, found(beam_size=2, alpha=1.5, max_extra=2)):
@@ -182,7 +183,7 @@ def test_the_search_can_be_changed(translator, translations):
             translator.model,
             tf.constant([ids]),
             len(ids) + 2,
-            kt.Demands(np.array([len(ids) + 1])),
+            kt.Demands(np.array([len(ids) + 1]), np.array([2])),
             rules,
         )
         (decoded,) = translator.tokenizer.decode(tokens[:, 0])
@@ -198,6 +199,21 @@ def test_a_least_length_is_kept(translator, translations):
         pieces = np.count_nonzero(tokens[0, 0]) - 1
         assert pieces >= min(8, len(ids) + 3)
         assert found.text
+
+
+@pytest.mark.parametrize("min_length", [0, 1])
+def test_nothing_is_said_only_where_that_is_asked_for(translator, min_length):
+    model = tiny.model()
+    end = np.asarray(model.output_embedding.embeddings)[END_ID]
+    beta = model.decoder.final_norm.beta
+    beta.assign(np.asarray(beta) + 50 * end / (end @ end))
+    search = {} if min_length == 1 else {"min_length": min_length}
+    doubtful = Translator(model, translator.tokenizer, **search)
+    (ids,) = translator.tokenizer.encode([TEXTS[0]])
+    source = tf.constant([ids])
+    tokens, _ = doubtful._best(source, doubtful._encode(source))
+    assert np.count_nonzero(tokens[0, 0]) - 1 == min_length
+    assert [each.text for each in doubtful.translate([""])] == [""]
 
 
 @pytest.mark.parametrize("search", [{"beam_size": 0}, {"alpha": -1.0}])
