@@ -31,6 +31,7 @@ _AT_LEAST_ZERO = (
     "attention_window",
     "cooldown_steps",
     "clip_norm",
+    "r_drop",
     "average_checkpoints",
     "alpha",
     "max_output_extra",
@@ -80,6 +81,9 @@ class TransformerConfig:
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.
         label_smoothing: epsilon_ls.
+        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448): how
+            much it costs that two passes with different dropout differ; an
+            update takes both. 0 is off, 5 is theirs for translation.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
         cooldown_steps: how many of the last of train_steps have a rate that
@@ -123,6 +127,7 @@ class TransformerConfig:
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
     label_smoothing: float = 0.1
+    r_drop: float = 0.0
     learning_rate_scale: float = 1.0
     warmup_steps: int = 4000
     cooldown_steps: int = 0
@@ -168,8 +173,16 @@ class TransformerConfig:
             self.cooldown_steps <= self.train_steps,
             f"at most train_steps, {self.train_steps}",
         )
+        self._require(
+            "r_drop",
+            not self.r_drop or self._drops(),
+            "0 where there is no dropout",
+        )
         if self.positions == "sinusoidal":
             self._require("d_model", self.d_model % 2 == 0, "even")
+
+    def _drops(self):
+        return self.dropout or self.attention_dropout or self.activation_dropout
 
     def _require(self, name, holds, expected):
         if not holds:

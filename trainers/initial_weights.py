@@ -10,6 +10,7 @@ _TRAINING_FIELDS = (
     "attention_dropout",
     "activation_dropout",
     "label_smoothing",
+    "r_drop",
     "batch_tokens",
     "train_steps",
     "warmup_steps",

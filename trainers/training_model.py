@@ -9,6 +9,7 @@ machines and all micro-batches.
 import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.divergence import symmetric_divergence
 from keras_transformer.special_ids import PAD_ID
 from trainers.fused_adam import FusedAdam
 from trainers.replica_seeds import ReplicaSeeds
@@ -180,10 +181,27 @@ class TrainingTransformer(kt.Transformer):
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
         with self.seeds.of(replica), tf.GradientTape() as tape:
-            sums = self._sums(labels, self(inputs, training=True))
+            sums = self._training_sums(inputs, labels)
             loss = sums["loss"] / global_tokens
         gradients = tape.gradient(loss, self.trainable_variables)
         return sums, [tf.convert_to_tensor(each) for each in gradients]
+
+    def _training_sums(self, inputs, labels):
+        logits = self(inputs, training=True)
+        sums = self._sums(labels, logits)
+        if not self.config.r_drop:
+            return sums
+        others = self(inputs, training=True)
+        sums = tf.nest.map_structure(
+            lambda one, other: (one + other) / 2.0,
+            sums,
+            self._sums(labels, others),
+        )
+        divergences = symmetric_divergence(logits, others)
+        real = tf.cast(labels != PAD_ID, tf.float32)
+        # Half of alpha: theirs is added to the sum of the two losses.
+        penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
+        return sums | {"loss": sums["loss"] + penalty}
 
     def _sums(self, labels, logits):
         losses = self.token_loss.token_losses(labels, logits)

@@ -1,4 +1,4 @@
-"""The gradient of the loss by each weight, on the backend at hand."""
+"""Gradients on the backend at hand."""
 
 import keras
 import numpy as np
@@ -6,8 +6,25 @@ import numpy as np
 from tests.keras_transformer import helpers
 
 
+def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
+    """Those of a scalar function of arrays."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        found = jax.grad(function, argnums=range(len(arrays)))(*arrays)
+    else:
+        import tensorflow as tf
+
+        tensors = [tf.convert_to_tensor(array) for array in arrays]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            value = function(*tensors)
+        found = tape.gradient(value, tensors)
+    return [np.asarray(each) for each in found]
+
+
 def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
-    """Float64 arrays under the names of `helpers.weights_by_name`."""
+    """Those of the loss, float64, by the names of a model's weights."""
     backend = keras.backend.backend()
     by_backend = {"tensorflow": _of_tensorflow, "jax": _of_jax}
     values = by_backend[backend](model, inputs, labels, loss)

@@ -29,6 +29,7 @@ OUT_OF_RANGE = {
     "attention_dropout": [-0.1, 1.0],
     "activation_dropout": [-0.1, 1.0],
     "label_smoothing": [-0.1, 1.0],
+    "r_drop": [-1.0, float("inf")],
     "learning_rate_scale": [0.0, -1.0],
     "warmup_steps": [0],
     "cooldown_steps": [-1, 100_001],  # more than train_steps
@@ -69,6 +70,16 @@ def test_the_tables_here_miss_no_field():
 def test_out_of_range(name, value):
     with pytest.raises(ValueError, match=name):
         kt.TransformerConfig(**one_field(name, value))
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout", "attention_dropout", "activation_dropout"]
+)
+def test_r_drop_needs_a_dropout(name):
+    none = {"vocabulary_size": 9, "dropout": 0.0}
+    kt.TransformerConfig(**{**none, name: 0.1, "r_drop": 5.0})
+    with pytest.raises(ValueError, match="r_drop must be 0 where there is no"):
+        kt.TransformerConfig(**none, r_drop=5.0)
 
 
 @pytest.mark.parametrize(

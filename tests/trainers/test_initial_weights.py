@@ -21,6 +21,7 @@ OTHER_TRAINING = {
     "attention_dropout": 0.2,
     "activation_dropout": 0.1,
     "label_smoothing": 0.2,
+    "r_drop": 2.0,
     "batch_tokens": 99,
     "train_steps": 7,
     "warmup_steps": 9,

@@ -195,6 +195,66 @@ def test_dropout_is_drawn_anew_in_training_and_off_in_measuring():
     assert measured == pytest.approx(wanted.loss, rel=1e-5)
 
 
+def _r_drop(model, batch, alpha):
+    """Loss and its gradient by the formula of Liang et al. 2021, halved."""
+    inputs, labels = batch
+    real = (labels != 0)[..., None].astype("float32")
+    with model.seeds.of(tf.constant(0)), tf.GradientTape() as tape:
+        logits = [model(inputs, training=True) for _ in range(2)]
+        p, q = map(tf.nn.softmax, logits)
+        ratios = real * tf.math.log(p / q)
+        divergence = tf.reduce_sum(p * ratios) - tf.reduce_sum(q * ratios)
+        # A mean over tokens of its own: `kt` is tested in test_loss.
+        loss = sum(model.token_loss(labels, each) for each in logits) / 2
+        loss += alpha / 2 * divergence / 2 / real.sum()
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return float(loss), [tf.convert_to_tensor(each) for each in gradients]
+
+
+@pytest.mark.parametrize("alpha", [1.0, 5.0])
+def test_r_drop_pulls_two_passes_together(alpha):
+    changes = {"dropout": 0.3, "attention_dropout": 0.2, "r_drop": alpha}
+    batch = _batches(1)[0]
+    loss, expected = _r_drop(_with_sgd(**changes), batch, alpha)
+    model = _with_sgd(**changes)
+    before = weights_of(model)
+    logs = _train_step(model, batch)
+    assert float(logs["loss"]) == pytest.approx(loss, rel=1e-5)
+    change = [a - b for a, b in zip(before, weights_of(model))]
+    of_trainable = [
+        part for part, weight in zip(change, model.weights) if weight.trainable
+    ]
+    assert largest_difference(of_trainable, expected) <= 1e-6
+    # The penalty is no small part of it.
+    plain = _with_sgd(**{**changes, "r_drop": 0.0})
+    assert float(_train_step(plain, batch)["loss"]) < 0.98 * loss
+
+
+def test_r_drop_reports_the_two_passes_themselves():
+    model = _with_sgd(dropout=0.3, r_drop=5.0)
+    other = _with_sgd(dropout=0.3)
+    batch = _batches(1)[0]
+    logs = _train_step(model, batch)
+    with other.seeds.of(tf.constant(0)):
+        passes = [
+            figures(other(batch[0], training=True), batch[1], SMOOTHING)
+            for _ in range(2)
+        ]
+    accuracy = sum(each.accuracy for each in passes) / 2
+    assert float(logs["accuracy"]) == pytest.approx(accuracy, rel=1e-5)
+    perplexity = np.prod([each.perplexity for each in passes]) ** 0.5
+    assert float(logs["perplexity"]) == pytest.approx(perplexity, rel=1e-5)
+
+
+def test_dev_loss_is_without_the_penalty_of_r_drop():
+    plain, model = _with_sgd(dropout=0.3), _with_sgd(dropout=0.3, r_drop=5.0)
+    batch = _batches(1)[0]
+    one, other = (
+        float(each.test_step(batch)["loss"]) for each in (plain, model)
+    )
+    assert one == other
+
+
 def test_adam_takes_its_values_from_the_config():
     model = minute_model(
         adam_beta_1=0.7, adam_beta_2=0.8, adam_epsilon=1e-3, warmup_steps=9
