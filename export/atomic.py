@@ -3,7 +3,9 @@
 import contextlib
 import os
 import pathlib
+import secrets
 import shutil
+import stat
 
 from export.errors import InputError
 
@@ -13,25 +15,32 @@ def written_whole(path):
     """Gives a temporary path that takes the place of `path` at the end.
 
     The temporary one lies in the same folder and ends like `path`. When the
-    block raises, it is removed and `path` stays as it was.
+    block raises, it is removed and `path` stays as it was. Where several
+    processes write the same path, the last one's stays, whole.
 
     Args:
-        path: the file or folder to write; folders above it are made.
+        path: the file or folder to write; folders above it are made. Of a
+            link, what it leads to is written.
 
     Yields:
         pathlib.Path to write to; nothing is there yet.
 
     Raises:
-        InputError: the system refused to write (a full disk, say).
+        InputError: the system refused to write (a full disk, say), or the
+            path names a device or the like.
     """
-    path = pathlib.Path(path)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    place = pathlib.Path(os.path.realpath(path))
+    mode = _mode_of_file(place)
+    # Processes in several containers may have one number.
+    token = f"{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = place.with_name(f".{token}.{place.name}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove(temporary)
+        place.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        if mode is not None:
+            temporary.chmod(mode)
         _flush(temporary)
-        temporary.replace(path)
+        temporary.replace(place)
     except OSError as error:
         raise InputError(
             f"Cannot write {path}: {_reason(error)}; what was there "
@@ -52,6 +61,21 @@ def remove_unfinished(folder, pattern):
     """
     for path in folder.glob(f".[0-9]*.{pattern}"):
         _remove(path)
+
+
+def _mode_of_file(path):
+    """Returns the permissions of a file to keep; None where there is none."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode) and path != path.parent:
+        return None
+    if not stat.S_ISREG(mode):
+        raise InputError(
+            f"{path} is no place for a file; give the name of one."
+        )
+    return stat.S_IMODE(mode)
 
 
 def _reason(error):

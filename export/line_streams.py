@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import pathlib
+import stat
 import sys
 
 from export.errors import InputError
@@ -84,7 +85,8 @@ def open_output(stack, path, *sources):
     Args:
         stack: contextlib.ExitStack that closes it.
         path: of the file; None for standard output.
-        *sources: paths, or None, of files that are read meanwhile.
+        *sources: paths of files that are read meanwhile; None for standard
+            input.
 
     Returns:
         WholeLines.
@@ -96,7 +98,7 @@ def open_output(stack, path, *sources):
         return WholeLines(sys.stdout.fileno(), "Standard output")
     path = pathlib.Path(path)
     for source in sources:
-        if source is not None and path.exists() and path.samefile(source):
+        if _is_same_file(path, source):
             raise InputError(
                 f"--output={path} is also what is read, which would be lost; "
                 "name another --output."
@@ -110,6 +112,16 @@ def open_output(stack, path, *sources):
         ) from error
     stack.callback(os.close, descriptor)
     return WholeLines(descriptor, str(path))
+
+
+def _is_same_file(path, source):
+    try:
+        read = os.stat(sys.stdin.fileno() if source is None else source)
+        return stat.S_ISREG(read.st_mode) and os.path.samestat(
+            read, path.stat()
+        )
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def sizes_for(source):

@@ -56,6 +56,7 @@ class WholeLines:
             ) from error
 
     def _take_back(self, count):
-        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+        # Before its first write, a file that is added to stands at its start.
+        if count and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.ftruncate(self._descriptor, end - count)

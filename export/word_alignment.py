@@ -1,5 +1,6 @@
 """From attention between pieces to links between words."""
 
+import re
 import unicodedata
 
 import numpy as np
@@ -7,8 +8,13 @@ import numpy as np
 from export.words_of_pieces import words_of_pieces
 
 _END = "</s>"
-# What SentencePiece's normalisation "nmt_nfkc" makes a space of, beyond NFKC.
-_SPACES = dict.fromkeys(map(ord, "\u200b\u200e\u200f\u2581\ufeff\ufffd"), " ")
+# What SentencePiece's normalisation "nmt_nfkc" does beyond NFKC: it drops
+# control characters, some of which Python takes for white space, and makes a
+# space of others.
+_DROPPED = [*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F]
+_SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
+_NORMALISED = dict.fromkeys(_DROPPED) | dict.fromkeys(map(ord, _SPACES), " ")
+_WHITE_SPACE = re.compile(r"[^\S\x0b\x1c-\x1f\x85]+")
 
 
 def word_alignment(text, source_pieces, target_pieces, attention):
@@ -54,12 +60,12 @@ def _owners(text):
     """
     return [
         number
-        for number, word in enumerate(text.split())
-        for _ in _normalised(word)
+        for number, word in enumerate(_words(text))
+        for _ in _words(
+            unicodedata.normalize("NFKC", word.translate(_NORMALISED))
+        )
     ]
 
 
-def _normalised(word):
-    if word.isascii():
-        return [word]
-    return unicodedata.normalize("NFKC", word.translate(_SPACES)).split()
+def _words(text):
+    return [word for word in _WHITE_SPACE.split(text) if word]

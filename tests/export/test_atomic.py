@@ -208,3 +208,47 @@ def test_a_block_that_writes_nothing_is_told_so(tmp_path):
     with pytest.raises(InputError), written_whole(tmp_path / "f"):
         pass
     assert content(tmp_path) == {}
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_file(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_permissions_stay(tmp_path):
+    (tmp_path / "f").write_bytes(b"old")
+    (tmp_path / "f").chmod(0o600)
+    write_file(tmp_path / "f")
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_not_replaced(tmp_path):
+    """Nor is a device, which only root can make."""
+    os.mkfifo(tmp_path / "f")
+    with pytest.raises(InputError, match="f is no place for a file"):
+        write_file(tmp_path / "f")
+    assert (tmp_path / "f").is_fifo()
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_in_use_is_not_replaced(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").write_bytes(b"old")
+    with pytest.raises(InputError):
+        write_file(name)
+    assert content(tmp_path) == {"f": b"old"}
+
+
+def test_two_who_write_one_file_at_once(tmp_path):
+    """As in two containers, whose processes may have one number."""
+    with written_whole(tmp_path / "f") as one:
+        one.write_bytes(b"one")
+        with written_whole(tmp_path / "f") as other:
+            other.write_bytes(b"other")
+        assert content(tmp_path)["f"] == b"other"
+        assert one.read_bytes() == b"one"
+    assert content(tmp_path) == {"f": b"one"}

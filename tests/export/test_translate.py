@@ -207,6 +207,17 @@ def test_a_file_is_not_written_over_itself(echo, tmp_path):
     assert path.read_text(encoding="utf-8") == "ba.\n"
 
 
+def test_nor_over_its_standard_input(echo, tmp_path):
+    path = tmp_path / "in"
+    path.write_text("ba.\n", encoding="utf-8")
+    with path.open() as source, tempfile.TemporaryFile("w+") as err:
+        process = start(echo, f"--output={path}", stdin=source, stderr=err)
+        assert process.wait(60) == 2
+        err.seek(0)
+        assert "also what is read" in err.read()
+    assert path.read_text(encoding="utf-8") == "ba.\n"
+
+
 def test_nothing_gives_nothing(echo):
     assert run(echo, []) == (0, [], [])
 

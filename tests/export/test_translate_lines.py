@@ -1,5 +1,6 @@
 """Lines in, lines out: formats, chunks and writing."""
 
+import contextlib
 import io
 import itertools
 import os
@@ -184,6 +185,21 @@ def test_a_full_disk_leaves_whole_lines(small_disk):
     content = path.read_bytes()
     assert len(content) > 900_000
     assert set(content.splitlines(keepends=True)) == {f"{line}\n".encode()}
+
+
+def test_what_a_full_disk_cannot_be_added_to_stays(small_disk):
+    """As after `>>`: opened to add, the file stands at its start."""
+    path = small_disk / "out"
+    with path.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            os.write(file.fileno(), b"kept.\n" * 100)
+    before = path.read_bytes()
+    with path.open("ab") as file:
+        output = WholeLines(file.fileno(), str(path))
+        with pytest.raises(InputError, match="No space left"):
+            output.write(["x" * 5000])
+    assert path.read_bytes() == before
+    assert len(before) > 900_000
 
 
 def test_a_reader_that_has_gone_is_told_apart():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from export.word_alignment import word_alignment
 
@@ -63,6 +64,10 @@ def test_a_lone_space_begins_the_next_word():
         ("\u200b a b c", [1, 2, 3]),
         ("a \u00b4b c", [0, 1, 2]),
         ("a b\u00a8c", [0, 1, 1]),
+        ("a b\u200cc", [0, 1, 1]),
+        ("a \x07 b c", [0, 2, 3]),
+        ("a\x0b b\x1c c\x1f", [0, 1, 2]),
+        ("a\x1cd b\x85\x85 c", [0, 1, 2]),
         # What cannot be explained has the last word.
         ("a b", [0, 1, 1]),
     ],
@@ -72,3 +77,19 @@ def test_words_are_those_between_white_space(text, words):
         text, ["▁a", "▁b", "▁c"], ["▁x", "▁y", "▁z"], np.eye(3)
     )
     assert found == tuple(zip(words, range(3)))
+
+
+def test_words_are_counted_as_sentencepiece_counts_them():
+    normaliser = sentencepiece.SentencePieceNormalizer(
+        rule_name="nmt_nfkc", add_dummy_prefix=False
+    )
+    for code in [*range(1, 0x3100), 0xFEFF, 0xFFFD]:
+        text = f"a{chr(code)}b {chr(code)} c"
+        normalised = normaliser.normalize(text).replace("\u2581", " ")
+        count = len(list(filter(None, normalised.split(" "))))
+        pieces = [f"\u2581{number}" for number in range(count + 1)]
+        links = word_alignment(text, pieces, pieces, np.eye(count + 1))
+        owners = [source for source, _ in links]
+        # The piece too many counts for the last word; before it that word,
+        # which is one for the tokenizer too, has one piece.
+        assert owners[-1] == owners[-2] > owners[-3], hex(code)
