@@ -49,6 +49,9 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 
+# In seconds.
+_LONGEST_WAIT = 86_400
+
 
 def main(arguments):
     """Translates a file or standard input."""
@@ -60,9 +63,10 @@ def main(arguments):
         )
     if FLAGS.version is not None and FLAGS.label is not None:
         raise InputError("Give either --version or --label, not both.")
-    if not FLAGS.timeout_seconds > 0:
+    if not 0 < FLAGS.timeout_seconds <= _LONGEST_WAIT:
         raise InputError(
-            f"--timeout_seconds={FLAGS.timeout_seconds:g} must be above 0."
+            f"--timeout_seconds={FLAGS.timeout_seconds:g} must be above 0 and "
+            f"at most {_LONGEST_WAIT}, a day."
         )
     translator = RemoteTranslator(
         _server(), FLAGS.url or FLAGS.grpc, FLAGS.batch_size, FLAGS.retries

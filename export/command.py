@@ -1,8 +1,9 @@
 """What every command does the same way: start, fail, be interrupted."""
 
+import math
 import sys
 
-from absl import app, logging
+from absl import app, flags, logging
 
 from export.errors import InputError
 
@@ -36,6 +37,20 @@ def run(main, operands=()):
             return EXIT_INTERRUPTED
 
     app.run(guarded)
+
+
+def require_finite(*names):
+    """Refuses "nan" and "inf", which bounds of flags let through.
+
+    Args:
+        *names: of flags of numbers.
+    """
+    for name in names:
+        flags.register_validator(
+            name,
+            lambda value: value is None or math.isfinite(value),
+            "It must be a finite number.",
+        )
 
 
 def _check_count(given, operands):

@@ -9,6 +9,7 @@ from export.predict_messages import (
     pack_predict_request,
     unpack_predict_response,
 )
+from export.served_model import LONGEST_ANSWER
 from export.serving_errors import (
     failed,
     refused,
@@ -20,7 +21,7 @@ from export.serving_errors import (
 
 _METHOD = "/tensorflow.serving.PredictionService/Predict"
 # gRPC's own limit of 4 MB is less than the alignments of a batch may take.
-_OPTIONS = [("grpc.max_receive_message_length", -1)]
+_OPTIONS = [("grpc.max_receive_message_length", LONGEST_ANSWER)]
 _WRONG_REQUEST = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,

@@ -1,4 +1,7 @@
-"""How long a source may be."""
+"""How long a source and what is added to it may be."""
+
+# Room is made for every piece that an output may have.
+MOST_EXTRA = 100_000
 
 # Far more than text has: a run of unknown characters is one piece of any
 # length, and takes the tokenizer time that grows with its square.

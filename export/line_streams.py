@@ -70,6 +70,8 @@ def open_input(stack, path, flag="input"):
         InputError: the file cannot be read.
     """
     if path is None:
+        if sys.stdin is None:
+            raise InputError(f"Standard input is closed; give --{flag}=FILE.")
         return sys.stdin.buffer
     try:
         return stack.enter_context(pathlib.Path(path).open("rb"))
@@ -95,6 +97,8 @@ def open_output(stack, path, *sources):
         InputError: it is one of the files read, or cannot be written.
     """
     if path is None:
+        if sys.stdout is None:
+            raise InputError("Standard output is closed; give --output=FILE.")
         return WholeLines(sys.stdout.fileno(), "Standard output")
     path = pathlib.Path(path)
     for source in sources:
@@ -115,13 +119,16 @@ def open_output(stack, path, *sources):
 
 
 def _is_same_file(path, source):
-    try:
-        read = os.stat(sys.stdin.fileno() if source is None else source)
+    # Standard input may be closed, or no file of the system's.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if source is None:
+            read = os.fstat(sys.stdin.fileno())
+        else:
+            read = pathlib.Path(source).stat()
         return stat.S_ISREG(read.st_mode) and os.path.samestat(
             read, path.stat()
         )
-    except (OSError, ValueError, AttributeError):
-        return False
+    return False
 
 
 def sizes_for(source):

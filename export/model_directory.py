@@ -13,6 +13,8 @@ from export.atomic import written_whole
 from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 
+_BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
+
 
 class ModelDirectory:
     """A folder that holds a model, its vocabulary and how it was made.
@@ -56,7 +58,7 @@ class ModelDirectory:
         """
         try:
             return kt.TransformerConfig.from_json(self._read(self.config_path))
-        except (ValueError, TypeError, OverflowError) as error:
+        except _BROKEN_JSON as error:
             raise InputError(
                 f"{self.config_path} is not a configuration: {error}"
             ) from error
@@ -152,7 +154,8 @@ class ModelDirectory:
         try:
             model.load_weights(self.weights_path)
             _check_all_used(self.weights_path, model)
-        except (ValueError, OSError, KeyError) as error:
+        # HDF5 says of a damaged file what it was doing, as a RuntimeError.
+        except (ValueError, OSError, KeyError, RuntimeError) as error:
             raise InputError(
                 f"{self.weights_path} does not hold the weights of "
                 f"{self.config_path}: {str(error).splitlines()[0]}"
@@ -171,7 +174,7 @@ class ModelDirectory:
     def _read_json(self, path, kind):
         try:
             content = json.loads(self._read(path))
-        except ValueError as error:
+        except _BROKEN_JSON as error:
             raise InputError(f"{path} is not JSON: {error}.") from error
         if not isinstance(content, kind):
             raise InputError(f"{path} must hold a JSON {kind.__name__}.")

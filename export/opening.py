@@ -24,7 +24,7 @@ def open_translator(models, batch_tokens, search):
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
-        if not path.is_dir():
+        if not _is_folder(path):
             raise InputError(
                 f"There is no folder {path}; a model directory or an exported "
                 "version was expected."
@@ -64,8 +64,25 @@ def exported_version(path):
 
     Returns:
         pathlib.Path: of several versions the newest.
+
+    Raises:
+        InputError: the folder cannot be read.
     """
-    if (path / "saved_model.pb").exists():
-        return path
-    versions = [child for child in path.iterdir() if is_version(child.name)]
+    try:
+        if (path / "saved_model.pb").exists():
+            return path
+        versions = [child for child in path.iterdir() if is_version(child.name)]
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return max(versions, key=lambda child: int(child.name), default=None)
+
+
+def _is_folder(path):
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path, error):
+    return InputError(f"{path} cannot be read: {error.strerror}.")

@@ -41,6 +41,8 @@ _MESSAGES = {
     "Length": [("size", 1, "int64")],
 }
 _STRING = 7
+# A few bytes of an answer may ask for any number of values.
+_MOST_VALUES = 1 << 28
 _VALUES = {"float32": "floats", "bool": "booleans"}
 
 
@@ -110,6 +112,7 @@ def _array(tensor):
 def _filled(values, count):
     """Repeats the last value, which a TensorProto may leave out."""
     missing = count - len(values)
-    if missing < 0 or (missing and not len(values)):
+    too_many = count > _MOST_VALUES
+    if too_many or missing < 0 or (missing and not len(values)):
         raise ValueError(f"{len(values)} values for {count} places")
     return np.concatenate([values, np.repeat(values[-1:], missing)])

@@ -158,7 +158,8 @@ class RemoteTranslator:
                 self._name, f"{found} of {name} for {count} sentences"
             )
         # Lists cannot say how long the rows are of what holds nothing.
-        if array.size and array.ndim != rank:
+        is_told = array.size or rank == 1
+        if is_told and array.ndim != rank:
             raise unreadable(self._name, f"a {name} of shape {array.shape}")
         return array
 

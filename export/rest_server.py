@@ -6,6 +6,7 @@ import time
 import urllib.parse
 
 from export.errors import InputError
+from export.served_model import LONGEST_ANSWER
 from export.serving_errors import (
     Unavailable,
     failed,
@@ -92,17 +93,21 @@ class RestServer:
             socket = connection.sock
             socket.settimeout(_left(deadline))
             response = connection.getresponse()
-            parts = []
+            answer = bytearray()
             while True:
                 # A server may send a little at a time for ever.
                 socket.settimeout(_left(deadline))
                 part = response.read1(_PIECE)
                 if not part:
                     break
-                parts.append(part)
+                answer += part
+                if len(answer) > LONGEST_ANSWER:
+                    raise unreadable(
+                        self._url, f"more than {LONGEST_ANSWER:,} bytes"
+                    )
             if response.length:
                 raise http.client.IncompleteRead(b"", response.length)
-            return response.status, b"".join(parts)
+            return response.status, bytes(answer)
         except TimeoutError:
             raise timed_out(self._url, self._timeout) from None
         except (OSError, http.client.HTTPException) as error:
@@ -127,6 +132,9 @@ def _checked(url):
         address = urllib.parse.urlsplit(url)
         good = address.scheme in _CONNECTIONS and address.hostname
         address.port  # noqa: B018  # raises where it is no number
+        # What a request could not hold.
+        (address.hostname or "").encode("idna")
+        address.path.encode("ascii")
     except ValueError:
         good = False
     if not good or address.query or address.fragment or address.username:

@@ -18,6 +18,7 @@ from absl import flags
 import keras_transformer as kt
 from export import command, line_formats
 from export.batches import BATCH_TOKENS
+from export.limits import MOST_EXTRA
 from export.line_streams import answer_lines
 from export.translator import Translator
 
@@ -66,7 +67,9 @@ flags.DEFINE_integer(
     None,
     "Pieces that a sample may have more than its source.",
     lower_bound=0,
+    upper_bound=MOST_EXTRA,
 )
+command.require_finite("temperature", "top_p")
 
 # Seeds are int32 that are not negative.
 _SEEDS = 2**31

@@ -18,6 +18,7 @@ from export.atomic import written_whole
 from export.describe import describe
 from export.description import DESCRIPTION_FILE
 from export.errors import InputError
+from export.limits import MOST_EXTRA
 from export.model_directory import ModelDirectory
 from export.served_translator import ServedTranslator
 from export.versions import is_version
@@ -49,6 +50,7 @@ flags.DEFINE_integer(
     "A translation has at most as many pieces as its source and "
     "so many more; the model's own number by default.",
     lower_bound=0,
+    upper_bound=MOST_EXTRA,
 )
 flags.DEFINE_integer(
     "beam_size",
@@ -68,6 +70,7 @@ flags.DEFINE_boolean(
     "Run export.check before the version gets its number; where it fails, "
     "nothing is written.",
 )
+command.require_finite("alpha")
 
 
 def main(arguments):

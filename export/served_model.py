@@ -3,6 +3,9 @@
 import typing
 import urllib.parse
 
+# Bytes; far more than the alignments of a batch take.
+LONGEST_ANSWER = 1 << 30
+
 
 class ServedModel(typing.NamedTuple):
     """A model as a client names it.

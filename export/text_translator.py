@@ -5,6 +5,7 @@ import dataclasses
 import typing
 
 from export.batches import BATCH_TOKENS, in_batches
+from export.errors import InputError
 from export.translation import BLANK, LOWEST_SCORE, Translation
 from export.word_alignment import word_alignment
 
@@ -93,7 +94,7 @@ class TextTranslator(abc.ABC):
 
         def ask(sentences):
             return [
-                [Translation(text, score, word_alignment(sentence.text, *rest))]
+                _possible([text], [score], word_alignment(sentence.text, *rest))
                 for sentence, (text, score, *rest) in zip(
                     sentences, self._align_texts(sentences)
                 )
@@ -145,16 +146,28 @@ def complete(sentences, answers):
     Args:
         sentences: list of Sentence.
         answers: list of lists of Translation; None for blank text.
+
+    Raises:
+        InputError: a sentence has no translation: not even the end is
+            possible where the weights are no numbers.
     """
+    blank = [BLANK]
+    translations = [blank if each is None else each for each in answers]
+    if not all(translations):
+        raise InputError(
+            "The model finds no translation possible, so that its weights "
+            "must be damaged: infinite, or no numbers. Use those of an earlier "
+            "checkpoint, or train anew with a lower learning rate."
+        )
     return [
-        _marked(found or [BLANK], sentence.is_cut)
-        for found, sentence in zip(answers, sentences)
+        _marked(found, sentence.is_cut)
+        for found, sentence in zip(translations, sentences)
     ]
 
 
-def _possible(texts, scores):
+def _possible(texts, scores, alignment=()):
     return [
-        Translation(text, score)
+        Translation(text, score, alignment)
         for text, score in zip(texts, scores)
         if score > LOWEST_SCORE
     ]

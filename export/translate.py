@@ -22,6 +22,7 @@ from absl import flags
 from export import command, line_flags, stop_flag
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
+from export.limits import MOST_EXTRA
 from export.opening import open_translator
 
 FLAGS = flags.FLAGS
@@ -53,6 +54,7 @@ flags.DEFINE_integer(
     None,
     "Pieces that a translation may have more than its source.",
     lower_bound=0,
+    upper_bound=MOST_EXTRA,
 )
 flags.DEFINE_integer(
     "min_length",
@@ -76,6 +78,8 @@ _SEARCH = (
     "stop",
     "ensemble_mean",
 )
+
+command.require_finite("alpha")
 
 
 def main(arguments):

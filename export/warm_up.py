@@ -43,7 +43,7 @@ def read_warm_up(version):
         for record in unpack_records(path.read_bytes()):
             name, inputs = unpack_request(record)
             requests.setdefault(name, []).append(inputs)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(
             f"{path} cannot be used ({error}); export the model again with "
             "export.saved_model."

@@ -33,7 +33,8 @@ class Demands(typing.NamedTuple):
 
     Attributes:
         max_lengths: int32 [B], at least 1: tokens, the end id counted. At
-            its maximum a hypothesis can only end.
+            its maximum, or where there is no more room, a hypothesis can
+            only end.
         min_lengths: int32 [B], the same count, or (): none ends before.
         prefix: int32 [B, P], 0 after each one's end, or (): what hypotheses
             begin with, as far as their maximum length lets them.
@@ -111,7 +112,13 @@ def start(rules, demands, max_length, state):
     if not isinstance(demands, Demands):
         demands = Demands(demands)
     demands = Demands(*[_as_int32(each) for each in demands])
+    # There a hypothesis must end, or none would be there to return.
+    demands = demands._replace(
+        max_lengths=ops.minimum(demands.max_lengths, max_length)
+    )
     batch = ops.shape(demands.max_lengths)[0]
+    if not _is_left_out(demands.prefix):
+        demands = demands._replace(prefix=_ended(demands.prefix))
     beams = rules.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
     # All beams are the same at first: only the first one counts.
@@ -205,17 +212,17 @@ def _may_stop(rules, demands, best_live, done_scores):
 
 def _continuations(rules, demands, logits, live_log_probs, index):
     too_short = None
-    if not isinstance(demands.min_lengths, tuple):
+    if not _is_left_out(demands.min_lengths):
         # At its maximum length a hypothesis ends all the same.
         too_short = index + 1 < demands.min_lengths
     free = best_continuations(
         logits, live_log_probs, rules.end_rank, rules.never, too_short
     )
-    if isinstance(demands.prefix, tuple):
+    if _is_left_out(demands.prefix):
         return free
     last = ops.shape(demands.prefix)[1] - 1
     forced = ops.take(demands.prefix, ops.minimum(index, last), axis=1)
-    within = ops.logical_and(index <= last, forced != PAD_ID)
+    within = forced != PAD_ID
     within = ops.logical_and(within, index + 1 < demands.max_lengths)
     only = forced_continuations(logits, live_log_probs, forced)
     return tree.map_structure(
@@ -242,5 +249,15 @@ def _last_tokens(live_tokens, index):
     return ops.where(index > 0, previous, BEGIN_ID)
 
 
+def _ended(prefix):
+    """Adds a column of padding to int32 [B, P]: from there on all is free."""
+    end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
+    return ops.concatenate([prefix, end], axis=1)
+
+
+def _is_left_out(values):
+    return isinstance(values, tuple) and not values
+
+
 def _as_int32(values):
-    return values if isinstance(values, tuple) else ops.cast(values, "int32")
+    return values if _is_left_out(values) else ops.cast(values, "int32")

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_transformer.own_gradient import own_gradient
+
 
 def symmetric_divergence(first, second):
     """Returns the mean of KL(p || q) and KL(q || p) of each token.
@@ -20,7 +22,7 @@ def symmetric_divergence(first, second):
 
     # The gradient is written out, or every step on the way to it would be
     # kept, and each is as large as the logits.
-    @ops.custom_gradient
+    @own_gradient
     def divergence(first, second):
         p, q, ratios, of_p, of_q = _compared(first, second)
 

@@ -5,6 +5,7 @@ import typing
 import keras
 from keras import ops
 
+from keras_transformer.own_gradient import own_gradient
 from keras_transformer.special_ids import PAD_ID
 
 
@@ -128,7 +129,7 @@ def _summaries(logits, labels):
         the logits and the highest one, which gets no gradient.
     """
 
-    @ops.custom_gradient
+    @own_gradient
     def summaries(logits):
         maxima = ops.max(logits, axis=-1, keepdims=True)
         exponentials = ops.exp(logits - maxima)

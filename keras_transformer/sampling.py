@@ -1,6 +1,7 @@
 """Drawing translations from a model's distribution."""
 
 import dataclasses
+import math
 import typing
 
 from keras import ops
@@ -48,9 +49,10 @@ class SamplingRules:
     def __post_init__(self):
         if self.samples < 1:
             raise ValueError(f"samples must be at least 1, not {self.samples}.")
-        if self.temperature <= 0:
+        if not 0 < self.temperature < math.inf:
             raise ValueError(
-                f"temperature must be above 0, not {self.temperature}."
+                "temperature must be above 0 and finite, not "
+                f"{self.temperature}."
             )
         if self.top_k < 0:
             raise ValueError(f"top_k must be at least 0, not {self.top_k}.")
@@ -138,10 +140,12 @@ def _draw(logits, chance, rules):
     """Returns the tokens [B, N] that the chances in [0, 1) fall upon."""
     vocabulary = logits.shape[-1]
     places = ops.arange(vocabulary)
+    logits = logits / rules.temperature
+    # After the division: a high temperature would make it possible.
     for number in rules.never:
         logits = ops.where(places == number, IMPOSSIBLE, logits)
     kept = min(rules.top_k or vocabulary, vocabulary)
-    values, tokens = ops.top_k(logits / rules.temperature, kept)
+    values, tokens = ops.top_k(logits, kept)
     probabilities = ops.softmax(values, axis=-1)
     below = ops.cumsum(probabilities, axis=-1) - probabilities
     probabilities = ops.where(below < rules.top_p, probabilities, 0.0)

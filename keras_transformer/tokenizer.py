@@ -37,7 +37,7 @@ class Tokenizer(tf.Module):
             self._load_pieces()
         except tf.errors.OpError as error:
             raise ValueError("This is not a SentencePiece model.") from error
-        ends = self._pieces.tokenize("").numpy().tolist()
+        ends = self._ends()
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
         found = {i: self.id_to_piece(i) for i in expected}
         if ends != [END_ID] or found != expected:
@@ -46,6 +46,13 @@ class Tokenizer(tf.Module):
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.vocabulary."
             )
+
+    def _ends(self):
+        """Returns the ids of no text; None where there is no end id."""
+        try:
+            return self._pieces.tokenize("").numpy().tolist()
+        except tf.errors.OpError:
+            return None
 
     def _load_pieces(self):
         self._pieces = tf_text.SentencepieceTokenizer(

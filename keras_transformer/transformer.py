@@ -107,7 +107,11 @@ class Transformer(keras.Model):
         self.built = True
 
     def call(self, inputs, training=False):
-        """Returns logits, float32 [B, T, V]; see the class for the inputs."""
+        """Returns logits, float32 [B, T, V]; see the class for the inputs.
+
+        Raises:
+            ValueError: only one side has segments.
+        """
         masks = _masks(inputs)
         memory = self.encoder(
             self._embedded("source", inputs, training),
@@ -243,6 +247,11 @@ def _masks(inputs):
     source, target = inputs["source"], inputs["target"]
     source_segments = inputs.get("source_segments")
     target_segments = inputs.get("target_segments")
+    if (source_segments is None) != (target_segments is None):
+        raise ValueError(
+            "Packed rows need both source_segments and target_segments; one "
+            "of them is missing."
+        )
     return {
         "encoder": {
             "attention_mask": _mask(source, source_segments, source_segments)

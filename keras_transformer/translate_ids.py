@@ -140,9 +140,10 @@ def output_room(source, config):
         positions; a number, or an int32 scalar where S is not known.
     """
     room = ops.shape(source)[1] + config.max_output_extra
-    if config.positions == "learned":
-        return ops.minimum(room, config.max_positions)
-    return room
+    if config.positions != "learned":
+        return room
+    smaller = min if isinstance(room, int) else ops.minimum
+    return smaller(room, config.max_positions)
 
 
 def decoder_of(model, beams, cache=Cache):

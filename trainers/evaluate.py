@@ -49,6 +49,7 @@ flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
 flags.DEFINE_float(
     "alpha", None, "Exponent of the length penalty.", lower_bound=0.0
 )
+command.require_finite("alpha")
 flags.DEFINE_integer(
     "limit", None, "Score only so many sentences, the first.", lower_bound=1
 )

@@ -52,6 +52,7 @@ flags.DEFINE_float(
     "Factor on d_model, d_ff, d_k and d_v; heads stay as they are.",
     lower_bound=0.0,
 )
+command.require_finite("scale")
 flags.DEFINE_integer("train_steps", 100_000, "Updates of each row.")
 flags.DEFINE_string(
     "output_dir", None, "Where rows, data and table go.", required=True

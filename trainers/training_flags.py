@@ -4,6 +4,7 @@ import dataclasses
 
 from absl import flags
 
+from export import command
 from export.errors import InputError
 from trainers import batch_plans
 from trainers.training_plan import TrainingPlan
@@ -129,6 +130,7 @@ flags.DEFINE_bool(
     "Make the final weights of the best checkpoint by dev BLEU (without "
     "--dev_bleu_sentences by dev loss), in the place of an average.",
 )
+command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
 def plan():

@@ -50,9 +50,11 @@ class Decoder(ConfiguredLayer):
         Args:
             inputs: float [B, T, D], embedded and with positions.
             memory: float [B, S, D], the encoder's output.
-            attention_mask: boolean, broadcastable to [B, T, T], for what
-                else is not to be attended to; None means nothing else.
-            memory_mask: boolean, broadcastable to [B, T, S].
+            attention_mask: boolean, for what else is not to be attended to:
+                [B, T], or broadcastable to [B, T, T] with as many axes; None
+                means nothing else.
+            memory_mask: boolean, [B, S], or broadcastable to [B, T, S] with
+                as many axes.
             training: whether dropout is on.
             return_weights: also return the attention weights.
 
@@ -65,6 +67,8 @@ class Decoder(ConfiguredLayer):
         if attention_mask is None:
             attention_mask = causal
         else:
+            if len(attention_mask.shape) == 2:
+                attention_mask = ops.expand_dims(attention_mask, 1)
             attention_mask = ops.logical_and(attention_mask, causal)
         outputs, all_self, all_cross = inputs, [], []
         for layer in self.layers:

@@ -39,8 +39,9 @@ class Encoder(ConfiguredLayer):
 
         Args:
             inputs: float [B, S, D], embedded and with positions.
-            attention_mask: boolean, broadcastable to [B, S, S], True where
-                the first S may attend to the second.
+            attention_mask: boolean, True where the first S may attend to the
+                second: [B, S] for the second, or broadcastable to [B, S, S]
+                with as many axes.
             training: whether dropout is on.
             return_weights: also return the attention weights.
 

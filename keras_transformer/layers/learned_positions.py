@@ -11,7 +11,8 @@ class LearnedPositionEmbedding(PositionLayer):
     """Adds a learned vector for each position.
 
     Args:
-        max_positions: rows of the table; a position beyond it is an error.
+        max_positions: rows of the table; a position beyond it is an error,
+            where a backend checks (JAX gives NaN).
         **kwargs: of `keras.layers.Layer`.
 
     Raises:

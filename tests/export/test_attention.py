@@ -106,6 +106,7 @@ def error_of(*flags):
     [
         (("--output=page.html",), "Give either --text"),
         (("--text=a", "--figure=3", "--svg=p.svg"), "Give either --text"),
+        (("--text=caf\udce9", "--output=p.html"), "--text is not UTF-8"),
         (
             ("--text=a", "--output=page.html"),
             "is an export, which has the mean",
@@ -116,3 +117,8 @@ def test_what_it_refuses_at_once(tmp_path, flags, says):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").touch()
     assert says in error_of(f"--model={tmp_path}", *flags)
+
+
+def test_nothing_to_translate_is_told(model_path):
+    error = error_of(f"--model={model_path}", "--text=")
+    assert "there is nothing to translate" in error

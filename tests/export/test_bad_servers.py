@@ -7,6 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
+from export import rest_server
 from export.errors import InputError
 from export.grpc_server import GrpcServer
 from export.remote_translator import RemoteTranslator
@@ -127,6 +128,22 @@ def test_an_answer_that_is_no_prediction(body):
         ask_rest(address)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
+
+
+def test_an_answer_without_end(monkeypatch):
+    monkeypatch.setattr(rest_server, "LONGEST_ANSWER", 100_000)
+    content = fake_serving.http_answer(b" " * 200_000)
+    with (
+        fake_serving.answering(content) as address,
+        pytest.raises(InputError, match="more than 100,000 bytes"),
+    ):
+        ask_rest(address)
+
+
+@pytest.mark.parametrize("address", ["a..b:8501", "localhost:1/m\u00f6del"])
+def test_an_address_that_no_request_could_hold(address):
+    with pytest.raises(InputError, match="is not an address"):
+        ask_rest(address)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +267,8 @@ def test_it_gives_up_in_the_end_and_never_asks_again_about_a_refusal():
         ({"translation": [["c"], ["d"]]}, "translation of shape"),
         ({"translation": ["\ud800", "d"]}, "not right"),
         ({"translation": None}, "without the output translation"),
+        ({"translation": [[], []]}, "translation of shape"),
+        ({"score": [[], []]}, "score of shape"),
         ({"score": ["x", "y"]}, "score that is not right"),
         ({"score": [-1.0, -1.0, -1.0]}, "3 of score for 2"),
         ({"truncated": [False]}, "1 of truncated"),

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests import processes
 from tests.export import tiny
 
 SCRIPT = """
@@ -152,3 +153,45 @@ def test_real_commands_are_told_so_too(module):
         env=environment,
     )
     assert done.stdout == "2\n"
+
+
+@pytest.mark.parametrize(
+    "module, flag",
+    [
+        ("export.translate", "--alpha=nan"),
+        ("export.sample", "--temperature=inf"),
+        ("export.sample", "--top_p=nan"),
+        ("export.sample", "--max_extra=3000000000"),
+        ("export.client", "--timeout_seconds=inf"),
+        ("export.saved_model", "--alpha=inf"),
+    ],
+)
+def test_numbers_that_say_nothing_are_refused(module, flag):
+    needed = {
+        "export.saved_model": ["--model_dir=m", "--export_dir=e"],
+        "export.client": ["--url=http://localhost:1"],
+    }
+    done = processes.run(
+        {"module": module},
+        [*needed.get(module, ["--model=m"]), flag],
+        environment=processes.user_environment(),
+        source=b"",
+        modules=processes.WITH_TENSORFLOW,
+    )
+    assert done.code in (1, 2)
+    assert flag in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("closed, flag", [("<&-", "input"), (">&-", "output")])
+def test_closed_streams_are_told(model_path, closed, flag):
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {closed}', "bash", sys.executable, "-m"]
+        + ["export.translate", f"--model={model_path}"],
+        cwd=tiny.ROOT,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(f"closed; give --{flag}=FILE.")

@@ -8,7 +8,7 @@ import pytest
 
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from tests import made_up_text
+from tests import damage, made_up_text
 from tests.export import tiny
 
 NOT_UTF8 = b'{"a": "\xff"}'
@@ -161,6 +161,7 @@ def test_a_folder_in_place_of_a_file_is_named(directory, name, read):
     "content",
     [
         *(b"", b"\x00", NOT_JSON, NOT_UTF8, b"[]", b"3", b"null", b"{}"),
+        b"[" * 200_000,
         b'{"vocabulary_size": 1}',
         b'{"vocabulary_size": "200"}',
         b'{"vocabulary_size": 200, "dropout": 1.5}',
@@ -221,6 +222,16 @@ def test_cut_weights_are_named(directory, part):
     whole = directory.weights_path.read_bytes()
     directory.weights_path.write_bytes(whole[: int(part * len(whole))])
     refused(directory.load_model, directory.weights_path)
+
+
+@pytest.mark.parametrize("place", range(40, 4000, 400))
+def test_a_byte_of_the_weights_file_s_own_is_named(directory, place):
+    """Where the file keeps its names and places; numbers have no checksum."""
+    damage.flip_bit(directory.weights_path, place)
+    try:
+        directory.load_model()
+    except InputError as error:
+        assert str(directory.weights_path) in str(error)
 
 
 def test_other_bytes_in_place_of_weights_are_named(directory):

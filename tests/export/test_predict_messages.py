@@ -82,3 +82,13 @@ def test_tensors_that_do_not_fill_their_shape_are_refused():
     tensor.tensor_content = b"\0\0\0"
     with pytest.raises(ValueError):
         unpack_predict_response(response({"float": tensor}))
+
+
+@pytest.mark.parametrize("shape", [[1 << 29], [1 << 40], [1 << 62, 1 << 62]])
+def test_a_few_bytes_do_not_become_gigabytes(shape):
+    proto = tf.make_tensor_proto([1.0])
+    del proto.tensor_shape.dim[:]
+    for size in shape:
+        proto.tensor_shape.dim.add(size=size)
+    with pytest.raises(ValueError, match="1 values for"):
+        unpack_predict_response(response({"score": proto}))

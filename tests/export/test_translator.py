@@ -12,6 +12,7 @@ from export.errors import InputError
 from export.id_translator import pieces_of
 from export.translator import Translation, Translator
 from keras_transformer.special_ids import END_ID
+from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 
@@ -317,3 +318,15 @@ def test_from_directory_has_the_directorys_model(model_path, translator):
     assert loaded.batch_tokens == 9
     assert loaded.model.config == translator.model.config
     assert loaded.tokenizer.proto == translator.tokenizer.proto
+
+
+@pytest.mark.parametrize("ask", ["translate", "align"])
+def test_weights_that_are_no_numbers_translate_nothing(ask):
+    made = tiny.model()
+    gamma = next(w for w in made.weights if w.name == "gamma")
+    gamma.assign(np.full(gamma.shape, np.nan, "float32"))
+    translator = Translator(made, Tokenizer(made_up_text.vocabulary()))
+    with pytest.raises(InputError, match="its weights must be damaged"):
+        getattr(translator, ask)(["ba ka."])
+    blank = getattr(translator, ask)([" "])
+    assert [(each.text, each.score) for each in blank] == [("", 0.0)]

@@ -131,3 +131,41 @@ def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
     best_tokens, best = bt.search_with(tables, demands, ROOM, fewer)
     np.testing.assert_array_equal(best_tokens[:, :wanted], tokens[:, :wanted])
     np.testing.assert_array_equal(best[:, :wanted], scores[:, :wanted])
+
+
+def test_a_maximum_beyond_the_room_is_the_room():
+    tables, maxima, *_ = drawn(3)
+    rules = kt.SearchRules(3)
+    found = bt.search_with(tables, kt.Demands(maxima + 50), ROOM, rules)
+    room = np.full(SENTENCES, ROOM)
+    expected = bt.search_with(tables, kt.Demands(room), ROOM, rules)
+    far = maxima + 50 > ROOM
+    assert far.all()
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+    assert (found[1][:, 0] > -1e8).all()
+
+
+def test_a_prefix_without_columns_is_none():
+    tables, maxima, *_ = drawn(4)
+    rules = kt.SearchRules(3)
+    none = np.zeros((SENTENCES, 0), int)
+    found = bt.search_with(tables, kt.Demands(maxima, prefix=none), ROOM, rules)
+    expected = bt.search_with(tables, kt.Demands(maxima), ROOM, rules)
+    for one, other in zip(found, expected):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_demands_may_be_tuples():
+    """An empty one is what is left out; a full one counts as an array."""
+    table = bt.random_tables(5, 2, ROOM)
+    arrays = [np.array([3, 4]), np.array([3, 3]), np.array([[4], [2]])]
+    rules = kt.SearchRules(3)
+    tokens, _ = bt.search_with(table, kt.Demands(*arrays), ROOM, rules)
+    free, _ = bt.search_with(table, kt.Demands(arrays[0]), ROOM, rules)
+    assert (tokens != free).any()
+    nested = [tuple(map(tuple, a)) if a.ndim > 1 else tuple(a) for a in arrays]
+    step = bt.step_of(table.astype("float32"))
+    numbers = np.zeros((2, rules.beam_size), "int32")
+    found = kt.beam_search(step, numbers, kt.Demands(*nested), ROOM, rules)
+    np.testing.assert_array_equal(found.tokens, tokens)

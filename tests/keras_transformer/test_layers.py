@@ -226,6 +226,21 @@ def test_decoder_is_causal_whatever_the_mask(norm, masked):
         assert helpers.relative_error(outputs[row], expected) <= TOLERANCE
 
 
+def test_a_decoder_s_mask_of_two_axes_is_of_the_keys():
+    layer, _ = built(kt.Decoder(helpers.config()), INPUTS.shape, MEMORY.shape)
+    # As many rows as positions, so that either reading would fit.
+    inputs = np.concatenate([INPUTS, INPUTS[::-1]])
+    memory = np.concatenate([MEMORY, MEMORY])
+    keys = np.tril(np.ones((4, 4), bool))[::-1]
+    one, other = (
+        helpers.to_numpy(layer(inputs, memory, attention_mask=mask))
+        for mask in (keys, keys[:, None])
+    )
+    np.testing.assert_array_equal(one, other)
+    free = helpers.to_numpy(layer(inputs, memory))
+    assert np.abs(one - free).max() > 1e-3
+
+
 def test_decoder_layer():
     config = helpers.config()
     layer, weights = built(kt.DecoderLayer(config), INPUTS.shape, MEMORY.shape)

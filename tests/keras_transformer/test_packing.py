@@ -110,3 +110,12 @@ def test_a_row_may_be_longer_than_the_table_of_positions():
     real = packed["target"] != 0
     logits = helpers.logits(model, packed)
     assert helpers.relative_error(logits[real], expected[real]) <= 1e-5
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_segments_of_one_side_alone_are_refused(side):
+    _, packed, _ = pairs_and_rows()
+    del packed[f"{side}_segments"]
+    model = kt.Transformer(helpers.config())
+    with pytest.raises(ValueError, match="need both source_segments and"):
+        model(packed)

@@ -116,15 +116,26 @@ def test_limits_and_ids_never_drawn():
     tokens, _ = draw(TABLE, [1] * 4, limits=[1, 2, 3, 3], samples=200)
     assert np.all(tokens[0] == [bt.END, 0, 0])
     assert not tokens[1, :, 2:].any()
-    tokens, _ = draw(TABLE, [1] * 4, samples=200, never=(0, 4))
-    assert not np.any(tokens == 4)
+    for temperature in (1.0, 1e12):
+        tokens, _ = draw(
+            TABLE, [1] * 4, samples=200, never=(0, 4), temperature=temperature
+        )
+        assert not np.any(tokens == 4)
     for row in tokens.reshape(-1, ROOM):
         bt.as_tuple(row)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"samples": 0}, {"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}],
+    [
+        {"samples": 0},
+        {"temperature": 0.0},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+        {"top_k": -1},
+        {"top_p": 0.0},
+        {"top_p": float("nan")},
+    ],
 )
 def test_refuses(wrong):
     (name,) = wrong

@@ -174,8 +174,12 @@ def test_bytes_that_are_no_model_are_refused(proto):
         {"pad_id": 0, "unk_id": 1, "bos_id": 3, "eos_id": 2},
         {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": 3},
         {"pad_id": -1, "unk_id": 0, "bos_id": 2, "eos_id": 3},
+        {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": -1},
     ],
-    ids=["their-own", "pad-last", "begin-end-swapped", "no-begin", "no-pad"],
+    ids=[
+        *("their-own", "pad-last", "begin-end-swapped"),
+        *("no-begin", "no-pad", "no-end"),
+    ],
 )
 def test_other_special_ids_are_refused(options):
     with pytest.raises(ValueError, match="special ids"):

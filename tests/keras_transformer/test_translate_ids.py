@@ -189,6 +189,14 @@ def test_the_pad_is_never_a_word():
         assert PAD not in bt.as_tuple(found)
 
 
+def test_the_room_for_learned_positions_is_a_number_where_it_can_be():
+    """So that JAX can compile it."""
+    config = helpers.config(positions="learned", max_positions=9)
+    for ids, room in ((SOURCE[:, :1], 9), (SOURCE, 9)):
+        found = kt.output_room(ids, config)
+        assert (type(found), found) == (int, room)
+
+
 def test_learned_positions_refuse_more_steps_than_rows():
     """Without an error, JAX reads NaN beyond the table, a GPU zeros."""
     model = model_with(positions="learned", max_positions=5)
