@@ -91,6 +91,9 @@ class AttentionSummaries(keras.callbacks.Callback):
             self._write()
 
     def _write(self):
+        # A dev split may have nothing but blank sentences.
+        if not self._sources:
+            return
         found = self._reader.read(self._sources)
         step = self._counter.step
         with (

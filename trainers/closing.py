@@ -1,5 +1,7 @@
 """What a newcomer sees at the end: a score, examples, what to do next."""
 
+import shlex
+
 from export.progress_bar import ProgressBar
 from export.translator import Translator
 from trainers.evaluation import evaluate
@@ -31,9 +33,10 @@ def name_next(directory):
     print(
         "",
         "Next:",
-        f"  tensorboard --logdir {directory.logs_path}",
-        f"  python -m export.saved_model --model_dir {directory.path} "
-        f"--export_dir {export_dir}",
+        f"  tensorboard --logdir {shlex.quote(str(directory.logs_path))}",
+        "  python -m export.saved_model --model_dir "
+        f"{shlex.quote(str(directory.path))} "
+        f"--export_dir {shlex.quote(export_dir)}",
         sep="\n",
         flush=True,
     )

@@ -74,8 +74,13 @@ def main(arguments):
     translator = open_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if is_model:
         _evaluate_model(translator, search)
-    else:
+    elif FLAGS["dataset"].present:
         _evaluate_export(translator)
+    else:
+        raise InputError(
+            f"{FLAGS.model_dir} is an export, which does not name its data: "
+            "give --dataset, --source_language and --target_language."
+        )
 
 
 def _evaluate_model(translator, search):

@@ -76,11 +76,12 @@ def prepare(directory, config, corpus, plan):
             f"{corpus.folder} has no train split; there is nothing to train on."
         )
     dev = _pairs(corpus, "dev", plan.max_tokens)
-    if dev is None and plan.keep_best:
-        raise InputError(
-            f"{corpus.folder} has no dev split to find the best weights by; "
-            "leave out --keep_best, or add one."
-        )
+    for name in ("keep_best", "patience", "dev_bleu_sentences"):
+        if dev is None and getattr(plan, name):
+            raise InputError(
+                f"{corpus.folder} has no dev split for --{name} to measure; "
+                "leave the flag out, or add a dev split."
+            )
     return Prepared(
         directory,
         config,
@@ -144,6 +145,8 @@ def refuse_other_training(directory, config, source, plan):
         return
     old = dataclasses.asdict(directory.read_config())
     old |= directory.read_run()
+    # What older versions did not write down yet.
+    old.setdefault("stored_tokens", source.max_tokens)
     new = dataclasses.asdict(config) | _facts(source, plan)
     for name, value in new.items():
         if name not in _MAY_CHANGE and old.get(name) != value:
@@ -160,6 +163,7 @@ def _facts(source, plan):
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
+        "stored_tokens": source.max_tokens,
         **{name: getattr(plan, name) for name in _PLAN_FACTS},
     }
 
@@ -169,11 +173,15 @@ def _pairs(corpus, split, max_tokens):
     if pairs is None:
         return None
     kept = pairs.no_longer_than(max_tokens)
-    left_out = ""
-    if kept.dropped:
-        left_out = (
-            f", {kept.dropped:,} pairs of more than {max_tokens:,} left out"
+    manifest = corpus.manifest
+    left_out = "".join(
+        f", {count:,} pairs of more than {limit:,} left out"
+        for count, limit in (
+            (manifest.splits[split].dropped, manifest.source.max_tokens),
+            (kept.dropped, max_tokens),
         )
+        if count
+    )
     print(
         f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
         f"tokens{left_out}.",

@@ -1,6 +1,7 @@
 """Prepares a corpus for training: `python -m trainers.prepare`."""
 
 import pathlib
+import shlex
 
 from absl import flags
 
@@ -55,11 +56,16 @@ def main(arguments):
     )
     prepared.check()
     describe(prepared)
+    flags_of_next = [
+        f"--prepared_dir={FLAGS.output_dir}",
+        f"--preset={FLAGS.preset}",
+    ]
+    if size != settings.make_config(FLAGS.preset, []).vocabulary_size:
+        flags_of_next.append(f"--set=vocabulary_size={size}")
     print(
         "",
         "Next:",
-        f"  python -m trainers.wmt --prepared_dir={FLAGS.output_dir} "
-        f"--preset={FLAGS.preset}",
+        f"  python -m trainers.wmt {shlex.join(flags_of_next)}",
         sep="\n",
     )
 

@@ -87,6 +87,8 @@ def _text(path):
         ) from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8.") from error
 
 
 if __name__ == "__main__":

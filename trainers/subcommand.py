@@ -1,5 +1,6 @@
 """Runs another command of ours and passes signals on to it."""
 
+import signal
 import subprocess
 import sys
 
@@ -25,11 +26,24 @@ def run_subcommand(module, arguments):
         # mean: do not save.
         start_new_session=True,
     )
-    signals = StopSignals(lambda: process.send_signal(signals.received))
+    before = signal.getsignal(signal.SIGTERM)
+
+    def pass_on():
+        process.send_signal(signals.received)
+        # By default a second one would end this process alone.
+        signal.signal(signal.SIGTERM, _leave)
+
+    signals = StopSignals(pass_on)
     try:
         with signals:
             code = process.wait()
     finally:
         process.kill()
         process.wait()
+        signal.signal(signal.SIGTERM, before)
     return code if code >= 0 else 128 - code
+
+
+def _leave(number, frame):
+    del frame
+    sys.exit(128 + number)

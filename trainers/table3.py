@@ -105,11 +105,23 @@ def main(arguments):
             if code:
                 _tell(row, code)
                 return code
-        scores[row.name] = runs.score(row)
+        scores[row.name] = _score(runs, row)
         _write(rows, scores)
     print(table3_page.markdown(rows, scores, FLAGS.scale))
     print(f"Wrote {FLAGS.output_dir}/table3.md and table3.csv.")
     return 0
+
+
+def _score(runs, row):
+    score = runs.score(row)
+    if score is None:
+        raise InputError(
+            f"Row {row.name} has no score of its {row.config.train_steps:,} "
+            "updates. A --wmt_flag that ends a training sooner or chooses "
+            "other weights (--train_minutes, --patience, --keep_best, "
+            "--average_checkpoints) is not for rows: leave it out."
+        )
+    return score
 
 
 def _refuse_without_dev():

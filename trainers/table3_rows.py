@@ -1,6 +1,7 @@
 """The rows of Table 3, and a user's own, as configurations."""
 
 import dataclasses
+import itertools
 import re
 import typing
 
@@ -13,6 +14,12 @@ from trainers.published.table3 import PAPER
 _WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
 # Of a row's preset: what makes it differ from base is the model alone.
 _SAME_FOR_ALL = ("train_steps", "batch_tokens", "average_checkpoints")
+
+
+_BUDGET = {
+    "train_steps": "give --train_steps",
+    "average_checkpoints": "their last weights are scored",
+}
 
 
 class Row(typing.NamedTuple):
@@ -54,6 +61,12 @@ def make_rows(names, own, common, scale, train_steps):
                 f"Table 3 has no row {name!r}; its rows are {', '.join(PAPER)}."
             )
     differences = {name: _of_the_paper(name) for name in ["base", *names]}
+    for text in (*common, *itertools.chain(*map(_fields, own))):
+        field = text.partition("=")[0]
+        if field in _BUDGET:
+            raise InputError(
+                f"{field} is the same for all rows: {_BUDGET[field]}."
+            )
     for text in own:
         name, assignments = _parse(text)
         if name in differences or name in PAPER:
@@ -78,6 +91,10 @@ def _of_the_paper(name):
     ]
 
 
+def _fields(text):
+    return text.partition(":")[2].split(",")
+
+
 def _parse(text):
     name, colon, fields = text.partition(":")
     if not colon or not re.fullmatch(r"\w[\w.-]*", name) or not fields:
@@ -85,7 +102,7 @@ def _parse(text):
             f"--own={text} must be name:field=value,field=value, such as "
             "pre-norm:norm=pre."
         )
-    return name, fields.split(",")
+    return name, _fields(text)
 
 
 def _row(name, assignments, scale):

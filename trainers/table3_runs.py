@@ -4,6 +4,7 @@ import json
 import pathlib
 import shlex
 
+import keras_transformer as kt
 from export.errors import InputError
 
 
@@ -36,7 +37,9 @@ class Runs:
             InputError: its files are damaged.
         """
         path = self._path(row)
-        if _read(path / "config.json", {}) != _as_json(row.config):
+        # Not as JSON: fields that came later have their defaults there.
+        parse = kt.TransformerConfig.from_json
+        if _read(path / "config.json", None, parse) != row.config:
             return None
         command = ["python", "-m", "trainers.evaluate", *self._scoring(row)]
         command = shlex.join(command)
@@ -84,16 +87,12 @@ class Runs:
         return self._folder / "rows" / row.name
 
 
-def _as_json(config):
-    return json.loads(config.to_json())
-
-
-def _read(path, default):
+def _read(path, default, parse=json.loads):
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return default
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read ({error}); remove that row's folder to "
             "train it again."

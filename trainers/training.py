@@ -47,8 +47,8 @@ def train(prepared, plan, strategy, made, init_from=None):
     )
     log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
-    if init_from is not None and not step:
-        load_initial_weights(model, init_from)
+    if init_from is not None:
+        _begin_with(model, init_from, step)
     refuse_unequal_steps(strategy, step)
     if is_chief(strategy):
         _announce(model, prepared, step)
@@ -62,6 +62,17 @@ def train(prepared, plan, strategy, made, init_from=None):
         )
         directory.write_weights(model)
         log.note_weights(*weights)
+
+
+def _begin_with(model, init_from, step):
+    if not step:
+        load_initial_weights(model, init_from)
+        return
+    print(
+        f"--init_from={init_from.path} is not read: the training has begun, "
+        "and goes on from its own checkpoint.",
+        flush=True,
+    )
 
 
 def _new_model(config, plan, strategy):
@@ -220,9 +231,9 @@ def _leave(step, signal_number):
 def _final_weights(model, plan, config, checkpoints, step, history):
     """Gives the model the weights to use; returns their step and origin."""
     if plan.keep_best:
-        for measure in best_first(history):
+        for place, measure in enumerate(best_first(history)):
             if checkpoints.use(model, measure["step"]):
-                return measure["step"], _describe_best(measure)
+                return measure["step"], _describe_best(measure, place)
         print("No checkpoint of a measured step is left: the last is used.")
     if plan.ema:
         model.optimizer.finalize_variable_values(model.trainable_weights)
@@ -237,12 +248,14 @@ def _final_weights(model, plan, config, checkpoints, step, history):
     return step, "the last step"
 
 
-def _describe_best(measure):
+def _describe_best(measure, better):
+    """Says which step it is; of `better` ones there is no checkpoint."""
     kind, figure = "loss", f"{measure['loss']:.4f}"
     if "bleu" in measure:
         kind, figure = "BLEU", f"{measure['bleu']:.2f}"
+    best = "the best" if not better else "the best that is left"
     print(
         f"The final weights are those of step {measure['step']:,}, whose dev "
-        f"{kind} was the best, {figure}."
+        f"{kind} was {best}, {figure}."
     )
-    return f"the best step by dev {kind}, {figure}"
+    return f"{best} step by dev {kind}, {figure}"

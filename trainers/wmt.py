@@ -1,6 +1,7 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
 import pathlib
+import re
 
 import tensorflow as tf
 from absl import flags
@@ -140,12 +141,15 @@ def _corpus_and_directory(config, plan, init_from):
     named = FLAGS["dataset"].present
     if FLAGS.strategy == "multiworker" or (manifest and not named):
         corpus = PreparedCorpus(folder)
+        _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source)
         vocabulary = _vocabulary(directory, init_from)
         refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
         return corpus, directory
     raw = dataset_flags.corpus()
-    stored = manifest.source.max_tokens if manifest else STORED_TOKENS
+    stored = max(STORED_TOKENS, plan.max_tokens)
+    if manifest:
+        stored = manifest.source.max_tokens
     source = source_of(raw, config.vocabulary_size, stored)
     directory = _directory(source)
     # Before hours of work for nothing.
@@ -159,6 +163,17 @@ def _corpus_and_directory(config, plan, init_from):
         _vocabulary(directory, init_from),
     )
     return corpus, directory
+
+
+def _refuse_other_data(folder, source):
+    for name in ("dataset", "source_language", "target_language"):
+        there = getattr(source, name)
+        if FLAGS[name].present and FLAGS[name].value != there:
+            raise InputError(
+                f"--prepared_dir={folder} holds {name}={there}, not "
+                f"{FLAGS[name].value}; leave out --{name}, or prepare that "
+                "data in another folder."
+            )
 
 
 def _directory(source):
@@ -179,6 +194,11 @@ def _refuse_two_makers():
         f"--{name}={FLAGS[name].value}"
         for name in ("ema", "average_checkpoints", "keep_best")
         if FLAGS[name].value
+    ]
+    makers += [
+        f"--set={each}"
+        for each in FLAGS.set
+        if re.fullmatch(r"average_checkpoints=[1-9]\d*", each)
     ]
     if len(makers) > 1:
         raise InputError(

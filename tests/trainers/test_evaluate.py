@@ -128,6 +128,19 @@ def test_an_export_scores_as_its_model(evaluated, folder, trained):
     assert "Not kept" in done.stdout
 
 
+def test_an_export_does_not_name_its_data(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "trainers.evaluate", "--model_dir=exports"],
+        cwd=folder,
+        env=commands.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    said = "exports is an export, which does not name its data: give --dataset"
+    assert said in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

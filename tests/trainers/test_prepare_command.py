@@ -79,7 +79,8 @@ def test_it_says_what_it_did_and_what_to_do_next(first):
         *told,
         "",
         "Next:",
-        "  python -m trainers.wmt --prepared_dir=data --preset=tiny",
+        "  python -m trainers.wmt --prepared_dir=data --preset=tiny "
+        "--set=vocabulary_size=64",
     ]
 
 

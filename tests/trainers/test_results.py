@@ -129,6 +129,10 @@ def test_only_what_is_between_the_marks_takes_a_new_form(tmp_path):
         changed = json.dumps([OURS | {"score": 39.0}])
         (tmp_path / "one" / "scores.json").write_text(changed)
     assert page.read_text().count("After.") == 2
+    page.write_bytes(b"caf\xe9")
+    result = _run(tmp_path, "--scores=one", "--output=page.md")
+    commands.assert_one_clear_line(result, "page.md is not UTF-8")
+    assert page.read_bytes() == b"caf\xe9"
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,34 @@ def test_its_exit_code_is_told_as_a_shell_does(in_folder, code, expected):
     assert run_subcommand(_module(in_folder, code), ["a", "b"]) == expected
 
 
+DEAF = """
+    import os, pathlib, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pathlib.Path("ready").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+def test_a_second_signal_ends_both(in_folder):
+    def send():
+        while not (in_folder / "ready").exists():
+            time.sleep(0.01)
+        for _ in range(2):
+            time.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    sender = threading.Thread(target=send)
+    sender.start()
+    with pytest.raises(SystemExit) as caught:
+        run_subcommand(_module(in_folder, DEAF), [])
+    sender.join()
+    assert caught.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((in_folder / "ready").read_text()), 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_passed_on_once(in_folder, number):
     def send():

@@ -102,6 +102,36 @@ def test_a_row_of_other_values_or_another_way_of_scoring_is_not_finished(
         assert not _runs(fake).score(other)
 
 
+def test_a_row_from_before_a_field_came_is_finished(tmp_path):
+    fake = _Commands(tmp_path)
+    (base,) = make_rows([], [], SMALL, 0.25, 9)
+    _runs(fake).finish(base)
+    path = tmp_path / "rows" / "base" / "config.json"
+    fields = json.loads(path.read_text())
+    assert fields.pop("r_drop") == 0.0
+    path.write_text(json.dumps(fields))
+    assert _runs(fake).score(base)
+
+
+def test_a_row_that_ends_sooner_is_told(tmp_path):
+    cipher.write(tmp_path)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "trainers.table3", *DATA, "--rows=base"),
+            *(f"--set={each}" for each in SMALL),
+            *("--scale=0.0625", "--train_steps=3", "--output_dir=out"),
+            "--wmt_flag=--train_minutes=0.00001",
+        ],
+        cwd=tmp_path,
+        env=commands.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "Row base has no score of its 3 updates" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
     cipher.write(tmp_path)
     workers = {"trainers.wmt": worker, "trainers.evaluate": evaluator}

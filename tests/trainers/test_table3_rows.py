@@ -110,6 +110,8 @@ def test_the_flags_make_the_same_configuration():
         ([], ["a:norm=pre", "a:d_ff=8"], [], 1, "another row 'a'"),
         ([], ["a:depth=3"], [], 1, "no field 'depth'"),
         ([], [], ["dropout=2"], 1, "dropout must be"),
+        ([], ["a:train_steps=3"], [], 1, "for all rows: give --train_steps"),
+        ([], [], ["average_checkpoints=3"], 1, "their last weights are"),
         (["A32"], [], [], 0.01, "cannot be made at scale 0.01"),
     ],
 )

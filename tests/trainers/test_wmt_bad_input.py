@@ -98,6 +98,11 @@ BAD_FLAGS = {
         "--row_tokens says nothing about --batching=length; leave it out, or "
         "add --batching=pack",
     ),
+    "average by --set": (
+        ["--ema=0.9", "--set=average_checkpoints=2"],
+        "--ema=0.9 and --set=average_checkpoints=2 cannot both make",
+    ),
+    "nobody": (["--dataset=text:~no-such-user/a"], "names no folder"),
     "best and average": (
         ["--keep_best", "--average_checkpoints=2"],
         "--average_checkpoints=2 and --keep_best=True cannot both make",
@@ -128,6 +133,8 @@ REFUSED_FLAGS = [
     "--keep_checkpoints=0",
     "--precision=float16",
     "--train_steps=many",
+    "--checkpoint_minutes=nan",
+    "--train_minutes=inf",
     "--no_such_flag",
     "--seed=-1",
     "--train_minutes=-1",

@@ -99,6 +99,13 @@ def test_prepared_data_of_another_place_are_used_as_they_are(
     assert "Tokenising" not in result.out
     assert _largest_difference(_weights(tmp_path), _weights(plain[0])) == 0
     assert {p: p.stat().st_mtime_ns for p in data.iterdir()} == before
+    other = (f"--source_language={cipher.TARGET}", "--model_dir=other")
+    result = worker.wmt(
+        *arguments, *other, f"--prepared_dir={data}", folder=tmp_path
+    )
+    said = f"source_language={cipher.SOURCE}, not {cipher.TARGET}; leave out"
+    commands.assert_one_clear_line(result, said)
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_average_of_the_weights_is_what_the_model_is(

@@ -39,11 +39,17 @@ class TextLayout:
             "train.en" where the prefix ends with "/".
 
     Raises:
-        InputError: the folder that the prefix lies in cannot be listed.
+        InputError: the folder that the prefix lies in cannot be listed, or
+            "~" names nobody.
     """
 
     def __init__(self, prefix: str) -> None:
-        path = Path(prefix).expanduser()
+        try:
+            path = Path(prefix).expanduser()
+        except RuntimeError as error:
+            raise InputError(
+                f"text:{prefix} names no folder: {error}"
+            ) from error
         whole_folder = prefix.endswith("/")
         self._folder = path if whole_folder else path.parent
         self._start = "" if whole_folder else f"{path.name}."

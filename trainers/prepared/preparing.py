@@ -177,7 +177,8 @@ def _begin(folder, corpus, source, totals, vocabulary):
     if pieces != size:
         raise InputError(
             f"The vocabulary to use has {pieces} pieces, not "
-            f"vocabulary_size={size}; use --set=vocabulary_size={pieces}."
+            f"vocabulary_size={size}; use --set=vocabulary_size={pieces}, or "
+            f"with trainers.prepare --vocabulary_size={pieces}."
         )
     with written_whole(folder / VOCABULARY_FILE) as temporary:
         temporary.write_bytes(vocabulary)
