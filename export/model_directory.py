@@ -148,8 +148,8 @@ class ModelDirectory:
         if not self.weights_path.exists():
             raise InputError(
                 f"{self.weights_path} is missing: the training of {self.path} "
-                "has not finished; run trainers.wmt with the same --model_dir "
-                "to go on."
+                "has not finished; run trainers.wmt with the same flags to go "
+                "on, or with --train_steps of the step it reached to end it."
             )
         try:
             model.load_weights(self.weights_path)

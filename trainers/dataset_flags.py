@@ -14,7 +14,8 @@ flags.DEFINE_string(
     "dataset",
     "tatoeba-en-fr",
     "What to train on: tatoeba-en-fr (fetched from the package index), "
-    "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too), "
+    "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too; "
+    "with text:FOLDER/ FOLDER/train.en and so on), "
     "or a translation set of TensorFlow Datasets such as "
     "wmt14_translate/de-en.",
 )

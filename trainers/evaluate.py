@@ -1,6 +1,8 @@
 """Scores a model on a split: `python -m trainers.evaluate --model_dir=M`.
 
-M is a model directory, an exported version, or the folder of its versions.
+M is a model directory, an exported version, or the folder of its versions. The
+data are those that the model directory was trained on; an export does not name
+its own, so give --dataset and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references. Of a
 model directory they are kept in its scores.json, with beam, penalty, step,

@@ -5,6 +5,11 @@ import dataclasses
 import keras_transformer as kt
 from export.errors import InputError
 
+_KINDS = {
+    field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)
+}
+FIELDS = tuple(_KINDS)
+
 
 def make_config(preset, assignments):
     """Returns the configuration that the flags ask for.
@@ -32,21 +37,17 @@ def _parse(assignment):
         raise InputError(
             f"--set={assignment} must be name=value, such as --set=dropout=0."
         )
-    kinds = {
-        field.name: field.type
-        for field in dataclasses.fields(kt.TransformerConfig)
-    }
-    if name not in kinds:
+    if name not in _KINDS:
         raise InputError(
             f"--set={assignment}: there is no field {name!r}; there are: "
-            f"{', '.join(kinds)}."
+            f"{', '.join(FIELDS)}."
         )
     try:
-        return name, _value(kinds[name], text)
+        return name, _value(_KINDS[name], text)
     except ValueError:
         raise InputError(
             f"--set={assignment}: {name} must be of type "
-            f"{kinds[name].__name__}."
+            f"{_KINDS[name].__name__}."
         ) from None
 
 

@@ -9,6 +9,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from keras_transformer.presets import PRESETS
 from trainers import (
     closing,
     dataset_flags,
@@ -42,9 +43,15 @@ flags.DEFINE_string(
     "may share one. Made first where it is not there yet. Default: data in "
     "the model directory.",
 )
-flags.DEFINE_string("preset", "tiny", "A named TransformerConfig.")
+flags.DEFINE_string(
+    "preset", "tiny", f"A named TransformerConfig: {', '.join(PRESETS)}."
+)
 flags.DEFINE_multi_string(
-    "set", [], "A field of the configuration, such as --set=dropout=0."
+    "set",
+    [],
+    "A field of the configuration, such as --set=dropout=0; the fields: "
+    f"{', '.join(settings.FIELDS)}. help(keras_transformer.TransformerConfig) "
+    "in Python says what each is.",
 )
 flags.DEFINE_string(
     "model_dir",

@@ -1,6 +1,6 @@
 """Constituency parsing: section 6.3 and Table 4.
 
-python -m trainers.parsing --preset=parsing --treebank=...
+The models of that section as configurations; no command here reads treebanks.
 
 The paper: 4 layers of width 1024; F1 91.3 on WSJ section 23 from WSJ alone,
 92.7 semi-supervised. What it leaves open follows the authors' released code:

@@ -1,6 +1,7 @@
 """Every row of Table 3 but base and big, under the table's row letters.
 
-python -m trainers.table3 --rows=A1,B16,... --dataset=wmt14_translate/de-en
+python -m trainers.table3 --rows=A1,B16 --dataset=wmt14_translate/de-en \
+    --source_language=en --target_language=de --output_dir=runs/table3
 
 Each row differs from base in the fields given here; none averages its
 checkpoints (Table 3's caption: development set, no checkpoint averaging).
