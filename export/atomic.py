@@ -3,9 +3,10 @@
 import contextlib
 import os
 import pathlib
-import secrets
+import platform
 import shutil
 import stat
+import zlib
 
 from export.errors import InputError
 
@@ -31,11 +32,10 @@ def written_whole(path):
     """
     place = pathlib.Path(os.path.realpath(path))
     mode = _mode_of_file(place)
-    # Processes in several containers may have one number.
-    token = f"{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = place.with_name(f".{token}.{place.name}")
+    temporary = place.with_name(f".{_process()}.{place.name}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        _remove(temporary)
         yield temporary
         if mode is not None:
             temporary.chmod(mode)
@@ -61,6 +61,15 @@ def remove_unfinished(folder, pattern):
     """
     for path in folder.glob(f".[0-9]*.{pattern}"):
         _remove(path)
+
+
+def _process():
+    """Names this process among those of all containers on one disk.
+
+    Their processes have the same numbers, and the same again when one starts
+    anew: then what the one before it left is removed.
+    """
+    return f"{os.getpid()}-{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _mode_of_file(path):

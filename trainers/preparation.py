@@ -145,8 +145,6 @@ def refuse_other_training(directory, config, source, plan):
         return
     old = dataclasses.asdict(directory.read_config())
     old |= directory.read_run()
-    # What older versions did not write down yet.
-    old.setdefault("stored_tokens", source.max_tokens)
     new = dataclasses.asdict(config) | _facts(source, plan)
     for name, value in new.items():
         if name not in _MAY_CHANGE and old.get(name) != value:
@@ -163,8 +161,9 @@ def _facts(source, plan):
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
-        "stored_tokens": source.max_tokens,
         **{name: getattr(plan, name) for name in _PLAN_FACTS},
+        # What is longer is not there, however it was left out.
+        "max_tokens": min(plan.max_tokens, source.max_tokens),
     }
 
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import platform
 
 import pytest
 
@@ -243,10 +244,11 @@ def test_a_folder_in_use_is_not_replaced(tmp_path, monkeypatch, name):
     assert content(tmp_path) == {"f": b"old"}
 
 
-def test_two_who_write_one_file_at_once(tmp_path):
+def test_two_who_write_one_file_at_once(tmp_path, monkeypatch):
     """As in two containers, whose processes may have one number."""
     with written_whole(tmp_path / "f") as one:
         one.write_bytes(b"one")
+        monkeypatch.setattr(platform, "node", lambda: "another")
         with written_whole(tmp_path / "f") as other:
             other.write_bytes(b"other")
         assert content(tmp_path)["f"] == b"other"

@@ -115,8 +115,15 @@ def test_other_data_are_refused(corpus, claimed, name, value):
 
 def test_how_the_data_were_prepared_is_not_of_the_training(corpus, claimed):
     """With a higher limit on stored lengths, say: the pairs are the same."""
-    source = dataclasses.replace(corpus.manifest.source, max_tokens=77)
+    source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
     refuse_other_training(claimed, CONFIG, source, PLAN)
+
+
+def test_data_without_the_longer_pairs_are_others(corpus, claimed):
+    source = dataclasses.replace(corpus.manifest.source, max_tokens=77)
+    message = "max_tokens=100, not 77"
+    arguments = (claimed, CONFIG, source, PLAN)
+    assert_refused(message, refuse_other_training, *arguments)
 
 
 def test_a_new_directory_is_anybodys(corpus, directory):

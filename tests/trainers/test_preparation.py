@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -68,7 +66,6 @@ def test_claimed_the_directory_says_what_it_is(corpus, claimed):
         "source_language": "en",
         "target_language": "xx",
         "fingerprint": "f",
-        "stored_tokens": 100,
         "seed": 1,
         "max_tokens": 100,
         "batching": "length",
@@ -128,20 +125,6 @@ def test_without_dev_what_measures_it_is_refused(tmp_path, directory, flag):
     assert_refused(
         f"no dev split for --{name}", preparation.prepare, *arguments
     )
-
-
-def test_data_stored_to_another_length_are_other_data(
-    corpus, claimed, monkeypatch
-):
-    source = dataclasses.replace(corpus.manifest.source, max_tokens=50)
-    message = "stored_tokens=100, not 50"
-    refuse = preparation.refuse_other_training
-    assert_refused(message, refuse, claimed, CONFIG, source, PLAN)
-    # A run of an older version did not say.
-    run = claimed.read_run()
-    del run["stored_tokens"]
-    claimed.write_run(run)
-    refuse(claimed, CONFIG, source, PLAN)
 
 
 def test_without_a_train_split_there_is_nothing_to_train_on(
