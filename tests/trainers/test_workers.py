@@ -138,9 +138,10 @@ def test_a_signal_to_one_worker_stops_all_after_the_same_step(
     ]
     step = int(saved[0][0].replace(",", ""))
     assert saved[0] == saved[1] == [f"{step:,}"]
-    assert step > _steps(tmp_path)[-1]
     checkpoints = Checkpoints(tmp_path / "m" / "checkpoints", 5)
-    assert checkpoints.stop_path(step).exists()
+    # Of that step, unless one was due after it anyway.
+    was_due = step == _steps(tmp_path)[-1]
+    assert was_due or checkpoints.stop_path(step).exists()
 
 
 def test_workers_with_folders_of_their_own_are_refused(arguments, tmp_path):
