@@ -37,7 +37,7 @@ def translate_ids(model, source, max_length, demands=None, rules=None):
     return beam_search(
         decoder.step,
         decoder.start(source, max_length),
-        _demands(model.config, source, max_length, demands),
+        _demands(model.config, source, demands),
         max_length,
         rules,
     )
@@ -70,7 +70,7 @@ def translate_ids_in_segments(
     """
     rules = rules or search_rules(model.config)
     decoder = decoder_of(model, rules.beam_size, cache)
-    demands = _demands(model.config, source, max_length, demands)
+    demands = _demands(model.config, source, demands)
     return _in_segments(decoder, source, max_length, demands, rules, memory)
 
 
@@ -112,7 +112,7 @@ def translate_ids_and_attend(
         layer,
         cache,
     )
-    demands = _demands(model.config, source, max_length, demands)
+    demands = _demands(model.config, source, demands)
     return _in_segments(
         *(decoder, source, max_length, demands, rules, memory),
         remains=decoder.record,
@@ -175,8 +175,7 @@ def _in_segments(
     )
 
 
-def _demands(config, source, max_length, demands):
+def _demands(config, source, demands):
     if demands is not None:
         return demands
-    limits = output_limits(source, config.max_output_extra)
-    return Demands(ops.minimum(limits, max_length))
+    return Demands(output_limits(source, config.max_output_extra))

@@ -43,9 +43,10 @@ def main(arguments):
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
+    usual = settings.make_config(FLAGS.preset, []).vocabulary_size
     size = FLAGS.vocabulary_size
     if size is None:
-        size = settings.make_config(FLAGS.preset, []).vocabulary_size
+        size = usual
     prepared = prepare_corpus(
         FLAGS.output_dir,
         dataset_flags.corpus(),
@@ -60,7 +61,7 @@ def main(arguments):
         f"--prepared_dir={FLAGS.output_dir}",
         f"--preset={FLAGS.preset}",
     ]
-    if size != settings.make_config(FLAGS.preset, []).vocabulary_size:
+    if size != usual:
         flags_of_next.append(f"--set=vocabulary_size={size}")
     print(
         "",
