@@ -136,7 +136,7 @@ def _refuse_other_bytes(name, text):
 
 def _check_model():
     path = pathlib.Path(FLAGS.model)
-    if path.is_dir() and exported_version(path):
+    if exported_version(path):
         raise InputError(
             f"{path} is an export, which has the mean of the heads only; give "
             "the model directory that it was made from."

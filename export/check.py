@@ -64,7 +64,7 @@ def main(arguments):
 
 def _version(argument):
     path = pathlib.Path(argument)
-    version = exported_version(path) if path.is_dir() else None
+    version = exported_version(path)
     if version is None:
         raise InputError(
             f"There is no exported version in {path}; give the folder that "

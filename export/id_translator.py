@@ -118,7 +118,7 @@ class IdTranslator:
     def _room(self, source):
         room = kt.output_room(source, self.config)
         longest = output_limits(source, self.config.max_output_extra)
-        return room, tf.minimum(longest, room)
+        return room, longest
 
     def sample(self, source, seeds, rules):
         """Draws translations; see `kt.sample_ids`."""

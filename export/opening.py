@@ -60,7 +60,7 @@ def exported_version(path):
     """Returns the folder of the export that a folder is or holds, or None.
 
     Args:
-        path: pathlib.Path of a folder.
+        path: pathlib.Path, of a folder or of nothing.
 
     Returns:
         pathlib.Path: of several versions the newest.
@@ -68,6 +68,8 @@ def exported_version(path):
     Raises:
         InputError: the folder cannot be read.
     """
+    if not _is_folder(path):
+        return None
     try:
         if (path / "saved_model.pb").exists():
             return path
