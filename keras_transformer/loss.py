@@ -90,28 +90,44 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
-        normaliser, label_logits, sums, maxima = ops.unstack(
-            _summaries(logits, labels), axis=-1
-        )
-        others = logits.shape[-1] - 1
-        share = self.smoothing / others
-        smoothed = (
-            normaliser
-            - (1.0 - self.smoothing - share) * label_logits
-            - share * sums
-        )
-        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
-        # A maximum costs less than an argmax over V.
-        best = label_logits >= maxima
-        return TokenLosses(
-            smoothed=smoothed * real,
-            plain=(normaliser - label_logits) * real,
-            correct=ops.cast(best, "float32") * real,
+        return losses_of_summaries(
+            _summaries(logits, labels),
+            labels,
+            logits.shape[-1],
+            self.smoothing,
         )
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "smoothing": self.smoothing}
+
+
+def losses_of_summaries(summaries, labels, vocabulary_size, smoothing):
+    """Returns each token's losses from what is known of its logits.
+
+    Args:
+        summaries: float32 [..., 4]: the logits' log-normaliser, the label's
+            logit, the sum of the logits and the highest one.
+        labels: int32 [...], 0 on padding.
+        vocabulary_size: V.
+        smoothing: e, epsilon_ls.
+
+    Returns:
+        TokenLosses.
+    """
+    normaliser, label_logits, sums, maxima = ops.unstack(summaries, axis=-1)
+    share = smoothing / (vocabulary_size - 1)
+    smoothed = (
+        normaliser - (1.0 - smoothing - share) * label_logits - share * sums
+    )
+    real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+    # A maximum costs less than an argmax over V.
+    best = label_logits >= maxima
+    return TokenLosses(
+        smoothed=smoothed * real,
+        plain=(normaliser - label_logits) * real,
+        correct=ops.cast(best, "float32") * real,
+    )
 
 
 def _summaries(logits, labels):
@@ -125,8 +141,8 @@ def _summaries(logits, labels):
         labels: int32 [B, T].
 
     Returns:
-        float32 [B, T, 4]: the log-normaliser, the label's logit, the sum of
-        the logits and the highest one, which gets no gradient.
+        float32 [B, T, 4], as `losses_of_summaries` takes it. The highest
+        logit gets no gradient.
     """
 
     @own_gradient

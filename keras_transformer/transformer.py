@@ -112,19 +112,33 @@ class Transformer(keras.Model):
         Raises:
             ValueError: only one side has segments.
         """
+        return self.output_embedding.logits(self.states(inputs, training))
+
+    def states(self, inputs, training=False):
+        """Returns the decoder's output, of which logits are made.
+
+        Args:
+            inputs: as for calling the model.
+            training: whether dropout is on.
+
+        Returns:
+            float [B, T, D].
+
+        Raises:
+            ValueError: only one side has segments.
+        """
         masks = _masks(inputs)
         memory = self.encoder(
             self._embedded("source", inputs, training),
             **masks["encoder"],
             training=training,
         )
-        states = self.decoder(
+        return self.decoder(
             self._embedded("target", inputs, training),
             memory,
             **masks["decoder"],
             training=training,
         )
-        return self.output_embedding.logits(states)
 
     def attention(self, inputs):
         """Returns what every head attends to, dropout off.

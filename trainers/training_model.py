@@ -6,10 +6,14 @@ tokens divided by the tokens of the global batch: of all replicas, all
 machines and all micro-batches.
 """
 
+import contextlib
+
 import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.divergence import symmetric_divergence
+from keras_transformer.own_gradient import written_gradients
+from keras_transformer.projected_loss import projected_losses
 from keras_transformer.special_ids import PAD_ID
 from trainers.fused_adam import FusedAdam
 from trainers.replica_seeds import ReplicaSeeds
@@ -47,6 +51,9 @@ class TrainingTransformer(kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
+        self._scope = (
+            contextlib.nullcontext if compile_gradient else written_gradients
+        )
         self.signal_vote = self.time_vote = 0.0
         self._evaluation = TokenMeans()
         self._gradient = tf.function(
@@ -146,7 +153,7 @@ class TrainingTransformer(kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        sums = self._sums(labels, self(inputs, training=False))
+        sums = self._sums(labels, self.states(inputs))
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
@@ -180,36 +187,33 @@ class TrainingTransformer(kt.Transformer):
         return tf.reshape(each, [self.micro_batches, rows, shape[1]])
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
-        with self.seeds.of(replica), tf.GradientTape() as tape:
+        with self.seeds.of(replica), self._scope(), tf.GradientTape() as tape:
             sums = self._training_sums(inputs, labels)
             loss = sums["loss"] / global_tokens
         gradients = tape.gradient(loss, self.trainable_variables)
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
     def _training_sums(self, inputs, labels):
-        logits = self(inputs, training=True)
-        sums = self._sums(labels, logits)
-        if not self.config.r_drop:
-            return sums
-        others = self(inputs, training=True)
+        if self.config.r_drop:
+            return self._sums_of_two_passes(inputs, labels)
+        return self._sums(labels, self.states(inputs, training=True))
+
+    def _sums_of_two_passes(self, inputs, labels):
+        passes = [self(inputs, training=True) for _ in range(2)]
+        losses = [self.token_loss.token_losses(labels, each) for each in passes]
         sums = tf.nest.map_structure(
-            lambda one, other: (one + other) / 2.0,
-            sums,
-            self._sums(labels, others),
+            lambda one, other: (one + other) / 2.0, *map(_summed, losses)
         )
-        divergences = symmetric_divergence(logits, others)
+        divergences = symmetric_divergence(*passes)
         real = tf.cast(labels != PAD_ID, tf.float32)
         # Half of alpha: theirs is added to the sum of the two losses.
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
         return sums | {"loss": sums["loss"] + penalty}
 
-    def _sums(self, labels, logits):
-        losses = self.token_loss.token_losses(labels, logits)
-        return {
-            "loss": tf.reduce_sum(losses.smoothed),
-            "perplexity": tf.reduce_sum(losses.plain),
-            "accuracy": tf.reduce_sum(losses.correct),
-        }
+    def _sums(self, labels, states):
+        matrix = self.output_embedding.embeddings
+        smoothing = self.config.label_smoothing
+        return _summed(projected_losses(states, matrix, labels, smoothing))
 
     def _clip(self, gradients, replica):
         gradients = replica.all_reduce("SUM", gradients)
@@ -217,6 +221,14 @@ class TrainingTransformer(kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+def _summed(losses):
+    return {
+        "loss": tf.reduce_sum(losses.smoothed),
+        "perplexity": tf.reduce_sum(losses.plain),
+        "accuracy": tf.reduce_sum(losses.correct),
+    }
 
 
 def _schedule(config):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transformer.own_gradient import gradients_are_written, own_gradient
+
 
 def linear(inputs, kernel, bias=None):
     """Returns inputs @ kernel + bias.
@@ -20,10 +22,53 @@ def linear(inputs, kernel, bias=None):
     """
     shape = ops.shape(inputs)
     rows = ops.reshape(inputs, (-1, kernel.shape[0]))
-    outputs = ops.matmul(rows, ops.cast(kernel, inputs.dtype))
-    if bias is not None:
-        outputs = outputs + ops.cast(bias, inputs.dtype)
+    weights = [
+        ops.cast(each, inputs.dtype)
+        for each in (kernel, bias)
+        if each is not None
+    ]
+    multiply = _affine_with_gradient if gradients_are_written() else _affine
+    outputs = multiply(rows, *weights)
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
+
+
+def column_sums(rows):
+    """Returns the sums over rows, float [m] of float [n, m].
+
+    A product with ones: TensorFlow's own sum over rows takes four times as
+    long on a CPU.
+    """
+    ones = ops.ones((1, ops.shape(rows)[0]), rows.dtype)
+    return ops.matmul(ones, rows)[0]
+
+
+def _affine(rows, kernel, *bias):
+    return sum(bias, ops.matmul(rows, kernel))
+
+
+@own_gradient
+def _affine_with_gradient(rows, kernel, *bias):
+    def gradient(upstream):
+        return (
+            ops.matmul(upstream, _transposed(kernel)),
+            ops.matmul(ops.transpose(rows), upstream),
+            *[column_sums(upstream) for _ in bias],
+        )
+
+    return _affine(rows, kernel, *bias), gradient
+
+
+def _transposed(kernel):
+    """Returns the transpose [m, n] of [n, m], as an array of its own if wide.
+
+    A product with the transpose of a wide matrix reads that in long strides:
+    oneDNN takes a fifth to a third more time for it than for a copy, and
+    making the copy takes next to none. The axis more is so that TensorFlow
+    does not see through it and drop the copy.
+    """
+    if kernel.shape[1] < kernel.shape[0]:
+        return ops.transpose(kernel)
+    return ops.transpose(kernel[None], (0, 2, 1))[0]
 
 
 def glorot_blocks(widths, variance):

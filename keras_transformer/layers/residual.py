@@ -2,6 +2,9 @@
 
 import keras
 
+from keras_transformer.layers.layer_norm import layer_norm
+from keras_transformer.own_gradient import gradients_are_written
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class ResidualConnection(keras.layers.Layer):
@@ -45,12 +48,18 @@ class ResidualConnection(keras.layers.Layer):
 
     def enter(self, inputs):
         """Returns what the sub-layer gets: float [B, T, D]."""
-        return self.layer_norm(inputs) if self.norm == "pre" else inputs
+        return self._normal(inputs) if self.norm == "pre" else inputs
 
     def leave(self, inputs, outputs, training=False):
         """Joins the sub-layer's outputs to its inputs: float [B, T, D]."""
         joined = inputs + self.output_dropout(outputs, training=training)
-        return self.layer_norm(joined) if self.norm == "post" else joined
+        return self._normal(joined) if self.norm == "post" else joined
+
+    def _normal(self, states):
+        if not gradients_are_written():
+            return self.layer_norm(states)
+        weights = self.layer_norm.gamma, self.layer_norm.beta
+        return layer_norm(states, *weights, self.epsilon)
 
     def call(self, inputs, outputs, training=False):
         """Same as `leave`."""

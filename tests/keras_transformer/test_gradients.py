@@ -4,10 +4,13 @@ The differences are taken of the NumPy reference, which casts nothing to
 float32, so that a step of 1e-6 is far above its rounding.
 """
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.own_gradient import written_gradients
 from tests.keras_transformer import helpers, whole_model
 from tests.keras_transformer.gradients import gradients
 from tests.keras_transformer.reference import mean_loss
@@ -45,13 +48,15 @@ def directions(generator, gradient):
     yield steepest
 
 
+@pytest.mark.parametrize("scope", [contextlib.nullcontext, written_gradients])
 @pytest.mark.parametrize("name", ["paper", "pre-norm", "learned", "no-bias"])
-def test_gradients_equal_central_differences(name):
+def test_gradients_equal_central_differences(name, scope):
     model = helpers.variant(name)
     inputs = helpers.padded_inputs()
     labels = shifted_labels(inputs["target"])
     loss = kt.LabelSmoothedCrossEntropy(SMOOTHING)
-    found = gradients(model, inputs, labels, loss)
+    with scope():
+        found = gradients(model, inputs, labels, loss)
     weights = helpers.weights_by_name(model)
     overall = max(np.abs(gradient).max() for gradient in found.values())
     generator = np.random.default_rng(0)

@@ -1,0 +1,55 @@
+"""Layer normalisation (Ba et al. 2016), with its gradient written out."""
+
+import keras
+from keras import ops
+
+from keras_transformer.layers.linear import column_sums
+from keras_transformer.own_gradient import own_gradient
+
+
+def layer_norm(inputs, gamma, beta, epsilon):
+    """Returns (x - mean(x)) / sqrt(var(x) + epsilon) * gamma + beta.
+
+    It gives what `keras.layers.LayerNormalization` does. The gradient that a
+    framework makes of it goes over the inputs about twice as often.
+
+    Args:
+        inputs: float [..., D]; mean and variance are those of the last axis.
+        gamma: float [D].
+        beta: float [D].
+        epsilon: added to the variance.
+
+    Returns:
+        float [..., D] in the dtype of `inputs`; computed in float32 where
+        that is less.
+    """
+    dtype = keras.backend.result_type(inputs.dtype, "float32")
+    gamma, beta = (ops.cast(each, dtype) for each in (gamma, beta))
+    rows = ops.reshape(ops.cast(inputs, dtype), (-1, gamma.shape[0]))
+    outputs = _normalised(epsilon)(rows, gamma, beta)
+    return ops.cast(ops.reshape(outputs, ops.shape(inputs)), inputs.dtype)
+
+
+def _normalised(epsilon):
+    @own_gradient
+    def normalised(rows, gamma, beta):
+        centred = rows - ops.mean(rows, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        inverse = ops.rsqrt(variance + epsilon)
+        normal = centred * inverse
+
+        def gradient(upstream):
+            along = upstream * normal
+            # Means over a row of what gamma scales, as products with gamma.
+            share = gamma[:, None] / gamma.shape[0]
+            level = ops.matmul(upstream, share)
+            slope = ops.matmul(along, share)
+            return (
+                (upstream * gamma - level - normal * slope) * inverse,
+                column_sums(along),
+                column_sums(upstream),
+            )
+
+        return normal * gamma + beta, gradient
+
+    return normalised
