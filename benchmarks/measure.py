@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import random
 import tempfile
@@ -14,8 +15,10 @@ from benchmarks.step_batches import save_batches
 from benchmarks.workers import Worker
 
 
-def measure(chosen, backend, job, rounds, warm_up, at_least, watch, say):
-    """Times every system on every batch, round by round.
+def measure_together(
+    chosen, backend, job, rounds, warm_up, at_least, watch, say
+):
+    """Times every system on every batch, round by round, all in memory.
 
     Args:
         chosen: dict of name to System.
@@ -34,23 +37,57 @@ def measure(chosen, backend, job, rounds, warm_up, at_least, watch, say):
         InputError: a system failed.
     """
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        batches = pathlib.Path(folder) / "batches.npz"
-        save_batches(batches, job.batches)
+        settings = stack.enter_context(_settings(job))
         workers, losses = [], []
         for name, system in chosen.items():
             say(f"{name}: starting and warming up")
             worker = stack.enter_context(
-                Worker(name, system, backend, job.settings(batches))
+                Worker(name, system, backend, settings)
             )
             losses.append(_warm_up(worker, len(job.batches), warm_up))
             workers.append(worker)
         visits = _Visits(len(job.batches), rounds, at_least, watch, say)
         made = visits.of(workers)
         return [
-            _result(worker, job, loss, made[worker.name])
+            _result(worker, job, loss, worker.peak_bytes(), made[worker.name])
             for worker, loss in zip(workers, losses)
         ]
+
+
+def measure_alone(chosen, backend, job, rounds, warm_up, at_least, watch, say):
+    """Does what `measure_together` does with one system in memory at a time.
+
+    Each is started anew, and warmed up, in every round.
+    """
+    made = {name: [] for name in chosen}
+    known = {}
+    order, shuffle = list(chosen.items()), random.Random(1).shuffle
+    shapes = range(len(job.batches))
+    with _settings(job) as settings:
+        for number in range(rounds):
+            shuffle(order)
+            for name, system in order:
+                with Worker(name, system, backend, settings) as worker:
+                    loss = _warm_up(worker, len(shapes), warm_up)
+                    made[name].append(
+                        [
+                            watch.least(
+                                functools.partial(worker.visit, shape, at_least)
+                            )
+                            for shape in shapes
+                        ]
+                    )
+                    known[name] = worker, job, loss, worker.peak_bytes()
+            say(f"round {number + 1} of {rounds} done")
+    return [_result(*known[name], made[name]) for name in chosen]
+
+
+@contextlib.contextmanager
+def _settings(job):
+    with tempfile.TemporaryDirectory() as folder:
+        batches = pathlib.Path(folder) / "batches.npz"
+        save_batches(batches, job.batches)
+        yield job.settings(batches)
 
 
 def _warm_up(worker, shapes, updates):
@@ -87,7 +124,7 @@ class _Visits:
         return self.watch.least(lambda: worker.visit(shape, self.at_least))
 
 
-def _result(worker, job, first_loss, rounds):
+def _result(worker, job, first_loss, peak_bytes, rounds):
     weights = [batch.weight for batch in job.batches]
     work = [flops(worker.system.work(job, batch)) for batch in job.batches]
     tokens = [batch.target_tokens for batch in job.batches]
@@ -100,7 +137,7 @@ def _result(worker, job, first_loss, rounds):
         cpu_seconds=_means("cpu_seconds", rounds, weights),
         flops=_mean(work, weights),
         tokens=_mean(tokens, weights) if worker.system.trains else None,
-        peak_bytes=worker.peak_bytes(),
+        peak_bytes=peak_bytes,
     )
 
 

@@ -23,7 +23,7 @@ import keras  # noqa: E402
 from benchmarks import machine, report  # noqa: E402
 from benchmarks.job import Job, make_config  # noqa: E402
 from benchmarks.length_table import DEFAULT_TABLE, read_lengths  # noqa: E402
-from benchmarks.measure import measure  # noqa: E402
+from benchmarks.measure import measure_alone, measure_together  # noqa: E402
 from benchmarks.quiet import Watch  # noqa: E402
 from benchmarks.step_batches import (  # noqa: E402
     make_mixed_batches,
@@ -93,6 +93,12 @@ flags.DEFINE_integer(
     "8 % of the cores; the shortest one counts.",
     lower_bound=1,
 )
+flags.DEFINE_bool(
+    "alone",
+    False,
+    "One system in memory at a time, started anew in each round: for models "
+    "that do not fit all at once.",
+)
 flags.DEFINE_enum(
     "device", "auto", ["auto", "cpu", "gpu"], "auto is the GPU if there is one."
 )
@@ -117,6 +123,7 @@ def main(_):
         cores=processors.count(),
     )
     watch = Watch(FLAGS.tries)
+    measure = measure_alone if FLAGS.alone else measure_together
     results = measure(
         chosen,
         backend,

@@ -57,7 +57,7 @@ def fixture_lengths(tmp_path):
     return path
 
 
-def tiny_run(lengths, output, systems):
+def tiny_run(lengths, output, systems, *more):
     done = run(
         "--size=tiny",
         "--device=cpu",
@@ -69,6 +69,7 @@ def tiny_run(lengths, output, systems):
         f"--lengths={lengths}",
         f"--systems={systems}",
         f"--output={output}",
+        *more,
     )
     assert done.returncode == 0, done.stderr
     text = output.read_text(encoding="utf-8")
@@ -77,9 +78,10 @@ def tiny_run(lengths, output, systems):
 
 
 @pytest.mark.slow
-def test_the_table_of_our_step_and_the_products(tmp_path, lengths):
+@pytest.mark.parametrize("way", ["--noalone", "--alone"])
+def test_the_table_of_our_step_and_the_products(tmp_path, lengths, way):
     output = tmp_path / "new" / "table.md"
-    text = tiny_run(lengths, output, "ours,products")
+    text = tiny_run(lengths, output, "ours,products", way)
     header, rule, ours, products = map(cells, text.splitlines()[:4])
     assert len(header) == len(rule) == len(ours) == len(products) == 11
     by_name = dict(zip(header, ours))
