@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 import random
 import tempfile
@@ -62,22 +61,19 @@ def measure_alone(chosen, backend, job, rounds, warm_up, at_least, watch, say):
     made = {name: [] for name in chosen}
     known = {}
     order, shuffle = list(chosen.items()), random.Random(1).shuffle
-    shapes = range(len(job.batches))
+    shapes = len(job.batches)
     with _settings(job) as settings:
         for number in range(rounds):
             shuffle(order)
             for name, system in order:
                 with Worker(name, system, backend, settings) as worker:
-                    loss = _warm_up(worker, len(shapes), warm_up)
-                    made[name].append(
-                        [
-                            watch.least(
-                                functools.partial(worker.visit, shape, at_least)
-                            )
-                            for shape in shapes
-                        ]
-                    )
+                    loss = _warm_up(worker, shapes, warm_up)
+                    visits = [
+                        _visit(worker, shape, at_least, watch)
+                        for shape in range(shapes)
+                    ]
                     known[name] = worker, job, loss, worker.peak_bytes()
+                made[name].append(visits)
             say(f"round {number + 1} of {rounds} done")
     return [_result(*known[name], made[name]) for name in chosen]
 
@@ -116,12 +112,15 @@ class _Visits:
             for shape in range(self.shapes):
                 shuffle(order)
                 for worker in order:
-                    made[worker.name][number].append(self._visit(worker, shape))
+                    made[worker.name][number].append(
+                        _visit(worker, shape, self.at_least, self.watch)
+                    )
             self.say(f"round {number + 1} of {self.rounds} done")
         return made
 
-    def _visit(self, worker, shape):
-        return self.watch.least(lambda: worker.visit(shape, self.at_least))
+
+def _visit(worker, shape, at_least, watch):
+    return watch.least(lambda: worker.visit(shape, at_least))
 
 
 def _result(worker, job, first_loss, peak_bytes, rounds):

@@ -23,6 +23,24 @@ def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
     return [np.asarray(each) for each in found]
 
 
+def slope(formula, arrays, place, entry, step=1e-6) -> float:
+    """A formula's central difference by one entry of one of its arrays.
+
+    Args:
+        formula: of float64 arrays; returns a number.
+        arrays: what it is called with.
+        place: of the array that is changed.
+        entry: index into it.
+        step: by which the entry is changed, up and down.
+    """
+    ends = []
+    for change in (step, -step):
+        moved = [np.float64(array) for array in arrays]
+        moved[place][entry] += change
+        ends.append(formula(*moved))
+    return (ends[0] - ends[1]) / (2 * step)
+
+
 def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
     """Those of the loss, float64, by the names of a model's weights."""
     backend = keras.backend.backend()

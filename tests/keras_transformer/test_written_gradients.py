@@ -12,10 +12,9 @@ from keras_transformer.own_gradient import (
 )
 from keras_transformer.projected_loss import projected_losses
 from tests.keras_transformer import helpers, reference
-from tests.keras_transformer.gradients import gradients_by_arrays
+from tests.keras_transformer.gradients import gradients_by_arrays, slope
 
 GENERATOR = np.random.default_rng(8)
-STEP = 1e-6
 EPSILON = 1e-3
 
 
@@ -36,17 +35,15 @@ def check_gradients(function, formula, arrays):
     def weighed(*tensors):
         return keras.ops.sum(function(*tensors) * weights.astype("float32"))
 
+    def weighed_formula(*float64):
+        return (weights * formula(*float64)).sum()
+
     found = gradients_by_arrays(weighed, *arrays)
     for place, gradient in enumerate(found):
         assert gradient.shape == arrays[place].shape
         for entry in np.ndindex(gradient.shape):
-            ends = []
-            for step in (STEP, -STEP):
-                moved = [np.float64(array) for array in arrays]
-                moved[place][entry] += step
-                ends.append((weights * formula(*moved)).sum())
-            slope = (ends[0] - ends[1]) / (2 * STEP)
-            assert gradient[entry] == pytest.approx(slope, 1e-4, 2e-5)
+            expected = slope(weighed_formula, arrays, place, entry)
+            assert gradient[entry] == pytest.approx(expected, 1e-4, 2e-5)
         assert np.abs(gradient).max() > 0.1
 
 
