@@ -4,7 +4,25 @@ import keras
 from keras import ops
 
 from keras_transformer.layers.linear import column_sums
-from keras_transformer.own_gradient import own_gradient
+from keras_transformer.own_gradient import gradients_are_written, own_gradient
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LayerNorm(keras.layers.LayerNormalization):
+    """Keras' layer normalisation over the last axis.
+
+    In the scope of `written_gradients` it brings its own gradient.
+
+    Example:
+        >>> LayerNorm(epsilon=1e-6)(keras.ops.ones((1, 3, 8))).shape
+        TensorShape([1, 3, 8])
+    """
+
+    def call(self, inputs):
+        """Returns the normalised inputs: float [..., D]."""
+        if not gradients_are_written():
+            return super().call(inputs)
+        return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
 
 
 def layer_norm(inputs, gamma, beta, epsilon):

@@ -2,8 +2,7 @@
 
 import keras
 
-from keras_transformer.layers.layer_norm import layer_norm
-from keras_transformer.own_gradient import gradients_are_written
+from keras_transformer.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -33,7 +32,7 @@ class ResidualConnection(keras.layers.Layer):
         self.norm = norm
         self.dropout = dropout
         self.epsilon = epsilon
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNorm(
             epsilon=epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
         self.output_dropout = keras.layers.Dropout(
@@ -48,18 +47,12 @@ class ResidualConnection(keras.layers.Layer):
 
     def enter(self, inputs):
         """Returns what the sub-layer gets: float [B, T, D]."""
-        return self._normal(inputs) if self.norm == "pre" else inputs
+        return self.layer_norm(inputs) if self.norm == "pre" else inputs
 
     def leave(self, inputs, outputs, training=False):
         """Joins the sub-layer's outputs to its inputs: float [B, T, D]."""
         joined = inputs + self.output_dropout(outputs, training=training)
-        return self._normal(joined) if self.norm == "post" else joined
-
-    def _normal(self, states):
-        if not gradients_are_written():
-            return self.layer_norm(states)
-        weights = self.layer_norm.gamma, self.layer_norm.beta
-        return layer_norm(states, *weights, self.epsilon)
+        return self.layer_norm(joined) if self.norm == "post" else joined
 
     def call(self, inputs, outputs, training=False):
         """Same as `leave`."""

@@ -4,6 +4,7 @@ import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
+from keras_transformer.layers.layer_norm import LayerNorm
 from keras_transformer.layers.residual import ResidualConnection
 
 
@@ -49,6 +50,6 @@ def final_norm(config, dtype):
     """Returns what ends a stack: a norm when pre-norm, else nothing."""
     if config.norm == "post":
         return keras.layers.Identity(dtype=dtype, name="final_norm")
-    return keras.layers.LayerNormalization(
+    return LayerNorm(
         epsilon=config.layer_norm_epsilon, dtype=dtype, name="final_norm"
     )
