@@ -41,7 +41,9 @@ class Product:
         )
 
 
-def weight_products(config, rows, source_length, target_length):
+def weight_products(
+    config, rows, source_length, target_length, with_logits=None
+):
     """Returns the products with a weight matrix in one forward pass.
 
     Their FLOPs are 6 for each weight and each position it is used at: the
@@ -54,12 +56,15 @@ def weight_products(config, rows, source_length, target_length):
         rows: B, sentences.
         source_length: S, positions of a source row, padding counted.
         target_length: T.
+        with_logits: target positions that logits are made of; None for all.
 
     Returns:
         List of Product.
     """
     d, n = config.d_model, config.num_layers
     source, target = rows * source_length, rows * target_length
+    if with_logits is None:
+        with_logits = target
     queries = config.num_heads * config.d_k
     values = config.num_heads * config.d_v
     sides = []
@@ -75,7 +80,7 @@ def weight_products(config, rows, source_length, target_length):
         Product(n, 1, target, d, queries),
         Product(n, 1, source, d, queries + values),
         Product(n, 1, target, values, d),
-        Product(1, 1, target, d, config.vocabulary_size),
+        Product(1, 1, with_logits, d, config.vocabulary_size),
     ]
 
 
@@ -106,6 +111,19 @@ def flops(products):
 def model_work(job, batch):
     """Returns what is counted of a model: its products with weights."""
     return weight_products(*_sizes(job, batch))
+
+
+def real_logits_work(job, batch):
+    """Returns what is counted of our trainer's step."""
+    return weight_products(*_sizes(job, batch), real_logits(job, batch))
+
+
+def real_logits(job, batch):
+    """Returns of how many positions our trainer makes logits; None for all.
+
+    It makes none of padding where XLA is off, which is on CPUs.
+    """
+    return batch.target_tokens if job.device == "cpu" else None
 
 
 def products_work(job, batch):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from benchmarks.matrix_products import weight_products
+from benchmarks.matrix_products import real_logits, weight_products
 from trainers.input_data import make_packed_batch
 from trainers.packed_batches import plan_packed
 from trainers.token_pairs import TokenPairs
@@ -40,7 +40,8 @@ def pack(batch):
 def packed_work(job, batch):
     """Returns what is counted of a model that is given the packed pairs."""
     inputs, labels = pack(batch)
-    return weight_products(job.config, *inputs["source"].shape, labels.shape[1])
+    sizes = *inputs["source"].shape, labels.shape[1]
+    return weight_products(job.config, *sizes, real_logits(job, batch))
 
 
 def _row_tokens(source_lengths, target_lengths):

@@ -4,7 +4,12 @@ import dataclasses
 import typing
 
 from benchmarks.choosing import Peer, choose_among, of_backend
-from benchmarks.matrix_products import model_work, products_work, square_work
+from benchmarks.matrix_products import (
+    model_work,
+    products_work,
+    real_logits_work,
+    square_work,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +74,8 @@ _ON_BACKEND = {
         "tensorflow",
         **{
             "ours": System(
-                "ours_fit", "default", ("tensorflow",), "tensorflow"
+                *("ours_fit", "default", ("tensorflow",), "tensorflow"),
+                real_logits_work,
             ),
             "ours-packed": System(
                 *("ours_fit", "packed", ("tensorflow",), "tensorflow"),

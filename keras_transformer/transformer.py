@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.layers.decoder import Decoder
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.learned_positions import LearnedPositionEmbedding
@@ -65,7 +66,7 @@ class Transformer(keras.Model):
         )
         self.source_positions = self._positions("source_positions")
         self.target_positions = self._positions("target_positions")
-        self.embedding_dropout = keras.layers.Dropout(
+        self.embedding_dropout = Dropout(
             config.dropout, dtype=dtype, name="embedding_dropout"
         )
         self.encoder = Encoder(config, dtype=dtype, name="encoder")

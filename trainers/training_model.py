@@ -12,10 +12,11 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.divergence import symmetric_divergence
-from keras_transformer.own_gradient import written_gradients
 from keras_transformer.projected_loss import projected_losses
 from keras_transformer.special_ids import PAD_ID
+from keras_transformer.uncompiled import uncompiled
 from trainers.fused_adam import FusedAdam
+from trainers.real_positions import real_positions
 from trainers.replica_seeds import ReplicaSeeds
 from trainers.replicated_step import replicated_step
 from trainers.token_means import TokenMeans
@@ -51,9 +52,10 @@ class TrainingTransformer(kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
-        self._scope = (
-            contextlib.nullcontext if compile_gradient else written_gradients
-        )
+        if compile_gradient:
+            self._scope, self._having_loss = contextlib.nullcontext, _all
+        else:
+            self._scope, self._having_loss = uncompiled, real_positions
         self.signal_vote = self.time_vote = 0.0
         self._evaluation = TokenMeans()
         self._gradient = tf.function(
@@ -153,7 +155,9 @@ class TrainingTransformer(kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        sums = self._sums(labels, self.states(inputs))
+        matrix = tf.identity(self.output_embedding.embeddings)
+        real = real_positions(labels, self.states(inputs))
+        sums = self._sums(*real, matrix)
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
@@ -187,16 +191,27 @@ class TrainingTransformer(kt.Transformer):
         return tf.reshape(each, [self.micro_batches, rows, shape[1]])
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
+        embeddings = self.output_embedding.embeddings
+        # A tensor of its own, or what is looked up in the embeddings would
+        # be made as large as they are, to be added to what is for all rows.
+        matrix = tf.identity(embeddings)
         with self.seeds.of(replica), self._scope(), tf.GradientTape() as tape:
-            sums = self._training_sums(inputs, labels)
+            tape.watch(matrix)
+            sums = self._training_sums(inputs, labels, matrix)
             loss = sums["loss"] / global_tokens
-        gradients = tape.gradient(loss, self.trainable_variables)
+        variables = self.trainable_variables
+        *gradients, of_matrix = tape.gradient(loss, [*variables, matrix])
+        gradients = [
+            _added(of_matrix, gradient) if variable is embeddings else gradient
+            for variable, gradient in zip(variables, gradients)
+        ]
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
-    def _training_sums(self, inputs, labels):
+    def _training_sums(self, inputs, labels, matrix):
         if self.config.r_drop:
             return self._sums_of_two_passes(inputs, labels)
-        return self._sums(labels, self.states(inputs, training=True))
+        states = self.states(inputs, training=True)
+        return self._sums(*self._having_loss(labels, states), matrix)
 
     def _sums_of_two_passes(self, inputs, labels):
         passes = [self(inputs, training=True) for _ in range(2)]
@@ -210,10 +225,16 @@ class TrainingTransformer(kt.Transformer):
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
         return sums | {"loss": sums["loss"] + penalty}
 
-    def _sums(self, labels, states):
-        matrix = self.output_embedding.embeddings
-        smoothing = self.config.label_smoothing
-        return _summed(projected_losses(states, matrix, labels, smoothing))
+    def _sums(self, labels, states, matrix):
+        return _summed(
+            projected_losses(
+                states,
+                matrix,
+                labels,
+                self.config.label_smoothing,
+                tf.gather(self.output_embedding.embeddings, labels),
+            )
+        )
 
     def _clip(self, gradients, replica):
         gradients = replica.all_reduce("SUM", gradients)
@@ -221,6 +242,19 @@ class TrainingTransformer(kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+def _all(labels, states):
+    return labels, states
+
+
+def _added(of_matrix, of_rows):
+    """Adds the gradient of rows looked up to that of all rows, if there is."""
+    if of_matrix is None:
+        return of_rows
+    return tf.tensor_scatter_nd_add(
+        of_matrix, of_rows.indices[:, None], of_rows.values
+    )
 
 
 def _summed(losses):

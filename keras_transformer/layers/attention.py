@@ -5,6 +5,7 @@ import itertools
 import keras
 from keras import ops
 
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.heads import (
     join_few,
     join_heads,
@@ -74,7 +75,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = dropout
         self.use_bias = use_bias
         self.window = window
-        self.weight_dropout = keras.layers.Dropout(
+        self.weight_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="weight_dropout"
         )
 

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.linear import linear
 
 
@@ -23,7 +24,7 @@ class PositionwiseFeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.activation = activation
         self.dropout = dropout
-        self.inner_dropout = keras.layers.Dropout(
+        self.inner_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="inner_dropout"
         )
 

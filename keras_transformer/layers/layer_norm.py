@@ -4,14 +4,15 @@ import keras
 from keras import ops
 
 from keras_transformer.layers.linear import column_sums
-from keras_transformer.own_gradient import gradients_are_written, own_gradient
+from keras_transformer.own_gradient import own_gradient
+from keras_transformer.uncompiled import is_uncompiled
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LayerNorm(keras.layers.LayerNormalization):
     """Keras' layer normalisation over the last axis.
 
-    In the scope of `written_gradients` it brings its own gradient.
+    In the scope of `uncompiled` it brings its own gradient.
 
     Example:
         >>> LayerNorm(epsilon=1e-6)(keras.ops.ones((1, 3, 8))).shape
@@ -20,7 +21,7 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     def call(self, inputs):
         """Returns the normalised inputs: float [..., D]."""
-        if not gradients_are_written():
+        if not is_uncompiled():
             return super().call(inputs)
         return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
 

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.layer_norm import LayerNorm
 
 
@@ -35,7 +36,7 @@ class ResidualConnection(keras.layers.Layer):
         self.layer_norm = LayerNorm(
             epsilon=epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
-        self.output_dropout = keras.layers.Dropout(
+        self.output_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="output_dropout"
         )
 

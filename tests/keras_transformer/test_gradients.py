@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.own_gradient import written_gradients
+from keras_transformer.uncompiled import uncompiled
 from tests.keras_transformer import helpers, whole_model
 from tests.keras_transformer.gradients import gradients
 from tests.keras_transformer.reference import mean_loss
@@ -48,7 +48,7 @@ def directions(generator, gradient):
     yield steepest
 
 
-@pytest.mark.parametrize("scope", [contextlib.nullcontext, written_gradients])
+@pytest.mark.parametrize("scope", [contextlib.nullcontext, uncompiled])
 @pytest.mark.parametrize("name", ["paper", "pre-norm", "learned", "no-bias"])
 def test_gradients_equal_central_differences(name, scope):
     model = helpers.variant(name)

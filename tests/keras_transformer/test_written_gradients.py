@@ -6,11 +6,8 @@ import pytest
 
 from keras_transformer.layers.layer_norm import layer_norm
 from keras_transformer.layers.linear import linear
-from keras_transformer.own_gradient import (
-    gradients_are_written,
-    written_gradients,
-)
 from keras_transformer.projected_loss import projected_losses
+from keras_transformer.uncompiled import is_uncompiled, uncompiled
 from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.gradients import gradients_by_arrays, slope
 
@@ -53,7 +50,7 @@ def test_linear(widths, rows):
     arrays = [randoms(*rows, widths[0]), randoms(*widths), randoms(widths[1])]
 
     def written(*tensors):
-        with written_gradients():
+        with uncompiled():
             return linear(*tensors)
 
     def formula(inputs, kernel, bias=0.0):
@@ -67,11 +64,11 @@ def test_linear(widths, rows):
 
 
 def test_the_scope_ends_with_an_error_too():
-    assert not gradients_are_written()
-    with pytest.raises(KeyError), written_gradients():
-        assert gradients_are_written()
+    assert not is_uncompiled()
+    with pytest.raises(KeyError), uncompiled():
+        assert is_uncompiled()
         raise KeyError
-    assert not gradients_are_written()
+    assert not is_uncompiled()
 
 
 def by_formula(inputs, gamma, beta):
@@ -134,6 +131,21 @@ def test_losses_of_projected_states(smoothing):
             ),
             [STATES, MATRIX],
         )
+
+
+def test_what_labels_have_of_the_gradient_can_be_had_apart():
+    def total(matrix, *label_rows):
+        losses = projected_losses(STATES, matrix, LABELS, 0.1, *label_rows)
+        return keras.ops.sum(losses.smoothed)
+
+    label_rows = MATRIX[LABELS]
+    [whole] = gradients_by_arrays(total, MATRIX)
+    rest, of_rows = gradients_by_arrays(total, MATRIX, label_rows)
+    apart = np.zeros_like(MATRIX)
+    np.add.at(apart, LABELS, of_rows)
+    np.testing.assert_allclose(rest + apart, whole, 1e-5, 1e-6)
+    assert np.abs(apart).max() > 0.1
+    assert not of_rows[LABELS == 0].any()
 
 
 def test_the_right_word_counts_as_correct():

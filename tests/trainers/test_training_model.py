@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.uncompiled import uncompiled
 from tests.trainers import helpers
 from tests.trainers.helpers import (
     figures,
@@ -140,8 +141,9 @@ def test_compiled_and_plain_gradients_train_alike():
         assert one == pytest.approx(other, rel=1e-5)
 
 
-def test_an_update_follows_the_gradient_of_the_mean_over_tokens():
-    model = _with_sgd()
+@pytest.mark.parametrize("share", ["all", "target-softmax", "none"])
+def test_an_update_follows_the_gradient_of_the_mean_over_tokens(share):
+    model = _with_sgd(share_embeddings=share)
     batch = _batches(1)[0]
     expected = _gradient(model, batch)
     assert largest_difference(_change(model, batch), expected) <= 1e-6
@@ -169,6 +171,18 @@ def test_rows_of_padding_change_nothing():
     one, other = _with_sgd(), _with_sgd()
     change = _change(one, (inputs, labels))
     assert largest_difference(change, _change(other, padded)) <= 1e-6
+
+
+def test_a_replica_with_nothing_but_padding_adds_nothing():
+    inputs, labels = _batches(1)[0]
+    nothing = {name: np.zeros_like(ids) for name, ids in inputs.items()}
+    sums, gradients = minute_model()._gradient(
+        nothing, np.zeros_like(labels), tf.constant(7.0), tf.constant(1)
+    )
+    assert {name: float(each) for name, each in sums.items()} == dict.fromkeys(
+        NAMES, 0.0
+    )
+    assert not any(gradient.numpy().any() for gradient in gradients)
 
 
 def test_a_batch_of_one_token_is_a_number():
@@ -199,7 +213,11 @@ def _r_drop(model, batch, alpha):
     """Loss and its gradient by the formula of Liang et al. 2021, halved."""
     inputs, labels = batch
     real = (labels != 0)[..., None].astype("float32")
-    with model.seeds.of(tf.constant(0)), tf.GradientTape() as tape:
+    with (
+        model.seeds.of(tf.constant(0)),
+        uncompiled(),
+        tf.GradientTape() as tape,
+    ):
         logits = [model(inputs, training=True) for _ in range(2)]
         p, q = map(tf.nn.softmax, logits)
         ratios = real * tf.math.log(p / q)
@@ -235,7 +253,7 @@ def test_r_drop_reports_the_two_passes_themselves():
     other = _with_sgd(dropout=0.3)
     batch = _batches(1)[0]
     logs = _train_step(model, batch)
-    with other.seeds.of(tf.constant(0)):
+    with other.seeds.of(tf.constant(0)), uncompiled():
         passes = [
             figures(other(batch[0], training=True), batch[1], SMOOTHING)
             for _ in range(2)
