@@ -192,8 +192,8 @@ class TrainingTransformer(kt.Transformer):
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
         embeddings = self.output_embedding.embeddings
-        # A tensor of its own, or what is looked up in the embeddings would
-        # be made as large as they are, to be added to what is for all rows.
+        # A tensor of its own, or each gradient of rows looked up in it would
+        # be made as large as it is; so they are joined first.
         matrix = tf.identity(embeddings)
         with self.seeds.of(replica), self._scope(), tf.GradientTape() as tape:
             tape.watch(matrix)
@@ -252,9 +252,7 @@ def _added(of_matrix, of_rows):
     """Adds the gradient of rows looked up to that of all rows, if there is."""
     if of_matrix is None:
         return of_rows
-    return tf.tensor_scatter_nd_add(
-        of_matrix, of_rows.indices[:, None], of_rows.values
-    )
+    return of_matrix + tf.convert_to_tensor(of_rows)
 
 
 def _summed(losses):
