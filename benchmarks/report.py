@@ -87,7 +87,8 @@ rows of 128 at most. Models' GFLOP/s count 6 for each
 weight of a matrix and each position it is used at, padded ones too but for the
 logits of ours without XLA, which makes none of padding; neither attention's own
 products nor embedding look-ups are counted. `products` makes all products of a
-step, with plain calls, and nothing else. ln V = {math.log(job.config.vocabulary_size):.3f}. Other
+step, with plain calls, and nothing else.
+ln V = {math.log(job.config.vocabulary_size):.3f}. Other
 programs took more than 8 % of the machine in {watch.disturbed} of
 {watch.visits} visits."""
 
