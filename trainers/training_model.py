@@ -155,9 +155,8 @@ class TrainingTransformer(kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        matrix = tf.identity(self.output_embedding.embeddings)
         real = real_positions(labels, self.states(inputs))
-        sums = self._sums(*real, matrix)
+        sums = self._sums(*real, self.output_embedding.embeddings)
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
