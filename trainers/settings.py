@@ -25,10 +25,18 @@ def make_config(preset, assignments):
         InputError: an unknown preset or field, or a value out of range.
     """
     try:
-        overrides = dict(map(_parse, assignments))
-        return kt.TransformerConfig.preset(preset, **overrides)
+        return kt.TransformerConfig.preset(preset, **values_of(assignments))
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def values_of(assignments):
+    """Returns what "name=value" texts say, a dict of the fields they name.
+
+    Raises:
+        InputError: an unknown field, or a value of another type.
+    """
+    return dict(map(_parse, assignments))
 
 
 def _parse(assignment):

@@ -208,17 +208,25 @@ class TrainingTransformer(kt.Transformer):
 
     def _training_sums(self, inputs, labels, matrix):
         if self.config.r_drop:
-            return self._sums_of_two_passes(inputs, labels)
-        states = self.states(inputs, training=True)
-        return self._sums(*self._having_loss(labels, states), matrix)
+            return self._sums_of_two_passes(inputs, labels, matrix)
+        return self._sums(*self._pass(inputs, labels), matrix)
 
-    def _sums_of_two_passes(self, inputs, labels):
-        passes = [self(inputs, training=True) for _ in range(2)]
-        losses = [self.token_loss.token_losses(labels, each) for each in passes]
+    def _pass(self, inputs, labels):
+        return self._having_loss(labels, self.states(inputs, training=True))
+
+    def _sums_of_two_passes(self, inputs, labels, matrix):
+        passes = [self._pass(inputs, labels) for _ in range(2)]
+        labels = passes[0][0]
+        projection = tf.transpose(matrix)
+        logits = [
+            self.output_embedding.project(states, projection)
+            for _, states in passes
+        ]
+        losses = [self.token_loss.token_losses(labels, each) for each in logits]
         sums = tf.nest.map_structure(
             lambda one, other: (one + other) / 2.0, *map(_summed, losses)
         )
-        divergences = symmetric_divergence(*passes)
+        divergences = symmetric_divergence(*logits)
         real = tf.cast(labels != PAD_ID, tf.float32)
         # Half of alpha: theirs is added to the sum of the two losses.
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)

@@ -1,7 +1,6 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
 import pathlib
-import re
 
 import tensorflow as tf
 from absl import flags
@@ -197,16 +196,14 @@ def _vocabulary(directory, init_from):
 
 
 def _refuse_two_makers():
-    makers = [
-        f"--{name}={FLAGS[name].value}"
-        for name in ("ema", "average_checkpoints", "keep_best")
-        if FLAGS[name].value
-    ]
-    makers += [
-        f"--set={each}"
-        for each in FLAGS.set
-        if re.fullmatch(r"average_checkpoints=[1-9]\d*", each)
-    ]
+    fields = settings.values_of(FLAGS.set)
+    asked = {
+        "--ema": FLAGS.ema,
+        "--average_checkpoints": FLAGS.average_checkpoints,
+        "--set=average_checkpoints": fields.get("average_checkpoints"),
+        "--keep_best": FLAGS.keep_best,
+    }
+    makers = [f"{name}={value}" for name, value in asked.items() if value]
     if len(makers) > 1:
         raise InputError(
             f"{makers[0]} and {makers[1]} cannot both make the final weights; "

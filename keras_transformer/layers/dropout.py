@@ -6,6 +6,8 @@ from keras import ops
 from keras_transformer.uncompiled import is_uncompiled
 
 _CASES = 256
+# Beyond it Keras' own: what is compared would not always fit 8 bits.
+_HIGHEST_RATE = 254 / _CASES
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -21,8 +23,8 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs, training=False):
         """Returns what is kept, scaled up: float, shape as `inputs`."""
-        whole = training and self.rate > 0 and self.noise_shape is None
-        if whole and is_uncompiled():
+        draws = training and self.noise_shape is None
+        if draws and 0 < self.rate <= _HIGHEST_RATE and is_uncompiled():
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
 
@@ -37,13 +39,12 @@ def dropout(inputs, rate, seed):
 
     Args:
         inputs: float [..., D].
-        rate: the probability; taken for 254 / 256 where it is more.
+        rate: the probability, at most 254 / 256.
         seed: keras.random.SeedGenerator.
 
     Returns:
         float, shape and dtype as `inputs`; their mean is that of the inputs.
     """
-    rate = min(rate, 1 - 2 / _CASES)
     shape, size = ops.shape(inputs), ops.size(inputs)
     words = keras.random.randint(
         ((size + 3) // 4, 1), -(2**31), 2**31 - 1, seed=seed

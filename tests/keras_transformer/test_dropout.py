@@ -63,10 +63,12 @@ def test_nothing_is_dropped_but_in_training():
     np.testing.assert_array_equal(drawn(Dropout(0.0)), ONES)
 
 
-def test_an_extreme_rate_gives_numbers():
-    found = drawn(Dropout(0.999999, seed=4))
-    assert np.isfinite(found).all()
-    assert 0.98 < (found == 0).mean() < 1
+@pytest.mark.parametrize("rate", [254 / 256, 0.995, 0.9995])
+def test_extreme_rates_are_met(rate):
+    found = drawn(Dropout(rate, seed=4), np.ones((1000, 1000), "float32"))
+    kept = (found != 0).mean()
+    assert abs(kept - (1 - rate)) < 5 * np.sqrt(rate * (1 - rate) / 1e6)
+    np.testing.assert_allclose(found[found != 0], 1 / (1 - rate), rtol=1e-4)
 
 
 def test_shape_and_dtype_stay():

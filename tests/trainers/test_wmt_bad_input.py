@@ -102,6 +102,10 @@ BAD_FLAGS = {
         ["--ema=0.9", "--set=average_checkpoints=2"],
         "--ema=0.9 and --set=average_checkpoints=2 cannot both make",
     ),
+    "average as another number": (
+        ["--keep_best", "--set=average_checkpoints=02"],
+        "--set=average_checkpoints=2 and --keep_best=True cannot both make",
+    ),
     "nobody": (["--dataset=text:~no-such-user/a"], "names no folder"),
     "best and average": (
         ["--keep_best", "--average_checkpoints=2"],
