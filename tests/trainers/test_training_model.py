@@ -173,10 +173,11 @@ def test_rows_of_padding_change_nothing():
     assert largest_difference(change, _change(other, padded)) <= 1e-6
 
 
-def test_a_replica_with_nothing_but_padding_adds_nothing():
+@pytest.mark.parametrize("changes", [{}, {"dropout": 0.1, "r_drop": 5.0}])
+def test_a_replica_with_nothing_but_padding_adds_nothing(changes):
     inputs, labels = _batches(1)[0]
     nothing = {name: np.zeros_like(ids) for name, ids in inputs.items()}
-    sums, gradients = minute_model()._gradient(
+    sums, gradients = minute_model(**changes)._gradient(
         nothing, np.zeros_like(labels), tf.constant(7.0), tf.constant(1)
     )
     assert {name: float(each) for name, each in sums.items()} == dict.fromkeys(
