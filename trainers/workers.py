@@ -1,11 +1,16 @@
 """What the workers of one training must agree about."""
 
 import contextlib
+import re
 
 import numpy as np
 import tensorflow as tf
 
 from export.errors import InputError
+
+# What TensorFlow's long messages say of it.
+_CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
+_WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 
 
 def refuse_unequal_steps(strategy, step):
@@ -49,8 +54,22 @@ def noticing_lost_workers(strategy):
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         if strategy.cluster_resolver is None:
             raise
+        seen = _seen(error.message, strategy.cluster_resolver)
         raise InputError(
-            "Another worker stopped or cannot be reached. Start the same "
-            "command on all workers again: it goes on from the last "
-            f"checkpoint. ({error.message.splitlines()[0]})"
+            f"Another worker stopped or cannot be reached ({seen}). Start the "
+            "same command on all workers again: it goes on from the last "
+            "checkpoint."
         ) from error
+
+
+def _seen(message, resolver):
+    """Returns which workers failed this one and how, as far as it is said."""
+    numbers = set(map(int, _WORKER.findall(message))) - {resolver.task_id}
+    cluster = resolver.cluster_spec()
+    workers = [
+        f"worker {number}, {cluster.task_address('worker', number)}"
+        for number in sorted(numbers)
+    ]
+    cause = _CAUSE.search(message)
+    cause = cause[1] if cause else message.splitlines()[0]
+    return ": ".join([*workers, cause])
