@@ -113,6 +113,7 @@ def test_a_row_from_before_a_field_came_is_finished(tmp_path):
     assert _runs(fake).score(base)
 
 
+@pytest.mark.slow
 def test_a_row_that_ends_sooner_is_told(tmp_path):
     cipher.write(tmp_path)
     done = subprocess.run(
