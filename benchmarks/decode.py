@@ -57,10 +57,11 @@ flags.DEFINE_list(
     [],
     "Names with commas between; ratios are of the first one. Default: all "
     "whose packages are installed. On KERAS_BACKEND=tensorflow: ours, "
-    "ours-finished, ours-aligned, ours-n-best, ours-served, "
-    "ours-served-finished, ours-served-frozen, ctranslate2, ctranslate2-int8, "
-    "transformers, products, products-xla; on jax ours and the others' without "
-    "products-xla.",
+    "ours-side-by-side, ours-finished, ours-finished-side-by-side, "
+    "ours-aligned, ours-n-best, ours-served, ours-served-finished, "
+    "ours-served-frozen, ctranslate2, ctranslate2-side-by-side, "
+    "ctranslate2-int8, transformers, products, products-xla; on jax ours and "
+    "the others' without products-xla.",
 )
 flags.DEFINE_list("beams", ["4", "1"], "Beam sizes.")
 flags.DEFINE_list("batches", ["1", "8", "32", "128"], "Sentences in a batch.")

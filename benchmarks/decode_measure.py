@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import random
 import tempfile
@@ -146,7 +147,7 @@ class _Turns:
             size=size,
             seconds=[sum(visit.each) for visit in made],
             cpu_seconds=[visit.cpu_seconds * visit.calls for visit in made],
-            latencies=[second for visit in made for second in visit.each],
+            latencies=_latencies(made, math.ceil(len(job.sentences) / size)),
             sentences=len(job.sentences),
             tokens=sum(job.target_lengths),
             own_tokens=sum(pieces.lengths([text for text, _ in own])),
@@ -155,6 +156,13 @@ class _Turns:
             peak_bytes=worker.peak_bytes(),
             translates=worker.system.translates,
         )
+
+
+def _latencies(visits, batches):
+    """Returns the seconds of every call, if each was of one batch."""
+    if any(visit.calls != batches for visit in visits):
+        return []
+    return [second for visit in visits for second in visit.each]
 
 
 def _score_error(pairs):

@@ -39,7 +39,8 @@ class DecodeResult:
         size: sentences in a batch.
         seconds: for all sentences, one a round.
         cpu_seconds: the same in processor seconds of all cores.
-        latencies: seconds of every batch of every round.
+        latencies: seconds of every batch of every round; none of a system
+            that takes all batches in one call.
         sentences: how many there are.
         tokens: of the first system's translations, end ids counted.
         own_tokens: of its own translations.
@@ -171,7 +172,7 @@ def _quotient(one, other):
 
 
 def _latencies(result):
-    if result.size > 1 or not result.translates:
+    if result.size > 1 or not result.translates or not result.latencies:
         return ["-", "-"]
     milliseconds = 1000 * np.percentile(result.latencies, [50, 99])
     return [f"{value:.1f}" for value in milliseconds]

@@ -39,6 +39,13 @@ def _of_others(backend):
             backend,
             decode_models.ctranslate2,
         ),
+        "ctranslate2-side-by-side": DecodeSystem(
+            "decode_ctranslate2",
+            ("ctranslate2",),
+            backend,
+            decode_models.ctranslate2,
+            maker="make_side_by_side",
+        ),
         "ctranslate2-int8": DecodeSystem(
             "decode_ctranslate2",
             ("ctranslate2",),
@@ -67,6 +74,18 @@ _ON_BACKEND = {
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_finished",
+        ),
+        "ours-side-by-side": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_side_by_side",
+        ),
+        "ours-finished-side-by-side": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_finished_side_by_side",
         ),
         "ours-aligned": DecodeSystem(
             "decode_ours",

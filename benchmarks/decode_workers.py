@@ -9,10 +9,10 @@ class DecodeVisit(typing.NamedTuple):
     """All sentences translated once.
 
     Attributes:
-        seconds: a batch took on the clock, on average.
-        cpu_seconds: processor seconds of a batch, of all cores together.
-        calls: batches.
-        each: seconds of every batch.
+        seconds: a call took on the clock, on average.
+        cpu_seconds: processor seconds of a call, of all cores together.
+        calls: as many as batches, or one for all of them.
+        each: seconds of every call.
     """
 
     seconds: float

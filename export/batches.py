@@ -1,5 +1,12 @@
 """Sentences of similar lengths together, answers in the sentences' order."""
 
+import concurrent.futures
+import contextlib
+
+# Batches at once: where one is busy with what takes a single core, the other
+# multiplies.
+AT_ONCE = 2
+
 # Source positions in a batch, padding counted.
 BATCH_TOKENS = 2048
 
@@ -12,7 +19,7 @@ def in_batches(lengths, batch_tokens, ask, on_progress=None):
             alone, there is nothing to ask.
         batch_tokens: positions in a batch, padding counted.
         ask: function of a list of sentences' numbers, that returns a list of
-            their answers.
+            their answers; see `side_by_side`.
         on_progress: function of the number of sentences just done.
 
     Returns:
@@ -20,12 +27,32 @@ def in_batches(lengths, batch_tokens, ask, on_progress=None):
         nothing to ask.
     """
     answers = [None] * len(lengths)
-    for batch in _by_length(lengths, batch_tokens):
-        for number, answer in zip(batch, ask(batch)):
-            answers[number] = answer
-        if on_progress is not None:
-            on_progress(len(batch))
+    batches = list(_by_length(lengths, batch_tokens))
+    with contextlib.closing(side_by_side(ask, batches)) as all_found:
+        for batch, found in zip(batches, all_found):
+            for number, answer in zip(batch, found):
+                answers[number] = answer
+            if on_progress is not None:
+                on_progress(len(batch))
     return answers
+
+
+def side_by_side(ask, batches):
+    """Asks for some batches at once.
+
+    Args:
+        ask: function of a batch, that threads call at the same time.
+        batches: list of them.
+
+    Yields:
+        The answers in the order of the batches. After an error, or where
+        nobody takes them any more, no further batch is begun.
+    """
+    threads = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
+    try:
+        yield from threads.map(ask, batches)
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 def _by_length(lengths, batch_tokens):

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from export.batches import AT_ONCE, side_by_side
 from export.model_directory import ModelDirectory
 from export.translator import Translator
 
@@ -68,6 +69,33 @@ def make_n_best(job):
 def _best_of_all(translator, texts):
     found = translator.n_best(texts, translator.beam_size)
     return [translations[0] for translations in found]
+
+
+class OursSideBySide(Ours):
+    """Several batches at once, as commands translate long text.
+
+    Args:
+        job: DecodeJob.
+        stop: when a sentence stops; of SearchRules.
+    """
+
+    def __init__(self, job, stop):
+        super().__init__(job, stop)
+        self.note += f"; {AT_ONCE} batches at once"
+
+    def translate_all(self, batches):
+        """Returns text and score of each sentence of each batch."""
+        return list(side_by_side(self.translate, batches))
+
+
+def make_side_by_side(job):
+    """As `make`, and two batches at once."""
+    return OursSideBySide(job, "certain")
+
+
+def make_finished_side_by_side(job):
+    """As `make_finished`, and two batches at once."""
+    return OursSideBySide(job, "finished")
 
 
 def make_finished(job):

@@ -29,7 +29,7 @@ from tests import made_up_text
 from tests.benchmarks.decoding import POST, run, run_alone, write
 from tests.export import tiny
 
-PEERS = ("ctranslate2", "transformers")
+PEERS = ("ctranslate2", "ctranslate2-side-by-side", "transformers")
 
 
 @pytest.fixture(name="trained_dir", scope="module")
@@ -101,15 +101,15 @@ def table_of(model_dir, text, output, systems, *more):
 
 @pytest.mark.slow
 def test_the_table_of_our_two_forms_and_the_products(tmp_path, model_dir, text):
-    rows, page = table_of(
-        model_dir, text, tmp_path / "t.md", "ours,ours-served,products"
-    )
+    systems = ("ours", "ours-served", "products", "ours-side-by-side")
+    rows, page = table_of(model_dir, text, tmp_path / "t.md", ",".join(systems))
     assert [(row["batch"], row["system"]) for row in rows] == [
-        (size, name)
-        for size in ("1", "4")
-        for name in ("ours", "ours-served", "products")
+        (size, name) for size in ("1", "4") for name in systems
     ]
-    for ours, served, products in (rows[:3], rows[3:]):
+    for ours, served, products, side_by_side in (rows[:4], rows[4:]):
+        assert side_by_side["same text"] == "100.0%"
+        assert side_by_side["score differs by"] == "0.0e+00"
+        assert side_by_side["p50 ms"] == "-"
         assert served["same text"] == "100.0%"
         assert float(served["score differs by"]) < 1e-4
         assert ours["ours / it (quartiles)"] == "-"
@@ -118,7 +118,7 @@ def test_the_table_of_our_two_forms_and_the_products(tmp_path, model_dir, text):
         assert float(ours["peak GiB"]) > 0.05
         assert float(ours["floor / it"].split()[0]) > 0
     assert float(rows[0]["p99 ms"]) >= float(rows[0]["p50 ms"]) > 0
-    assert rows[3]["p50 ms"] == "-"
+    assert rows[4]["p50 ms"] == "-"
     assert f"--model_dir={model_dir}" in page
 
 
@@ -127,8 +127,9 @@ def test_the_table_of_our_two_forms_and_the_products(tmp_path, model_dir, text):
 def test_a_peer_translates_with_the_same_weights(
     tmp_path, trained_dir, text, peer
 ):
-    if importlib.util.find_spec(peer) is None:
-        pytest.skip(f"{peer} is not installed (requirements-bench.txt)")
+    package = peer.partition("-")[0]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed (requirements-bench.txt)")
     rows, _ = table_of(trained_dir, text, tmp_path / "t.md", f"ours,{peer}")
     for row in rows[1::2]:
         # Searches that stop by other rules may differ now and then.

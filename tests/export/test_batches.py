@@ -1,8 +1,12 @@
 """Batches by length, answers in order."""
 
+import contextlib
+import threading
+import time
+
 import pytest
 
-from export.batches import in_batches
+from export.batches import in_batches, side_by_side
 
 LENGTHS = [5, 1, 9, 2, 2, 7, 1, 3, 30, 4]
 
@@ -29,3 +33,75 @@ def test_each_is_asked_once_and_answered_in_its_place(batch_tokens):
 def test_nothing_is_asked_of_nothing():
     assert in_batches([], 8, None) == []
     assert in_batches([1, 0], 8, None) == [None, None]
+
+
+def test_two_batches_are_asked_at_once():
+    meeting = threading.Barrier(2, timeout=60)
+
+    def ask(batch):
+        meeting.wait()
+        return batch * 10
+
+    assert list(side_by_side(ask, [1, 2, 3, 4])) == [10, 20, 30, 40]
+
+
+def test_the_answers_of_slow_batches_come_first_all_the_same():
+    second_is_done = threading.Event()
+
+    def ask(batch):
+        if batch == 1:
+            assert second_is_done.wait(60)
+        else:
+            second_is_done.set()
+        return batch
+
+    assert list(side_by_side(ask, [1, 2, 3])) == [1, 2, 3]
+
+
+def test_an_error_ends_it():
+    asked = []
+
+    def ask(batch):
+        asked.append(batch)
+        if batch == 0:
+            raise ValueError("no such batch")
+        time.sleep(0.05)
+
+    with pytest.raises(ValueError, match="no such batch"):
+        list(side_by_side(ask, range(1000)))
+    assert len(asked) < 1000
+
+
+def test_nothing_more_is_asked_when_nobody_listens():
+    asked = []
+
+    def ask(batch):
+        asked.append(batch)
+        time.sleep(0.05)
+
+    with contextlib.closing(side_by_side(ask, range(1000))) as answers:
+        next(answers)
+    begun = len(asked)
+    assert begun < 1000
+    time.sleep(0.2)
+    assert len(asked) == begun
+
+
+def test_an_interruption_between_two_answers_ends_it():
+    asked = []
+
+    def ask(numbers):
+        asked.append(numbers)
+        time.sleep(0.05)
+        return numbers
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as kept:
+        in_batches([5] * 1000, 5, ask, interrupt)
+    begun = len(asked)
+    time.sleep(0.2)
+    assert len(asked) == begun < 1000
+    # Held until here: what ends the threads is not the frame's own end.
+    assert kept.traceback
