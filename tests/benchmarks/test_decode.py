@@ -140,7 +140,7 @@ def test_a_peer_translates_with_the_same_weights(
 @pytest.mark.slow
 def test_the_search_on_jax(tmp_path, model_dir, text, monkeypatch):
     if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed (requirements-dev.txt)")
+        pytest.skip("jax is not installed (requirements-jax.txt)")
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     rows, page = table_of(model_dir, text, tmp_path / "t.md", "ours,products")
     assert len(rows) == 4
