@@ -9,6 +9,7 @@ from export.attention_maps import AttentionMaps
 from export.batches import in_batches
 from export.errors import InputError
 from export.id_pair import padded
+from export.one_graph import one_graph
 from export.translator import Translator
 from keras_transformer.special_ids import BEGIN_ID, UNKNOWN_ID
 
@@ -34,9 +35,7 @@ class AttentionReader:
             weights = kt.attend_ids(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = tf.function(
-            attend, input_signature=(_IDS, _IDS), autograph=False
-        )
+        self._attend = one_graph(attend, _IDS, _IDS)
 
     @classmethod
     def from_directory(cls, path, **settings):

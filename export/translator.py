@@ -10,6 +10,7 @@ from export.id_pair import IdPair, padded
 from export.id_translator import IdTranslator, beginning, pieces_of
 from export.limits import character_limit, source_limit
 from export.model_directory import ModelDirectory
+from export.one_graph import one_graph
 from export.text_translator import Sentence, TextTranslator, complete
 from export.translation import IMPOSSIBLE, Translation
 from keras_transformer.special_ids import END_ID, PAD_ID
@@ -56,11 +57,11 @@ class Translator(TextTranslator):
         self._config = ids.config
         # One graph for every shape: XLA would compile each padded length,
         # some ten seconds apiece.
-        self._encode = _graph(ids.encode, _IDS)
-        self._best = _graph(ids.best, _IDS, ids.memory_spec)
-        self._search = _graph(ids.search, _IDS, ids.memory_spec)
-        self._align = _graph(ids.align, _IDS, ids.memory_spec)
-        self._score = _graph(ids.score, _IDS, _IDS)
+        self._encode = one_graph(ids.encode, _IDS)
+        self._best = one_graph(ids.best, _IDS, ids.memory_spec)
+        self._search = one_graph(ids.search, _IDS, ids.memory_spec)
+        self._align = one_graph(ids.align, _IDS, ids.memory_spec)
+        self._score = one_graph(ids.score, _IDS, _IDS)
         self._drawers = {}
 
     @classmethod
@@ -212,7 +213,7 @@ class Translator(TextTranslator):
 
     def _drawer(self, rules):
         if rules not in self._drawers:
-            self._drawers[rules] = _graph(
+            self._drawers[rules] = one_graph(
                 lambda source, seeds: self._ids.sample(source, seeds, rules),
                 _IDS,
                 tf.TensorSpec([None], tf.int32),
@@ -265,10 +266,6 @@ class Translator(TextTranslator):
     def _pieces(self, ids):
         pieces = pieces_of(self.tokenizer, ids).numpy().tolist()
         return [[piece.decode("utf-8") for piece in row] for row in pieces]
-
-
-def _graph(function, *signature):
-    return tf.function(function, input_signature=signature, autograph=False)
 
 
 def _cut(ids, limit):

@@ -118,12 +118,6 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
     assert len(steps) > 1
 
 
-def test_one_graph_serves_every_shape(translator, translations):
-    translator.translate(TEXTS[:3])
-    translator.translate(TEXTS[3:17])
-    assert translator._best.experimental_get_tracing_count() == 1
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 9, 4096])
 def test_the_size_of_batches_changes_nothing(
     translator, translations, batch_tokens, monkeypatch
