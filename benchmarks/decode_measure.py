@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import math
 import pathlib
 import random
 import tempfile
@@ -147,7 +146,7 @@ class _Turns:
             size=size,
             seconds=[sum(visit.each) for visit in made],
             cpu_seconds=[visit.cpu_seconds * visit.calls for visit in made],
-            latencies=_latencies(made, math.ceil(len(job.sentences) / size)),
+            latencies=_latencies(made, len(job.batches(size))),
             sentences=len(job.sentences),
             tokens=sum(job.target_lengths),
             own_tokens=sum(pieces.lengths([text for text, _ in own])),

@@ -20,7 +20,8 @@ class DecodeSystem(Peer):
             to write to; returns the path that the system reads.
         translates: whether it does more than multiply matrices.
         maker: name of the function in the module that makes it of a job:
-            with `note` and `translate(batch)`.
+            with `note` and `translate(batch)`, and with
+            `translate_all(batches)` where it takes them all in one call.
     """
 
     module: str

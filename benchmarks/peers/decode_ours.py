@@ -47,6 +47,23 @@ class Ours:
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
 
 
+class OursSideBySide(Ours):
+    """Several batches at once, as commands translate long text.
+
+    Args:
+        job: DecodeJob.
+        stop: when a sentence stops; of SearchRules.
+    """
+
+    def __init__(self, job, stop):
+        super().__init__(job, stop)
+        self.note += f"; {AT_ONCE} batches at once"
+
+    def translate_all(self, batches):
+        """Returns text and score of each sentence of each batch."""
+        return list(side_by_side(self.translate, batches))
+
+
 def _policy(job):
     return {"bfloat16": "mixed_bfloat16"}.get(job.precision, job.precision)
 
@@ -69,23 +86,6 @@ def make_n_best(job):
 def _best_of_all(translator, texts):
     found = translator.n_best(texts, translator.beam_size)
     return [translations[0] for translations in found]
-
-
-class OursSideBySide(Ours):
-    """Several batches at once, as commands translate long text.
-
-    Args:
-        job: DecodeJob.
-        stop: when a sentence stops; of SearchRules.
-    """
-
-    def __init__(self, job, stop):
-        super().__init__(job, stop)
-        self.note += f"; {AT_ONCE} batches at once"
-
-    def translate_all(self, batches):
-        """Returns text and score of each sentence of each batch."""
-        return list(side_by_side(self.translate, batches))
 
 
 def make_side_by_side(job):

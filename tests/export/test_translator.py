@@ -9,7 +9,7 @@ import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export.errors import InputError
-from export.id_translator import pieces_of
+from export.id_translator import IdTranslator, pieces_of
 from export.translator import Translation, Translator
 from keras_transformer.special_ids import END_ID
 from keras_transformer.tokenizer import Tokenizer
@@ -116,6 +116,20 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
     translator.translate([*TEXTS, "", " "], on_progress=steps.append)
     assert sum(steps) == len(TEXTS)
     assert len(steps) > 1
+
+
+def test_one_graph_serves_every_shape(translator, monkeypatch):
+    traced, best = [], IdTranslator.best
+
+    def noted(*arguments):
+        traced.append(arguments)
+        return best(*arguments)
+
+    monkeypatch.setattr(IdTranslator, "best", noted)
+    untraced = Translator(translator.model, translator.tokenizer)
+    untraced.translate(TEXTS[:3])
+    untraced.translate(TEXTS[3:17])
+    assert len(traced) == 1
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 9, 4096])
