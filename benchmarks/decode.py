@@ -58,6 +58,7 @@ flags.DEFINE_list(
     "Names with commas between; ratios are of the first one. Default: all "
     "whose packages are installed. On KERAS_BACKEND=tensorflow: ours, "
     "ours-side-by-side, ours-finished, ours-finished-side-by-side, "
+    "ours-compiled, ours-finished-compiled, "
     "ours-aligned, ours-n-best, ours-served, ours-served-finished, "
     "ours-served-frozen, ctranslate2, ctranslate2-side-by-side, "
     "ctranslate2-int8, transformers, products, products-xla; on jax ours and "

@@ -88,6 +88,18 @@ _ON_BACKEND = {
             "tensorflow",
             maker="make_finished_side_by_side",
         ),
+        "ours-compiled": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_compiled",
+        ),
+        "ours-finished-compiled": DecodeSystem(
+            "decode_ours",
+            ("tensorflow", "tensorflow_text"),
+            "tensorflow",
+            maker="make_finished_compiled",
+        ),
         "ours-aligned": DecodeSystem(
             "decode_ours",
             ("tensorflow", "tensorflow_text"),

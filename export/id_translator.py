@@ -7,7 +7,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.forwarded_cache import ForwardedCache
 from keras_transformer.special_ids import END_ID, PAD_ID
-from keras_transformer.translate_ids import output_limits
+from keras_transformer.translate_ids import decoder_of, output_limits
 
 
 class IdTranslator:
@@ -81,6 +81,28 @@ class IdTranslator:
         """
         return self._search(source, memory, self._rules)
 
+    def decoder(self):
+        """Returns what `compilable_search` takes, made once for all calls."""
+        return decoder_of(self._model, self.config.beam_size)
+
+    def compilable_search(self, source, decoder, n):
+        """As `search`, in fixed shapes and by operations that XLA compiles.
+
+        Args:
+            source: as for `search`, of a fixed shape.
+            decoder: of `decoder`.
+            n: translations that are certain, from 1 to K.
+
+        Returns:
+            As `search`.
+        """
+        room, demands = self._demands(source)
+        rules = self._rules_of_best if n == 1 else self._rules
+        tokens, scores, *_ = kt.translate_ids(
+            self._model, source, room, demands, rules, decoder
+        )
+        return tokens, scores
+
     def align(self, source, memory):
         """Finds the best translation and what it attends to.
 
@@ -107,13 +129,18 @@ class IdTranslator:
 
     def _searched(self, source, memory, rules):
         """Returns the arguments of a search."""
+        room, demands = self._demands(source)
+        cache = ForwardedCache
+        return self._model, source, room, demands, rules, memory, cache
+
+    def _demands(self, source):
         room, longest = self._room(source)
         shortest = ()
         if self._min_length:
-            shortest = tf.zeros_like(longest) + self._min_length + 1
-        demands = kt.Demands(longest, shortest)
-        cache = ForwardedCache
-        return self._model, source, room, demands, rules, memory, cache
+            # No constant: TensorFlow 2.21 cannot compile a third loop that
+            # is handed one.
+            shortest = tf.minimum(longest, self._min_length + 1)
+        return room, kt.Demands(longest, shortest)
 
     def _room(self, source):
         room = kt.output_room(source, self.config)

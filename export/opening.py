@@ -22,13 +22,7 @@ def open_translator(models, batch_tokens, search):
             search, is an export, whose search was fixed when it was made; the
             models do not go together.
     """
-    paths = [pathlib.Path(model) for model in models]
-    for path in paths:
-        if not _is_folder(path):
-            raise InputError(
-                f"There is no folder {path}; a model directory or an exported "
-                "version was expected."
-            )
+    paths = _folders(models)
     versions = [exported_version(path) for path in paths]
     # Only one of the two is imported: a session that behaves as the server's
     # wants a process without Python's TensorFlow.
@@ -56,6 +50,30 @@ def open_translator(models, batch_tokens, search):
     return ExportedTranslator(version, batch_tokens)
 
 
+def open_compiled_translator(models, search):
+    """Returns what translates one sentence at a time, compiled.
+
+    Args:
+        models: list of paths of model directories.
+        search: as for `open_translator`.
+
+    Raises:
+        InputError: one is no model directory, or an export; the models do not
+            go together; there would be too much to make room for.
+    """
+    paths = _folders(models)
+    version = next(filter(None, map(exported_version, paths)), None)
+    if version:
+        raise InputError(
+            f"{version} is an export, which is not compiled as a server "
+            "compiles nothing: leave out --compiled, or give the model "
+            "directory it was made from."
+        )
+    from export.compiled_translator import CompiledTranslator
+
+    return CompiledTranslator.from_directories(paths, **search)
+
+
 def exported_version(path):
     """Returns the folder of the export that a folder is or holds, or None.
 
@@ -77,6 +95,17 @@ def exported_version(path):
     except OSError as error:
         raise _unreadable(path, error) from error
     return max(versions, key=lambda child: int(child.name), default=None)
+
+
+def _folders(models):
+    paths = [pathlib.Path(model) for model in models]
+    for path in paths:
+        if not _is_folder(path):
+            raise InputError(
+                f"There is no folder {path}; a model directory or an exported "
+                "version was expected."
+            )
+    return paths
 
 
 def _is_folder(path):

@@ -15,6 +15,7 @@ blank text with score 0. Of a line that is longer than the model takes the
 beginning is translated; how many there were is said at the end.
 
 Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
+From a terminal they are taken one by one; --compiled answers those soonest.
 """
 
 from absl import flags
@@ -23,7 +24,7 @@ from export import command, line_flags, stop_flag
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
 from export.limits import MOST_EXTRA
-from export.opening import open_translator
+from export.opening import open_compiled_translator, open_translator
 
 FLAGS = flags.FLAGS
 
@@ -43,6 +44,13 @@ flags.DEFINE_integer(
     "Source pieces in a batch, padding counted: more is faster up to a point "
     "and takes more memory.",
     lower_bound=1,
+)
+flags.DEFINE_boolean(
+    "compiled",
+    False,
+    "Translate one sentence at a time, with a search that XLA compiles for "
+    "each of a few lengths, some seconds each: the soonest answer to lines "
+    "that come one by one. A file goes sooner without.",
 )
 # None is what the model's config says.
 flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
@@ -86,12 +94,7 @@ def main(arguments):
     """Translates a file or standard input."""
     del arguments
     line_format = line_flags.line_format()
-    search = {name: FLAGS[name].value for name in _SEARCH}
-    translator = open_translator(
-        FLAGS.model,
-        FLAGS.batch_tokens,
-        {name: each for name, each in search.items() if each is not None},
-    )
+    translator = _translator()
     if FLAGS.n_best > translator.beam_size:
         raise InputError(
             f"--n_best={FLAGS.n_best} is more than the beam holds, "
@@ -99,6 +102,24 @@ def main(arguments):
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
     return line_flags.translate_stream(translator, line_format)
+
+
+def _translator():
+    search = {name: FLAGS[name].value for name in _SEARCH}
+    search = {name: each for name, each in search.items() if each is not None}
+    if not FLAGS.compiled:
+        return open_translator(FLAGS.model, FLAGS.batch_tokens, search)
+    if FLAGS.alignments:
+        raise InputError(
+            "--alignments are of a search that is not compiled: leave out "
+            "--compiled."
+        )
+    if FLAGS["batch_tokens"].present:
+        raise InputError(
+            "--compiled takes one sentence at a time, and --batch_tokens says "
+            "how many there are in a batch: leave out one of them."
+        )
+    return open_compiled_translator(FLAGS.model, search)
 
 
 if __name__ == "__main__":

@@ -243,10 +243,14 @@ class Translator(TextTranslator):
             for ids, is_cut in zip(found, too_long.numpy())
         ]
 
-    def _search_texts(self, sentences, n):
+    def _search_ids(self, sentences, n):
+        """Returns tokens [B, K, T] and scores [B, K] of a batch."""
         source = padded([sentence.ids for sentence in sentences])
         search = self._best if n == 1 else self._search
-        tokens, scores = search(source, self._encode(source))
+        return search(source, self._encode(source))
+
+    def _search_texts(self, sentences, n):
+        tokens, scores = self._search_ids(sentences, n)
         tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
         texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
         rows = range(0, len(texts), n)

@@ -61,15 +61,10 @@ class BeamDecoder:
         Raises:
             ValueError: `room` is a number beyond the learned positions.
         """
-        config, beams = self.model.config, self.beam_size
-        table = config.max_positions if config.positions == "learned" else None
-        if table and isinstance(room, int) and room > table:
-            raise ValueError(
-                f"max_length={room} does not fit the learned table of "
-                f"max_positions={table}; give a smaller max_length."
-            )
+        self._check(room)
         if memory is None:
             memory = self.model.encode(source)
+        beams = self.beam_size
         decoder, batch = self.model.decoder, ops.shape(source)[0]
         return BeamState(
             memory=decoder.project_memory(memory),
@@ -109,11 +104,33 @@ class BeamDecoder:
             room: int32 scalar, steps there is to be room for.
         """
         state = tree.map_structure(lambda x: ops.take(x, kept, axis=0), state)
+        return self.grow(state, room)
+
+    def grow(self, state, room):
+        """Returns the state with room for more steps.
+
+        Args:
+            state: BeamState.
+            room: steps there is to be room for: a number or int32 scalar.
+
+        Raises:
+            ValueError: as for `start`.
+        """
+        self._check(room)
         more = room - ops.shape(state.ancestry)[2]
         return state._replace(
             caches=tree.map_structure(lambda x: _grown(x, more), state.caches),
             ancestry=_grown(state.ancestry, more),
         )
+
+    def _check(self, room):
+        config = self.model.config
+        table = config.max_positions if config.positions == "learned" else None
+        if table and isinstance(room, int) and room > table:
+            raise ValueError(
+                f"max_length={room} does not fit the learned table of "
+                f"max_positions={table}; give a smaller max_length."
+            )
 
 
 def _grown(values, more):

@@ -106,6 +106,13 @@ class EnsembleDecoder:
             for decoder, state in zip(self._decoders, states)
         )
 
+    def grow(self, states, room):
+        """Returns the states with room for more steps."""
+        return tuple(
+            decoder.grow(state, room)
+            for decoder, state in zip(self._decoders, states)
+        )
+
 
 def averaged(log_probs, mean):
     """Averages the log-probabilities [M, ..., V] of M models.

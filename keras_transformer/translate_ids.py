@@ -3,21 +3,28 @@
 from keras import ops
 
 from keras_transformer.beam_decoder import BeamDecoder
-from keras_transformer.beam_search import Demands, beam_search
+from keras_transformer.beam_search import Demands
 from keras_transformer.cache import Cache
 from keras_transformer.ensemble import Ensemble
 from keras_transformer.recording_decoder import RecordingDecoder
 from keras_transformer.search_rules import search_rules
 from keras_transformer.segmented_beam_search import segmented_beam_search
 from keras_transformer.special_ids import PAD_ID
+from keras_transformer.staged_beam_search import staged_beam_search
 
 # Steps between two regroupings: few enough that little unfilled cache is
 # read, so many that copying the caches does not count.
 SEGMENT = 8
 
+# Steps there is room for in the stages before the last: most sentences end in
+# them, and each is a loop more to compile.
+_ROOMS = (32, 64)
 
-def translate_ids(model, source, max_length, demands=None, rules=None):
-    """Translates a batch in one loop of fixed shapes, as compilers like it.
+
+def translate_ids(
+    model, source, max_length, demands=None, rules=None, decoder=None
+):
+    """Translates a batch in a few loops of fixed shapes, as compilers like it.
 
     Args:
         model: Transformer or Ensemble.
@@ -28,18 +35,22 @@ def translate_ids(model, source, max_length, demands=None, rules=None):
             sentence's length without its end id + `config.max_output_extra`,
             and at most `max_length`.
         rules: SearchRules; by default the beam and penalty of the config.
+        decoder: `decoder_of(model, beams)`, where it has been made already:
+            outside of what is compiled it transposes a matrix only once.
 
     Returns:
         BeamSearchResult: tokens [B, K, T] and scores [B, K].
     """
     rules = rules or search_rules(model.config)
-    decoder = decoder_of(model, rules.beam_size)
-    return beam_search(
+    decoder = decoder or decoder_of(model, rules.beam_size)
+    rooms = _rooms(max_length)
+    return staged_beam_search(
         decoder.step,
-        decoder.start(source, max_length),
+        decoder.start(source, rooms[0]),
         _demands(model.config, source, demands),
-        max_length,
+        rooms,
         rules,
+        decoder.grow,
     )
 
 
@@ -157,6 +168,12 @@ def decoder_of(model, beams, cache=Cache):
     if isinstance(model, Ensemble):
         return model.beam_decoder(beams, cache)
     return BeamDecoder(model, beams, cache)
+
+
+def _rooms(max_length):
+    if not isinstance(max_length, int):
+        return [max_length]
+    return [room for room in _ROOMS if room < max_length] + [max_length]
 
 
 def _in_segments(

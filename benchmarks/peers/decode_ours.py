@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from export.batches import AT_ONCE, side_by_side
+from export.compiled_translator import CompiledTranslator
 from export.model_directory import ModelDirectory
 from export.translator import Translator
 
@@ -23,17 +24,19 @@ class Ours:
     def __init__(self, job, stop, ask=Translator.translate):
         directory = ModelDirectory(job.prepared)
         self._ask = ask
-        self._translator = Translator(
+        self._translator = self._opened(
             directory.load_model(_policy(job)),
             directory.load_tokenizer(),
-            batch_tokens=_NO_LIMIT,
             stop=stop,
         )
         self.note = (
-            f"export.Translator, Keras {keras.__version__}, TensorFlow "
-            f"{tf.__version__}, {job.precision}; a sentence stops when its "
-            f"result is {stop}"
+            f"export.{type(self._translator).__name__}, Keras "
+            f"{keras.__version__}, TensorFlow {tf.__version__}, "
+            f"{job.precision}; a sentence stops when its result is {stop}"
         )
+
+    def _opened(self, model, tokenizer, **search):
+        return Translator(model, tokenizer, batch_tokens=_NO_LIMIT, **search)
 
     def translate(self, batch):
         """Returns text and score of each sentence."""
@@ -45,6 +48,18 @@ class Ours:
     def peak_gpu_bytes(self):
         """Returns the most memory that tensors took on the GPU."""
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+
+
+class OursCompiled(Ours):
+    """CompiledTranslator: sentence by sentence, two of a batch at once.
+
+    Args:
+        job: DecodeJob.
+        stop: when a sentence stops; of SearchRules.
+    """
+
+    def _opened(self, model, tokenizer, **search):
+        return CompiledTranslator(model, tokenizer, **search)
 
 
 class OursSideBySide(Ours):
@@ -101,3 +116,13 @@ def make_finished_side_by_side(job):
 def make_finished(job):
     """Stopping as CTranslate2 does: with the K-th finished hypothesis."""
     return Ours(job, "finished")
+
+
+def make_compiled(job):
+    """As `make`, compiled."""
+    return OursCompiled(job, "certain")
+
+
+def make_finished_compiled(job):
+    """As `make_finished`, compiled."""
+    return OursCompiled(job, "finished")

@@ -101,12 +101,17 @@ def table_of(model_dir, text, output, systems, *more):
 
 @pytest.mark.slow
 def test_the_table_of_our_two_forms_and_the_products(tmp_path, model_dir, text):
-    systems = ("ours", "ours-served", "products", "ours-side-by-side")
+    systems = (
+        *("ours", "ours-served", "products", "ours-side-by-side"),
+        "ours-compiled",
+    )
     rows, page = table_of(model_dir, text, tmp_path / "t.md", ",".join(systems))
     assert [(row["batch"], row["system"]) for row in rows] == [
         (size, name) for size in ("1", "4") for name in systems
     ]
-    for ours, served, products, side_by_side in (rows[:4], rows[4:]):
+    for ours, served, products, side_by_side, compiled in (rows[:5], rows[5:]):
+        assert compiled["same text"] == "100.0%"
+        assert float(compiled["score differs by"]) < 1e-4
         assert side_by_side["same text"] == "100.0%"
         assert side_by_side["score differs by"] == "0.0e+00"
         assert side_by_side["p50 ms"] == "-"
@@ -118,7 +123,7 @@ def test_the_table_of_our_two_forms_and_the_products(tmp_path, model_dir, text):
         assert float(ours["peak GiB"]) > 0.05
         assert float(ours["floor / it"].split()[0]) > 0
     assert float(rows[0]["p99 ms"]) >= float(rows[0]["p50 ms"]) > 0
-    assert rows[4]["p50 ms"] == "-"
+    assert rows[5]["p50 ms"] == "-"
     assert f"--model_dir={model_dir}" in page
 
 

@@ -136,6 +136,15 @@ def test_a_model_directory_gives_the_same(model_path, translator):
     ]
 
 
+def test_compiled_it_gives_the_same(model_path, translator):
+    code, lines, err = run(model_path, TEXTS[:6], "--scores", "--compiled")
+    assert code == 0, err
+    scores, texts = zip(*[line.split("\t") for line in lines])
+    found = translator.translate(TEXTS[:6])
+    assert list(texts) == [t.text for t in found]
+    check_scores(scores, found)
+
+
 def test_a_model_directory_takes_a_search(model_path):
     from export.translator import Translator
 
@@ -164,6 +173,9 @@ def test_a_model_directory_takes_a_search(model_path):
         (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_extra"),
         (["--min_length=0"], "leave out --min_length"),
         (["--stop=finished"], "leave out --stop"),
+        (["--compiled"], "is not compiled as a server compiles nothing"),
+        (["--compiled", "--batch_tokens=9"], "leave out one of them"),
+        (["--compiled", "--alignments"], "search that is not compiled"),
         (["--n_best=5"], "--n_best=5 is more than the beam holds, 4"),
         (["--n_best=2", "--alignments"], "of the best translation alone"),
         (["--input=/nowhere/at/all"], "--input=/nowhere/at/all cannot be read"),

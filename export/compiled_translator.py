@@ -1,0 +1,84 @@
+"""Translates one sentence at a time, compiled."""
+
+import threading
+
+import numpy as np
+import tensorflow as tf
+
+from export.errors import InputError
+from export.one_graph import one_graph
+from export.translator import Translator
+from export.xla_flags import multiply_by_eigen
+
+# Sources are padded to the next of its doubles, or to their limit.
+_SHORTEST = 16
+
+# There is room for all pieces from the start.
+_MOST_EXTRA = 1000
+
+
+class CompiledTranslator(Translator):
+    """A Translator whose search XLA compiles: the soonest for one sentence.
+
+    For a process that lives long and gets its sentences one by one. Each is
+    searched for alone, padded to one of a few lengths, and each length is
+    compiled at its first sentence, which takes some seconds. The translations
+    are Translator's. Many sentences together go sooner through Translator;
+    alignments, samples and scores of given translations are Translator's own.
+    The model's weights must stay as they are.
+
+    Args:
+        model: Transformer or Ensemble.
+        tokenizer: Tokenizer of its vocabulary.
+        **settings: of Translator, but for `batch_tokens`.
+
+    Raises:
+        ValueError: a number is out of range.
+        InputError: translations may have more than 1,000 pieces more than
+            their sources.
+    """
+
+    def __init__(self, model, tokenizer, **settings):
+        multiply_by_eigen()
+        super().__init__(model, tokenizer, batch_tokens=1, **settings)
+        extra = self._config.max_output_extra
+        if extra > _MOST_EXTRA:
+            raise InputError(
+                f"max_extra={extra} is more than a compiled search makes room "
+                f"for, {_MOST_EXTRA}: give less, or translate uncompiled."
+            )
+        self._decoder = self._ids.decoder()
+        self._searches = {}
+        self._compiles = threading.Lock()
+
+    def _search_ids(self, sentences, n):
+        (sentence,) = sentences
+        width = _width(sentence.length, self._source_limit())
+        source = np.zeros((1, width), np.int32)
+        source[0, : sentence.length] = sentence.ids
+        kind = width, n == 1
+        with self._compiles:
+            if kind not in self._searches:
+                search = self._search_of(width, n)
+                # XLA compiles at the first call.
+                found = search(source)
+                self._searches[kind] = search
+                return found
+        return self._searches[kind](source)
+
+    def _search_of(self, width, n):
+        return one_graph(
+            lambda source: self._ids.compilable_search(
+                source, self._decoder, n
+            ),
+            tf.TensorSpec([1, width], tf.int32),
+            jit_compile=True,
+        )
+
+
+def _width(length, limit):
+    """The least of 16, 32, 64, ... and the limit that has room."""
+    width = _SHORTEST
+    while width < length:
+        width *= 2
+    return min(width, limit)
