@@ -5,7 +5,10 @@ import hashlib
 import importlib.metadata
 import json
 
+from tensorflow.core.protobuf import saved_model_pb2
+
 import keras_transformer as kt
+from export.signatures import read_signatures
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
@@ -19,7 +22,7 @@ _ARCHITECTURE = (
 
 
 def describe(directory, servable):
-    """Returns the content of translator.json, a dict.
+    """Returns the content of translator.json but for the signatures, a dict.
 
     Args:
         directory: ModelDirectory.
@@ -49,10 +52,6 @@ def describe(directory, servable):
             "max_source_tokens": servable.max_source_tokens,
             "max_output_extra": servable.config.max_output_extra,
         },
-        "signatures": {
-            name: _signature(function)
-            for name, function in servable.signatures().items()
-        },
         "versions": {
             "keras_transformer": kt.__version__,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -75,17 +74,29 @@ def preset_of(config):
     return None
 
 
-def _signature(function):
-    concrete = function.get_concrete_function()
-    inputs = concrete.structured_input_signature[0]
+def describe_signatures(version):
+    """Returns a dict of the signatures' inputs and outputs.
+
+    They are read from what was saved: asked for before, each would be traced
+    once more when it is saved.
+
+    Args:
+        version: pathlib.Path of the version's folder.
+    """
+    data = (version / "saved_model.pb").read_bytes()
+    (meta_graph,) = saved_model_pb2.SavedModel.FromString(data).meta_graphs
+    found = read_signatures(meta_graph.SerializeToString())
     return {
-        "inputs": {spec.name: _tensor(spec) for spec in inputs},
-        "outputs": {
-            name: _tensor(spec)
-            for name, spec in concrete.structured_outputs.items()
-        },
+        name: {
+            "inputs": _tensors(signature.inputs),
+            "outputs": _tensors(signature.outputs),
+        }
+        for name, signature in found.items()
     }
 
 
-def _tensor(spec):
-    return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
+def _tensors(infos):
+    return {
+        name: {"dtype": info.dtype, "shape": info.shape}
+        for name, info in infos.items()
+    }

@@ -15,7 +15,7 @@ from absl import flags
 
 from export import command, stop_flag
 from export.atomic import written_whole
-from export.describe import describe
+from export.describe import describe, describe_signatures
 from export.description import DESCRIPTION_FILE
 from export.errors import InputError
 from export.limits import MOST_EXTRA
@@ -128,6 +128,7 @@ def save(directory, path, search, checks=()):
             )
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error
+        description["signatures"] = describe_signatures(temporary)
         (temporary / "assets.extra").mkdir()
         (temporary / DESCRIPTION_FILE).write_text(
             json.dumps(description, indent=2, ensure_ascii=False) + "\n",
