@@ -63,6 +63,7 @@ def test_the_same_translations_from_few_compilations(
     assert len(made) == 2
 
 
+@pytest.mark.slow
 def test_n_best(compiled, expected):
     same(compiled.n_best(TEXTS[:3], 4), expected.n_best(TEXTS[:3], 4))
 

@@ -91,7 +91,9 @@ def test_wherever_it_is_full_one_line_says_so(
     assert _half_written(folder) == []
 
 
-@pytest.mark.parametrize("kibibytes", [64, 252])
+@pytest.mark.parametrize(
+    "kibibytes", [64, pytest.param(252, marks=pytest.mark.slow)]
+)
 def test_data_half_prepared_are_gone_on_with(worker, tmp_path, disk, kibibytes):
     folder = disk(2048)
     fill_up(folder, kibibytes)

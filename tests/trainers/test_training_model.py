@@ -230,7 +230,9 @@ def _r_drop(model, batch, alpha):
     return float(loss), [tf.convert_to_tensor(each) for each in gradients]
 
 
-@pytest.mark.parametrize("alpha", [1.0, 5.0])
+@pytest.mark.parametrize(
+    "alpha", [5.0, pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_r_drop_pulls_two_passes_together(alpha):
     changes = {"dropout": 0.3, "attention_dropout": 0.2, "r_drop": alpha}
     batch = _batches(1)[0]

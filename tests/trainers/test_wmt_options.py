@@ -61,7 +61,11 @@ def _losses(result):
 
 
 @pytest.mark.parametrize(
-    "options", [("--accumulate=4",), ("--shapes=1", "--accumulate=3")]
+    "options",
+    [
+        pytest.param(("--accumulate=4",), marks=pytest.mark.slow),
+        ("--shapes=1", "--accumulate=3"),
+    ],
 )
 def test_parts_of_a_batch_make_the_same_model(plain, worker, tmp_path, options):
     _data(plain, tmp_path)
