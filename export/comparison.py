@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import sentencepiece
 
+from export.id_pair import padded
 from export.translation import IMPOSSIBLE
 from export.word_alignment import word_alignment
 
@@ -68,7 +69,7 @@ class ModelAnswers:
         """Returns the inputs of a request about the texts from start to end."""
         texts = self._texts[start:end]
         if signature == "tokens":
-            return {"ids": self._padded([self._ids(text) for text in texts])}
+            return {"ids": padded([self._ids(text) for text in texts])}
         inputs = {"text": texts}
         if signature == "score":
             best = self._answers["best"][start:end]
@@ -147,12 +148,6 @@ class ModelAnswers:
 
     def _ids(self, text):
         return [*self._processor.EncodeAsIds(text), self._processor.eos_id()]
-
-    def _padded(self, rows):
-        matrix = np.zeros((len(rows), max(map(len, rows))), "int32")
-        for row, ids in zip(matrix, rows):
-            row[: len(ids)] = ids
-        return matrix
 
     def _is_special(self, number):
         return self._processor.IsControl(number)

@@ -2,10 +2,10 @@
 
 import threading
 
-import numpy as np
 import tensorflow as tf
 
 from export.errors import InputError
+from export.id_pair import padded
 from export.one_graph import one_graph
 from export.translator import Translator
 from export.xla_flags import multiply_by_eigen
@@ -54,8 +54,7 @@ class CompiledTranslator(Translator):
     def _search_ids(self, sentences, n):
         (sentence,) = sentences
         width = _width(sentence.length, self._source_limit())
-        source = np.zeros((1, width), np.int32)
-        source[0, : sentence.length] = sentence.ids
+        source = padded([sentence.ids], width)
         kind = width, n == 1
         with self._compiles:
             if kind not in self._searches:

@@ -28,9 +28,15 @@ class IdPair(typing.NamedTuple):
         return max(len(self.source), len(self.target))
 
 
-def padded(rows):
-    """Returns a list of int arrays as one int32 [B, longest], 0 after each."""
-    matrix = np.zeros((len(rows), max(map(len, rows))), np.int32)
+def padded(rows, width=None):
+    """Returns a list of int arrays as one int32 [B, width], 0 after each.
+
+    Args:
+        rows: list of int arrays.
+        width: the longest's by default.
+    """
+    width = width or max(map(len, rows))
+    matrix = np.zeros((len(rows), width), np.int32)
     for row, ids in zip(matrix, rows):
         row[: len(ids)] = ids
     return matrix

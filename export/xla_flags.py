@@ -10,9 +10,9 @@ _FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 def multiply_by_eigen():
     """Has XLA leave products to Eigen, and not to YNNPACK.
 
-    Of 4 rows, a beam's, YNNPACK's take half as long again, as it packs the
-    matrix at each step (docs/decode.md). XLA reads its flags once, when it
-    first compiles; what somebody chose in XLA_FLAGS stays.
+    Of 4 rows, a beam's, YNNPACK's take half as long again (docs/decode.md).
+    XLA reads its flags once, when it first compiles; what somebody chose in
+    XLA_FLAGS stays.
     """
     # A version that does not know the flag ends the process.
     if not tf.__version__.startswith("2.21."):

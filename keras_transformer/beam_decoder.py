@@ -95,17 +95,6 @@ class BeamDecoder:
         state = state._replace(caches=caches, ancestry=ancestry)
         return logits, state, weights
 
-    def regroup(self, state, kept, room):
-        """Returns the state of some sentences with room for more steps.
-
-        Args:
-            state: BeamState.
-            kept: int32 [b], numbers of the sentences.
-            room: int32 scalar, steps there is to be room for.
-        """
-        state = tree.map_structure(lambda x: ops.take(x, kept, axis=0), state)
-        return self.grow(state, room)
-
     def grow(self, state, room):
         """Returns the state with room for more steps.
 

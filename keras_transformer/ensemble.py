@@ -99,13 +99,6 @@ class EnsembleDecoder:
         each = ops.stack([ops.log_softmax(one) for one in logits])
         return averaged(each, self._mean), states, weights
 
-    def regroup(self, states, kept, room):
-        """Returns the states of some sentences with room for more steps."""
-        return tuple(
-            decoder.regroup(state, kept, room)
-            for decoder, state in zip(self._decoders, states)
-        )
-
     def grow(self, states, room):
         """Returns the states with room for more steps."""
         return tuple(

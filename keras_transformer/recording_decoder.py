@@ -84,11 +84,10 @@ class RecordingDecoder:
         """Returns the Record in a state."""
         return state[1]
 
-    def regroup(self, state, kept, room):
-        """Returns the state of some sentences with room for more steps."""
+    def grow(self, state, room):
+        """Returns the state with room for more steps; a Record has it all."""
         inner, record = state
-        record = Record(*[ops.take(each, kept, axis=0) for each in record])
-        return self._decoder.regroup(inner, kept, room), record
+        return self._decoder.grow(inner, room), record
 
 
 def alignments_of(record, tokens):

@@ -16,7 +16,7 @@ def segmented_beam_search(
     max_length,
     rules,
     segment,
-    regroup,
+    grow,
     remains=lambda state: (),
 ):
     """The same search, in which finished sentences leave.
@@ -34,9 +34,9 @@ def segmented_beam_search(
         demands: Demands, or only its `max_lengths`.
         max_length: T, an int32 scalar tensor.
         rules: SearchRules.
-        segment: steps between two regroupings, at most.
-        regroup: function (state, kept int32 [b], room int32 scalar) -> the
-            state of those sentences with room for so many steps.
+        segment: steps between two leavings, at most.
+        grow: function (state, room int32 scalar) -> the state with so much
+            room.
         remains: function state -> what of it is kept of a sentence that
             leaves: a nest of tensors of fixed shapes, nothing by default.
 
@@ -61,7 +61,7 @@ def segmented_beam_search(
         (kept,) = ops.nonzero(ops.logical_not(search.stopped))
         kept = ops.cast(kept, "int32")
         room = ops.minimum(search.index + segment, max_length)
-        return found, ops.take(rows, kept), _keep(search, kept, room, regroup)
+        return found, ops.take(rows, kept), _keep(search, kept, room, grow)
 
     found, _, _ = ops.while_loop(
         lambda found, rows, search: unfinished(search, max_length),
@@ -78,10 +78,8 @@ def _pays(search, room):
     return ops.logical_and(unfinished(search, room), in_vain <= _LEAVING)
 
 
-def _keep(search, kept, room, regroup):
-    # The counter has no sentences in front, and the state a way of its own.
-    rest = search._replace(index=(), state=())
+def _keep(search, kept, room, grow):
+    # The counter has no sentences in front.
+    rest = search._replace(index=())
     rest = tree.map_structure(lambda each: ops.take(each, kept, axis=0), rest)
-    return rest._replace(
-        index=search.index, state=regroup(search.state, kept, room)
-    )
+    return rest._replace(index=search.index, state=grow(rest.state, room))

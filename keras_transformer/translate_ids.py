@@ -12,7 +12,7 @@ from keras_transformer.segmented_beam_search import segmented_beam_search
 from keras_transformer.special_ids import PAD_ID
 from keras_transformer.staged_beam_search import staged_beam_search
 
-# Steps between two regroupings: few enough that little unfilled cache is
+# Steps until sentences leave: few enough that little unfilled cache is
 # read, so many that copying the caches does not count.
 SEGMENT = 8
 
@@ -187,7 +187,7 @@ def _in_segments(
         max_length,
         rules,
         SEGMENT,
-        decoder.regroup,
+        decoder.grow,
         **remains,
     )
 

@@ -8,6 +8,7 @@ import keras_transformer as kt
 from benchmarks.decode_models import load
 from benchmarks.decode_text import Pieces
 from benchmarks.peers.ours_stateless import peak_gpu_bytes
+from export.id_pair import padded
 from keras_transformer.special_ids import END_ID
 
 # Source lengths are padded to multiples of it; each is compiled once.
@@ -47,10 +48,7 @@ class OursOnJax:
         config = self._model.config
         if config.positions == "learned":
             width = min(width, config.max_positions)
-        source = np.zeros((len(batch.texts), width), np.int32)
-        for row, ids in zip(source, self._pieces.ids(batch.texts)):
-            row[: len(ids)] = ids
-        return source
+        return padded(self._pieces.ids(batch.texts), width)
 
     def _translate_ids(self, weights, source):
         with keras.StatelessScope(zip(self._model.weights, weights)):

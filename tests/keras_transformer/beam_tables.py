@@ -93,6 +93,21 @@ def _as_tensor(values):
     return ops.convert_to_tensor(values, "int32")
 
 
+def assert_same_as_one_loop(other, seed, max_length):
+    """Holds a search of (tables, limits) to `kt.beam_search`, beam 3.
+
+    Returns what it found.
+    """
+    tables = random_tables(seed, 16, max_length)
+    limits = np.random.default_rng(seed).integers(1, max_length + 1, 16)
+    expected_tokens, expected = search(tables, limits, max_length, 3)
+    found = other(tables, limits.astype("int32"))
+    tokens, scores = map(helpers.to_numpy, found[:2])
+    np.testing.assert_array_equal(tokens, expected_tokens)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+    return found
+
+
 def log_softmax(logits) -> np.ndarray:
     logits = np.asarray(logits, "float64")
     shifted = logits - logits.max(axis=-1, keepdims=True)
