@@ -24,7 +24,7 @@ class CompiledTranslator(Translator):
     searched for alone, padded to one of a few lengths, and each length is
     compiled at its first sentence, which takes some seconds. The translations
     are Translator's. Many sentences together go sooner through Translator;
-    alignments, samples and scores of given translations are Translator's own.
+    samples and scores of given translations are Translator's own.
     The model's weights must stay as they are.
 
     Args:
@@ -48,31 +48,34 @@ class CompiledTranslator(Translator):
                 f"for, {_MOST_EXTRA}: give less, or translate uncompiled."
             )
         self._decoder = self._ids.decoder()
-        self._searches = {}
+        self._compiled = {}
         self._compiles = threading.Lock()
 
-    def _search_ids(self, sentences, n):
-        (sentence,) = sentences
-        width = _width(sentence.length, self._source_limit())
-        source = padded([sentence.ids], width)
-        kind = width, n == 1
-        with self._compiles:
-            if kind not in self._searches:
-                search = self._search_of(width, n)
-                # XLA compiles at the first call.
-                found = search(source)
-                self._searches[kind] = search
-                return found
-        return self._searches[kind](source)
+    def _search_ids(self, source, n):
+        ids = self._ids
+        search = ids.compilable_best if n == 1 else ids.compilable_search
+        return self._run(search, source)
 
-    def _search_of(self, width, n):
-        return one_graph(
-            lambda source: self._ids.compilable_search(
-                source, self._decoder, n
-            ),
-            tf.TensorSpec([1, width], tf.int32),
-            jit_compile=True,
-        )
+    def _align_ids(self, source):
+        return self._run(self._ids.compilable_align, source)
+
+    def _run(self, function, source):
+        """Calls a function of a source and the decoder, compiled."""
+        width = _width(source.shape[1], self._source_limit())
+        source = padded(source, width)
+        kind = function, width
+        with self._compiles:
+            if kind not in self._compiled:
+                compiled = one_graph(
+                    lambda source: function(source, self._decoder),
+                    tf.TensorSpec([1, width], tf.int32),
+                    jit_compile=True,
+                )
+                # XLA compiles at the first call.
+                found = compiled(source)
+                self._compiled[kind] = compiled
+                return found
+        return self._compiled[kind](source)
 
 
 def _width(length, limit):

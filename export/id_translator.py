@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.forwarded_cache import ForwardedCache
+from keras_transformer.recording_decoder import RecordingDecoder
 from keras_transformer.special_ids import END_ID, PAD_ID
 from keras_transformer.translate_ids import decoder_of, output_limits
 
@@ -82,25 +83,35 @@ class IdTranslator:
         return self._search(source, memory, self._rules)
 
     def decoder(self):
-        """Returns what `compilable_search` takes, made once for all calls."""
+        """Returns what the compilable ones take, made once for all calls."""
         return decoder_of(self._model, self.config.beam_size)
 
-    def compilable_search(self, source, decoder, n):
-        """As `search`, in fixed shapes and by operations that XLA compiles.
+    def compilable_best(self, source, decoder):
+        """As `best`, in fixed shapes and by operations that XLA compiles.
 
         Args:
             source: as for `search`, of a fixed shape.
             decoder: of `decoder`.
-            n: translations that are certain, from 1 to K.
 
         Returns:
             As `search`.
         """
-        room, demands = self._demands(source)
-        rules = self._rules_of_best if n == 1 else self._rules
-        tokens, scores, *_ = kt.translate_ids(
-            self._model, source, room, demands, rules, decoder
+        tokens, scores, _ = self._compilable(
+            source, decoder, self._rules_of_best
         )
+        return tokens, scores
+
+    def compilable_search(self, source, decoder):
+        """As `search`, likewise.
+
+        Args:
+            source: as for `compilable_best`.
+            decoder: likewise.
+
+        Returns:
+            As `search`.
+        """
+        tokens, scores, _ = self._compilable(source, decoder, self._rules)
         return tokens, scores
 
     def align(self, source, memory):
@@ -117,9 +128,32 @@ class IdTranslator:
         tokens, scores, record = kt.translate_ids_and_attend(
             *self._searched(source, memory, self._rules_of_best)
         )
-        tokens = trim(tokens[:, :1])
-        alignments = kt.alignments_of(record, tokens)
-        return tokens[:, 0], scores[:, 0], alignments[:, 0]
+        return _aligned(trim(tokens[:, :1]), scores, record)
+
+    def compilable_align(self, source, decoder):
+        """As `align`, likewise.
+
+        Args:
+            source: as for `compilable_best`.
+            decoder: likewise.
+
+        Returns:
+            As `align`, but with the columns of padding.
+        """
+        room = kt.output_room(source, self.config)
+        recording = RecordingDecoder(
+            self._model, decoder, self.config.beam_size, room
+        )
+        tokens, scores, state = self._compilable(
+            source, recording, self._rules_of_best
+        )
+        return _aligned(tokens[:, :1], scores, recording.record(state))
+
+    def _compilable(self, source, decoder, rules):
+        room, demands = self._demands(source)
+        return kt.translate_ids(
+            self._model, source, room, demands, rules, decoder
+        )
 
     def _search(self, source, memory, rules):
         tokens, scores, *_ = kt.translate_ids_in_segments(
@@ -155,6 +189,12 @@ class IdTranslator:
     def score(self, source, target):
         """Returns the log-probabilities [B] of given ids."""
         return kt.score_ids(self._model, source, target)
+
+
+def _aligned(best, scores, record):
+    """The best hypotheses [B, 1, T] with their scores and alignments."""
+    alignments = kt.alignments_of(record, best)
+    return best[:, 0], scores[:, 0], alignments[:, 0]
 
 
 def _memory_spec(model):

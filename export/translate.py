@@ -109,11 +109,6 @@ def _translator():
     search = {name: each for name, each in search.items() if each is not None}
     if not FLAGS.compiled:
         return open_translator(FLAGS.model, FLAGS.batch_tokens, search)
-    if FLAGS.alignments:
-        raise InputError(
-            "--alignments are of a search that is not compiled: leave out "
-            "--compiled."
-        )
     if FLAGS["batch_tokens"].present:
         raise InputError(
             "--compiled takes one sentence at a time, and --batch_tokens says "

@@ -243,14 +243,18 @@ class Translator(TextTranslator):
             for ids, is_cut in zip(found, too_long.numpy())
         ]
 
-    def _search_ids(self, sentences, n):
+    def _search_ids(self, source, n):
         """Returns tokens [B, K, T] and scores [B, K] of a batch."""
-        source = padded([sentence.ids for sentence in sentences])
         search = self._best if n == 1 else self._search
         return search(source, self._encode(source))
 
+    def _align_ids(self, source):
+        """Returns tokens [B, T], scores [B] and attention [B, T, S]."""
+        return self._align(source, self._encode(source))
+
     def _search_texts(self, sentences, n):
-        tokens, scores = self._search_ids(sentences, n)
+        source = padded([sentence.ids for sentence in sentences])
+        tokens, scores = self._search_ids(source, n)
         tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
         texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
         rows = range(0, len(texts), n)
@@ -258,7 +262,7 @@ class Translator(TextTranslator):
 
     def _align_texts(self, sentences):
         source = padded([sentence.ids for sentence in sentences])
-        tokens, scores, attention = self._align(source, self._encode(source))
+        tokens, scores, attention = self._align_ids(source)
         return zip(
             self.tokenizer.decode(tokens),
             scores.numpy().tolist(),

@@ -36,10 +36,12 @@ def translate_ids(
             and at most `max_length`.
         rules: SearchRules; by default the beam and penalty of the config.
         decoder: `decoder_of(model, beams)`, where it has been made already:
-            outside of what is compiled it transposes a matrix only once.
+            outside of what is compiled it transposes a matrix only once. Or
+            a RecordingDecoder of it, for alignments.
 
     Returns:
-        BeamSearchResult: tokens [B, K, T] and scores [B, K].
+        BeamSearchResult: tokens [B, K, T], scores [B, K], and the decoder's
+        state.
     """
     rules = rules or search_rules(model.config)
     decoder = decoder or decoder_of(model, rules.beam_size)

@@ -68,6 +68,25 @@ def test_n_best(compiled, expected):
     same(compiled.n_best(TEXTS[:3], 4), expected.n_best(TEXTS[:3], 4))
 
 
+@pytest.mark.slow
+def test_alignments(compiled, expected):
+    """Also where the output is longer than the first stage has room for."""
+    texts = TEXTS[:3]
+    pairs = [(compiled, expected)]
+    settings = {"max_extra": 40, "min_length": 35, "max_source_tokens": 12}
+    pairs.append(
+        [
+            kind(expected.model, expected.tokenizer, **settings)
+            for kind in (CompiledTranslator, type(expected))
+        ]
+    )
+    for one, other in pairs:
+        found, wanted = one.align(texts), other.align(texts)
+        same([[each] for each in found], [[each] for each in wanted])
+        assert [t.alignment for t in found] == [t.alignment for t in wanted]
+        assert all(t.alignment for t in found)
+
+
 def test_a_search_of_its_own(translator):
     both = [
         kind(

@@ -91,16 +91,22 @@ def check_scores(lines, expected):
     )
 
 
+def check_aligned(lines, expected):
+    """Lines of --scores and --alignments; returns texts and links."""
+    scores, texts, links = zip(*[line.split("\t") for line in lines])
+    check_scores(scores, expected)
+    assert list(texts) == [t.text for t in expected]
+    assert list(links) == [
+        " ".join(f"{one}-{other}" for one, other in t.alignment)
+        for t in expected
+    ]
+    return texts, links
+
+
 def test_an_export_gives_a_line_for_a_line_in_order(alone, expected):
     code, lines, err = alone
     assert code == 0
-    scores, texts, links = zip(*[line.split("\t") for line in lines])
-    found = expected.align(TEXTS)
-    check_scores(scores, found)
-    assert list(texts) == [t.text for t in found]
-    assert list(links) == [
-        " ".join(f"{one}-{other}" for one, other in t.alignment) for t in found
-    ]
+    texts, links = check_aligned(lines, expected.align(TEXTS))
     assert texts[30] == texts[32] == links[30] == ""
     assert links[0]
     assert len(err) == 1
@@ -127,22 +133,15 @@ def test_a_model_directory_gives_the_same(model_path, translator):
     assert "1 of the lines (32)" in err[-1]
     # Its longest source is not the one that `expected` cuts to.
     lines = [line for line, text in zip(lines, TEXTS) if text != LONG]
-    found = translator.align([text for text in TEXTS if text != LONG])
-    scores, texts, links = zip(*[line.split("\t") for line in lines])
-    assert list(texts) == [t.text for t in found]
-    check_scores(scores, found)
-    assert list(links) == [
-        " ".join(f"{one}-{other}" for one, other in t.alignment) for t in found
-    ]
+    texts = [text for text in TEXTS if text != LONG]
+    check_aligned(lines, translator.align(texts))
 
 
 def test_compiled_it_gives_the_same(model_path, translator):
-    code, lines, err = run(model_path, TEXTS[:6], "--scores", "--compiled")
+    flags = ["--compiled", "--scores", "--alignments"]
+    code, lines, err = run(model_path, TEXTS[:6], *flags)
     assert code == 0, err
-    scores, texts = zip(*[line.split("\t") for line in lines])
-    found = translator.translate(TEXTS[:6])
-    assert list(texts) == [t.text for t in found]
-    check_scores(scores, found)
+    check_aligned(lines, translator.align(TEXTS[:6]))
 
 
 def test_a_model_directory_takes_a_search(model_path):
@@ -175,7 +174,6 @@ def test_a_model_directory_takes_a_search(model_path):
         (["--stop=finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
         (["--compiled", "--batch_tokens=9"], "leave out one of them"),
-        (["--compiled", "--alignments"], "search that is not compiled"),
         (["--n_best=5"], "--n_best=5 is more than the beam holds, 4"),
         (["--n_best=2", "--alignments"], "of the best translation alone"),
         (["--input=/nowhere/at/all"], "--input=/nowhere/at/all cannot be read"),

@@ -8,6 +8,7 @@ from keras import ops
 import keras_transformer as kt
 from keras_transformer.recording_decoder import RecordingDecoder
 from keras_transformer.special_ids import NEVER_SAID
+from keras_transformer.staged_beam_search import staged_beam_search
 from keras_transformer.translate_ids import decoder_of, output_limits
 from tests.keras_transformer import helpers
 from tests.keras_transformer.test_translate_ids import (
@@ -41,17 +42,18 @@ def assert_those_of_given_ones(model, source, found, layer=None):
     assert looked_at > len(source)
 
 
-def searched(model, layer=None):
+def searched(model, layer=None, rooms=(ROOM,)):
     decoder = RecordingDecoder(
         model, decoder_of(model, BEAMS), BEAMS, ROOM, layer
     )
     source = ops.convert_to_tensor(SOURCE)
-    found = kt.beam_search(
+    found = staged_beam_search(
         decoder.step,
-        decoder.start(source, ROOM),
+        decoder.start(source, rooms[0]),
         ops.minimum(output_limits(source, 4), ROOM),
-        ROOM,
+        rooms,
         kt.SearchRules(BEAMS, never=NEVER_SAID),
+        decoder.grow,
     )
     return found._replace(state=decoder.record(found.state))
 
@@ -82,6 +84,12 @@ def test_the_search_is_the_same():
 def test_refuses_a_layer_that_is_not_there():
     with pytest.raises(ValueError, match="layer must be from 1 to"):
         searched(model_with(), 99)
+
+
+def test_in_stages():
+    model = model_with()
+    found = searched(model, rooms=(2, 3, ROOM))
+    assert_those_of_given_ones(model, SOURCE, found)
 
 
 @pytest.mark.skipif(
