@@ -82,6 +82,33 @@ class IdTranslator:
         """
         return self._search(source, memory, self._rules)
 
+    def best_after(self, source, memory, prefix):
+        """As `best`, of the translations that begin with what is given.
+
+        Args:
+            source: as for `search`.
+            memory: likewise.
+            prefix: int32 [B, P], 0 after each one's end: what translations
+                begin with, as far as they may be so long.
+
+        Returns:
+            As `search`.
+        """
+        return self._search(source, memory, self._rules_of_best, prefix)
+
+    def search_after(self, source, memory, prefix):
+        """As `search`, likewise.
+
+        Args:
+            source: as for `best_after`.
+            memory: likewise.
+            prefix: likewise.
+
+        Returns:
+            As `search`.
+        """
+        return self._search(source, memory, self._rules, prefix)
+
     def decoder(self):
         """Returns what the compilable ones take, made once for all calls."""
         return decoder_of(self._model, self.config.beam_size)
@@ -155,26 +182,26 @@ class IdTranslator:
             self._model, source, room, demands, rules, decoder
         )
 
-    def _search(self, source, memory, rules):
+    def _search(self, *asked):
         tokens, scores, *_ = kt.translate_ids_in_segments(
-            *self._searched(source, memory, rules)
+            *self._searched(*asked)
         )
         return tokens, scores
 
-    def _searched(self, source, memory, rules):
+    def _searched(self, source, memory, rules, prefix=()):
         """Returns the arguments of a search."""
-        room, demands = self._demands(source)
+        room, demands = self._demands(source, prefix)
         cache = ForwardedCache
         return self._model, source, room, demands, rules, memory, cache
 
-    def _demands(self, source):
+    def _demands(self, source, prefix=()):
         room, longest = self._room(source)
         shortest = ()
         if self._min_length:
             # No constant: TensorFlow 2.21 cannot compile a third loop that
             # is handed one.
             shortest = tf.minimum(longest, self._min_length + 1)
-        return room, kt.Demands(longest, shortest)
+        return room, kt.Demands(longest, shortest, prefix)
 
     def _room(self, source):
         room = kt.output_room(source, self.config)

@@ -11,6 +11,7 @@ from export.errors import InputError
 from export.progress_bar import ProgressBar
 from export.translate_lines import (
     chunk_sizes,
+    paired_lines,
     read_lines,
     translate_lines,
 )
@@ -20,7 +21,7 @@ from export.whole_lines import WholeLines
 READER_HAS_GONE = 141
 
 
-def answer_lines(job, source, output, ask, line_format):
+def answer_lines(job, source, output, ask, line_format, beside=None):
     """Answers every line of a file or standard input, in order.
 
     Args:
@@ -30,6 +31,8 @@ def answer_lines(job, source, output, ask, line_format):
         ask: function of a list of str and of what counts sentences (or None),
             that returns a list of lists of Translation.
         line_format: of `export.line_formats`.
+        beside: name of a flag and path of its file, whose lines go with the
+            source's: then `ask` is given a list of pairs. None for nothing.
 
     Returns:
         The command's exit code, or None for 0.
@@ -38,16 +41,22 @@ def answer_lines(job, source, output, ask, line_format):
         InputError: a file cannot be read or written.
     """
     with contextlib.ExitStack() as stack:
-        lines = open_input(stack, source)
-        written = open_output(stack, output, source)
+        stream = open_input(stack, source)
+        lines, paths = read_lines(stream), [source]
+        if beside is not None:
+            flag, path = beside
+            others = read_lines(open_input(stack, path, flag), f"--{flag}")
+            lines = paired_lines(lines, others, flag)
+            paths.append(path)
+        written = open_output(stack, output, *paths)
         on_progress = progress(stack, job, output)
         try:
             cuts = translate_lines(
-                read_lines(lines),
+                lines,
                 lambda texts: ask(texts, on_progress),
                 line_format,
                 written.write,
-                sizes_for(lines),
+                sizes_for(stream),
             )
         except BrokenPipeError:
             return READER_HAS_GONE

@@ -61,17 +61,36 @@ def open_compiled_translator(models, search):
         InputError: one is no model directory, or an export; the models do not
             go together; there would be too much to make room for.
     """
-    paths = _folders(models)
-    version = next(filter(None, map(exported_version, paths)), None)
-    if version:
-        raise InputError(
-            f"{version} is an export, which is not compiled as a server "
-            "compiles nothing: leave out --compiled, or give the model "
-            "directory it was made from."
-        )
+    paths = _model_directories(
+        models,
+        "which is not compiled as a server compiles nothing: leave out "
+        "--compiled",
+    )
     from export.compiled_translator import CompiledTranslator
 
     return CompiledTranslator.from_directories(paths, **search)
+
+
+def open_prefix_translator(models, batch_tokens, search):
+    """Returns what finds translations that begin with what is given.
+
+    Args:
+        models: list of paths of model directories.
+        batch_tokens: as for `open_translator`.
+        search: likewise.
+
+    Raises:
+        InputError: one is no model directory, or an export; the models do not
+            go together.
+    """
+    paths = _model_directories(
+        models, "whose search takes no prefixes: leave out --prefixes"
+    )
+    from export.prefix_translator import PrefixTranslator
+
+    return PrefixTranslator.from_directories(
+        paths, batch_tokens=batch_tokens, **search
+    )
 
 
 def exported_version(path):
@@ -95,6 +114,17 @@ def exported_version(path):
     except OSError as error:
         raise _unreadable(path, error) from error
     return max(versions, key=lambda child: int(child.name), default=None)
+
+
+def _model_directories(models, why_no_export):
+    paths = _folders(models)
+    version = next(filter(None, map(exported_version, paths)), None)
+    if version:
+        raise InputError(
+            f"{version} is an export, {why_no_export}, or give the model "
+            "directory it was made from."
+        )
+    return paths
 
 
 def _folders(models):

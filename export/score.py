@@ -14,7 +14,6 @@ from absl import flags
 
 from export import command
 from export.batches import BATCH_TOKENS
-from export.errors import InputError
 from export.line_streams import (
     READER_HAS_GONE,
     open_input,
@@ -23,7 +22,7 @@ from export.line_streams import (
     sizes_for,
 )
 from export.opening import open_translator
-from export.translate_lines import read_lines
+from export.translate_lines import paired_lines, read_lines
 
 FLAGS = flags.FLAGS
 
@@ -62,7 +61,11 @@ def main(arguments):
             stack, FLAGS.output, FLAGS.input, FLAGS.translations
         )
         on_progress = progress(stack, "Scoring", FLAGS.output)
-        pairs = _pairs(read_lines(source), read_lines(target, "--translations"))
+        pairs = paired_lines(
+            read_lines(source),
+            read_lines(target, "--translations"),
+            "translations",
+        )
         for size in sizes_for(source):
             chunk = list(itertools.islice(pairs, size))
             if not chunk:
@@ -75,19 +78,6 @@ def main(arguments):
             if on_progress is not None:
                 on_progress(len(chunk))
     return None
-
-
-def _pairs(sources, targets):
-    missing = object()
-    lines = itertools.zip_longest(sources, targets, fillvalue=missing)
-    for number, (source, target) in enumerate(lines, 1):
-        if source is missing or target is missing:
-            longer = "--translations" if source is missing else "--input"
-            raise InputError(
-                f"{longer} has a line {number} and the other file has not; "
-                "give one translation a line, as many as there are sources."
-            )
-        yield source, target
 
 
 if __name__ == "__main__":

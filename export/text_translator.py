@@ -18,12 +18,14 @@ class Sentence(typing.NamedTuple):
         ids: int32 array, or () where the model's answerer makes them.
         length: ids that are translated, the end id counted.
         is_cut: whether there were more.
+        prefix: int32 array of the ids that its translations begin with.
     """
 
     text: str
     ids: typing.Any
     length: int
     is_cut: bool
+    prefix: typing.Any = ()
 
 
 class TextTranslator(abc.ABC):
@@ -68,16 +70,8 @@ class TextTranslator(abc.ABC):
         Raises:
             ValueError: n is not between 1 and `beam_size`.
         """
-        if not 1 <= n <= self.beam_size:
-            raise ValueError(
-                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
-            )
-
-        def ask(sentences):
-            texts, scores = self._search_texts(sentences, n)
-            return [_possible(*pair) for pair in zip(texts, scores)]
-
-        return self._in_batches(texts, ask, on_progress)
+        sentences = self._sentences(list(texts))
+        return self._n_best(sentences, n, self._search_texts, on_progress)
 
     def align(self, texts, on_progress=None):
         """Translates sentences and says which word comes from which.
@@ -100,7 +94,8 @@ class TextTranslator(abc.ABC):
                 )
             ]
 
-        found = self._in_batches(texts, ask, on_progress)
+        sentences = self._sentences(list(texts))
+        found = self._in_batches(sentences, ask, on_progress)
         return [translations[0] for translations in found]
 
     def lengths(self, texts):
@@ -117,8 +112,19 @@ class TextTranslator(abc.ABC):
             for sentence in self._sentences(list(texts))
         ]
 
-    def _in_batches(self, texts, ask, on_progress):
-        sentences = self._sentences(list(texts))
+    def _n_best(self, sentences, n, search_texts, on_progress):
+        if not 1 <= n <= self.beam_size:
+            raise ValueError(
+                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
+            )
+
+        def ask(sentences):
+            texts, scores = search_texts(sentences, n)
+            return [_possible(*pair) for pair in zip(texts, scores)]
+
+        return self._in_batches(sentences, ask, on_progress)
+
+    def _in_batches(self, sentences, ask, on_progress):
         answers = in_batches(
             [sentence.length for sentence in sentences],
             self.batch_tokens,

@@ -16,6 +16,10 @@ beginning is translated; how many there were is said at the end.
 
 Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
 From a terminal they are taken one by one; --compiled answers those soonest.
+
+With --prefixes=FILE the translations of line N begin with line N of that file,
+and are the best that do; its last word may go on. A blank line asks for
+nothing. What would be longer than a translation may be ends on the way.
 """
 
 from absl import flags
@@ -24,7 +28,12 @@ from export import command, line_flags, stop_flag
 from export.batches import BATCH_TOKENS
 from export.errors import InputError
 from export.limits import MOST_EXTRA
-from export.opening import open_compiled_translator, open_translator
+from export.line_streams import answer_lines
+from export.opening import (
+    open_compiled_translator,
+    open_prefix_translator,
+    open_translator,
+)
 
 FLAGS = flags.FLAGS
 
@@ -51,6 +60,11 @@ flags.DEFINE_boolean(
     "Translate one sentence at a time, with a search that XLA compiles for "
     "each of a few lengths, some seconds each: the soonest answer to lines "
     "that come one by one. A file goes sooner without.",
+)
+flags.DEFINE_string(
+    "prefixes",
+    None,
+    "File of what translations begin with, a line for each of the input.",
 )
 # None is what the model's config says.
 flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
@@ -101,12 +115,31 @@ def main(arguments):
             f"{translator.beam_size}; search a model directory with "
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
-    return line_flags.translate_stream(translator, line_format)
+    if FLAGS.prefixes is None:
+        return line_flags.translate_stream(translator, line_format)
+
+    def ask(pairs, on_progress):
+        texts, prefixes = zip(*pairs)
+        return translator.n_best_after(
+            texts, prefixes, FLAGS.n_best, on_progress
+        )
+
+    return answer_lines(
+        "Translating",
+        FLAGS.input,
+        FLAGS.output,
+        ask,
+        line_format,
+        ("prefixes", FLAGS.prefixes),
+    )
 
 
 def _translator():
     search = {name: FLAGS[name].value for name in _SEARCH}
     search = {name: each for name, each in search.items() if each is not None}
+    if FLAGS.prefixes is not None:
+        _refuse_beside_prefixes("compiled", "alignments")
+        return open_prefix_translator(FLAGS.model, FLAGS.batch_tokens, search)
     if not FLAGS.compiled:
         return open_translator(FLAGS.model, FLAGS.batch_tokens, search)
     if FLAGS["batch_tokens"].present:
@@ -115,6 +148,15 @@ def _translator():
             "how many there are in a batch: leave out one of them."
         )
     return open_compiled_translator(FLAGS.model, search)
+
+
+def _refuse_beside_prefixes(*names):
+    for name in names:
+        if FLAGS[name].value:
+            raise InputError(
+                f"--{name} is of a search that takes no prefixes: leave out "
+                f"--{name} or --prefixes."
+            )
 
 
 if __name__ == "__main__":

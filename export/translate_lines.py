@@ -22,8 +22,8 @@ def translate_lines(lines, ask, line_format, write, sizes):
     """Translates lines.
 
     Args:
-        lines: iterator of str.
-        ask: function of a list of str, that returns a list of lists of
+        lines: iterator of str, or of pairs of them.
+        ask: function of a list of these, that returns a list of lists of
             Translation.
         line_format: of `export.line_formats`.
         write: function of a list of lines of output.
@@ -44,6 +44,29 @@ def translate_lines(lines, ask, line_format, write, sizes):
                 first_cut = [*first_cut, number][:3]
         write(output)
     return first_cut, cut
+
+
+def paired_lines(sources, others, flag):
+    """Yields pairs of lines of two iterators.
+
+    Args:
+        sources: lines of --input.
+        others: lines that go with them.
+        flag: name of the flag that named their file.
+
+    Raises:
+        InputError: one has more lines.
+    """
+    missing = object()
+    lines = itertools.zip_longest(sources, others, fillvalue=missing)
+    for number, (source, other) in enumerate(lines, 1):
+        if source is missing or other is missing:
+            longer = flag if source is missing else "input"
+            raise InputError(
+                f"--{longer} has a line {number} and the other file has not; "
+                f"--{flag} needs a line for each of --input."
+            )
+        yield source, other
 
 
 def read_lines(stream, name="the input"):

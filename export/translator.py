@@ -19,7 +19,7 @@ __all__ = ["Translation", "Translator"]
 
 MAX_SOURCE_TOKENS = 512
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
+IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 
 class Translator(TextTranslator):
@@ -57,11 +57,11 @@ class Translator(TextTranslator):
         self._config = ids.config
         # One graph for every shape: XLA would compile each padded length,
         # some ten seconds apiece.
-        self._encode = one_graph(ids.encode, _IDS)
-        self._best = one_graph(ids.best, _IDS, ids.memory_spec)
-        self._search = one_graph(ids.search, _IDS, ids.memory_spec)
-        self._align = one_graph(ids.align, _IDS, ids.memory_spec)
-        self._score = one_graph(ids.score, _IDS, _IDS)
+        self._encode = one_graph(ids.encode, IDS_SPEC)
+        self._best = one_graph(ids.best, IDS_SPEC, ids.memory_spec)
+        self._search = one_graph(ids.search, IDS_SPEC, ids.memory_spec)
+        self._align = one_graph(ids.align, IDS_SPEC, ids.memory_spec)
+        self._score = one_graph(ids.score, IDS_SPEC, IDS_SPEC)
         self._drawers = {}
 
     @classmethod
@@ -136,10 +136,8 @@ class Translator(TextTranslator):
         Returns:
             A list of IdPair, cut as `score` says.
         """
-        limit = self._source_limit() + self._config.max_output_extra
-        limit = source_limit(self._config, limit)
         sources = self._sentences(list(texts))
-        targets = self._beginnings(list(translations), limit)
+        targets = self._beginnings(list(translations), self._target_limit())
         return [
             IdPair(source.ids, target, source.is_cut, target_is_cut)
             for source, (target, target_is_cut) in zip(
@@ -215,13 +213,17 @@ class Translator(TextTranslator):
         if rules not in self._drawers:
             self._drawers[rules] = one_graph(
                 lambda source, seeds: self._ids.sample(source, seeds, rules),
-                _IDS,
+                IDS_SPEC,
                 tf.TensorSpec([None], tf.int32),
             )
         return self._drawers[rules]
 
     def _source_limit(self):
         return source_limit(self._config, self.max_source_tokens)
+
+    def _target_limit(self):
+        longest = self._source_limit() + self._config.max_output_extra
+        return source_limit(self._config, longest)
 
     def _sentences(self, texts):
         beginnings = self._beginnings(texts, self._source_limit())
@@ -254,7 +256,9 @@ class Translator(TextTranslator):
 
     def _search_texts(self, sentences, n):
         source = padded([sentence.ids for sentence in sentences])
-        tokens, scores = self._search_ids(source, n)
+        return self._texts(*self._search_ids(source, n), n)
+
+    def _texts(self, tokens, scores, n):
         tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
         texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
         rows = range(0, len(texts), n)

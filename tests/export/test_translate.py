@@ -173,6 +173,7 @@ def test_a_model_directory_takes_a_search(model_path):
         (["--min_length=0"], "leave out --min_length"),
         (["--stop=finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
+        (["--prefixes=/dev/null"], "whose search takes no prefixes"),
         (["--compiled", "--batch_tokens=9"], "leave out one of them"),
         (["--n_best=5"], "--n_best=5 is more than the beam holds, 4"),
         (["--n_best=2", "--alignments"], "of the best translation alone"),

@@ -1,0 +1,153 @@
+"""Translations that begin with what is given: in Python and as a command."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.prefix_translator import PrefixTranslator
+from export.translation import Translation
+from tests import made_up_text
+from tests.export import commands
+
+TEXTS = [*made_up_text.sentences()[:7], "", "ba ka."]
+# None begins as its translation would.
+PREFIXES = ["do ri", "", "mu", "ka ba", "", "ri", "ba", "do", ""]
+
+
+@pytest.fixture(scope="module")
+def prefixed(translator):
+    return PrefixTranslator(
+        translator.model, translator.tokenizer, batch_tokens=64
+    )
+
+
+def ids_of(translator, text):
+    return translator.tokenizer.encode([text])[0]
+
+
+def alone(translator, text, prefix):
+    """The search run eagerly, in loops of fixed shapes."""
+    source = tf.constant([ids_of(translator, text)])
+    room = source.shape[1] + translator.model.config.max_output_extra
+    demands = kt.Demands(
+        max_lengths=[
+            source.shape[1] - 1 + translator.model.config.max_output_extra
+        ],
+        min_lengths=[2],
+        prefix=[ids_of(translator, prefix)[:-1]] if prefix else (),
+    )
+    return kt.translate_ids(translator.model, source, room, demands)
+
+
+def same(found, expected):
+    found, expected = list(found), list(expected)
+    assert [t.text for t in found] == [t.text for t in expected]
+    np.testing.assert_allclose(
+        [t.score for t in found], [t.score for t in expected], atol=1e-4
+    )
+
+
+def test_each_is_that_of_the_search_alone(prefixed):
+    found = prefixed.n_best_after(TEXTS, PREFIXES, 4)
+    assert found[7] == [Translation("", 0.0)]
+    for row, text, prefix in zip(found, TEXTS, PREFIXES):
+        if not text:
+            continue
+        tokens, scores, _ = alone(prefixed, text, prefix)
+        forced = ids_of(prefixed, prefix)[:-1]
+        assert (tokens.numpy()[0, :, : len(forced)] == forced).all()
+        decoded = prefixed.tokenizer.decode(tokens[0])
+        same(row, map(Translation, decoded, scores.numpy()[0].tolist()))
+
+
+def test_they_are_others_than_without(prefixed):
+    """Or a prefix that is not looked at would pass as well."""
+    found = prefixed.n_best_after(TEXTS, PREFIXES, 1)
+    free = prefixed.translate(TEXTS)
+    for (best,), text, prefix, other in zip(found, TEXTS, PREFIXES, free):
+        if text and prefix:
+            assert best.text.startswith(prefix)
+            assert not other.text.startswith(prefix)
+        else:
+            same([best], [other])
+
+
+def test_scores_are_the_models_own(prefixed):
+    (text,), (prefix,) = TEXTS[:1], PREFIXES[:1]
+    tokens, _, _ = alone(prefixed, text, prefix)
+    (found,) = prefixed.n_best_after([text], [prefix], 4)
+    source = tf.constant([ids_of(prefixed, text)])
+    for row, each in zip(tokens[0], found):
+        own = kt.score_ids(prefixed.model, source, row[None])
+        length = np.count_nonzero(row)
+        penalty = ((5 + length) / 6) ** prefixed.model.config.alpha
+        assert each.score == pytest.approx(float(own[0]) / penalty, abs=1e-4)
+
+
+def test_a_prefix_longer_than_a_translation_may_be_ends_on_the_way(prefixed):
+    ((best,),) = prefixed.n_best_after(["ba ka."], ["ka ba " * 400], 1)
+    longest = len(ids_of(prefixed, "ba ka.")) - 1
+    longest += prefixed.model.config.max_output_extra
+    assert best.text
+    assert ("ka ba " * 400).startswith(best.text)
+    assert len(ids_of(prefixed, best.text)) <= longest
+
+
+def test_as_many_prefixes_as_texts(prefixed):
+    with pytest.raises(ValueError):
+        prefixed.n_best_after(TEXTS, PREFIXES[:2], 1)
+    assert prefixed.n_best_after([], [], 1) == []
+
+
+def run(model, texts, folder, lines, *flags):
+    path = folder / "prefixes"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    flags = [f"--prefixes={path}", *flags]
+    return commands.run("export.translate", model, texts, *flags)
+
+
+LINES = [prefix.encode() for prefix in PREFIXES]
+
+
+def test_the_command_takes_a_prefix_a_line(model_path, prefixed, tmp_path):
+    flags = ["--n_best=2", "--beam_size=4"]
+    code, lines, err = run(model_path, TEXTS, tmp_path, LINES, *flags)
+    assert code == 0, err
+    expected = [
+        (str(number), each)
+        for number, row in enumerate(prefixed.n_best_after(TEXTS, PREFIXES, 2))
+        for each in row
+    ]
+    numbers, texts, scores = zip(*[line.split(" ||| ") for line in lines])
+    assert list(numbers) == [number for number, _ in expected]
+    found = map(Translation, texts, map(float, scores))
+    same(found, [each for _, each in expected])
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "words"),
+    [
+        (LINES[:3], [], "--input has a line 4 and the other file has not"),
+        ([*LINES, b""], [], "--prefixes has a line 10 and the other file"),
+        ([b"do", b"\xff"], [], "Line 2 of --prefixes is not UTF-8"),
+        (LINES, ["--alignments"], "leave out --alignments or --prefixes"),
+        (LINES, ["--compiled"], "leave out --compiled or --prefixes"),
+        (LINES, ["--prefixes=/nowhere"], "--prefixes=/nowhere cannot be read"),
+    ],
+)
+def test_what_cannot_be_honoured_is_one_line_and_2(
+    model_path, tmp_path, lines, flags, words
+):
+    code, _, err = run(model_path, TEXTS, tmp_path, lines, *flags)
+    assert code == 2
+    assert err[-1].startswith("Error: ")
+    assert words in err[-1]
+
+
+def test_the_output_is_not_the_file_of_prefixes(model_path, tmp_path):
+    flags = [f"--output={tmp_path / 'prefixes'}"]
+    code, _, err = run(model_path, TEXTS, tmp_path, LINES, *flags)
+    assert code == 2
+    assert "is also what is read" in err[-1]
+    assert (tmp_path / "prefixes").read_bytes().splitlines() == LINES
