@@ -10,10 +10,8 @@ from export.batches import in_batches
 from export.errors import InputError
 from export.id_pair import padded
 from export.one_graph import one_graph
-from export.translator import Translator
+from export.translator import IDS_SPEC, Translator
 from keras_transformer.special_ids import BEGIN_ID, UNKNOWN_ID
-
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class AttentionReader:
@@ -35,7 +33,7 @@ class AttentionReader:
             weights = kt.attend_ids(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = one_graph(attend, _IDS, _IDS)
+        self._attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
 
     @classmethod
     def from_directory(cls, path, **settings):

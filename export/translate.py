@@ -138,7 +138,7 @@ def _translator():
     search = {name: FLAGS[name].value for name in _SEARCH}
     search = {name: each for name, each in search.items() if each is not None}
     if FLAGS.prefixes is not None:
-        _refuse_beside_prefixes("compiled", "alignments")
+        _refuse_beside_prefixes()
         return open_prefix_translator(FLAGS.model, FLAGS.batch_tokens, search)
     if not FLAGS.compiled:
         return open_translator(FLAGS.model, FLAGS.batch_tokens, search)
@@ -150,8 +150,8 @@ def _translator():
     return open_compiled_translator(FLAGS.model, search)
 
 
-def _refuse_beside_prefixes(*names):
-    for name in names:
+def _refuse_beside_prefixes():
+    for name in ("compiled", "alignments"):
         if FLAGS[name].value:
             raise InputError(
                 f"--{name} is of a search that takes no prefixes: leave out "

@@ -1,12 +1,12 @@
 """One sentence at a time, compiled, against the translator of batches."""
 
-import numpy as np
 import pytest
 
 from export import compiled_translator, xla_flags
 from export.compiled_translator import CompiledTranslator
 from export.errors import InputError
 from tests import made_up_text
+from tests.export.test_translator import close
 
 LONG = " ".join(["many words"] * 60)
 TEXTS = [*made_up_text.sentences()[:12], "", LONG]
@@ -27,16 +27,11 @@ def expected(translator):
 
 
 def same(found, expected):
-    assert [[t.text for t in each] for each in found] == [
-        [t.text for t in each] for each in expected
-    ]
     assert [each[0].source_is_cut for each in found] == [
         each[0].source_is_cut for each in expected
     ]
-    for each, other in zip(found, expected):
-        np.testing.assert_allclose(
-            [t.score for t in each], [t.score for t in other], atol=1e-4
-        )
+    for each, other in zip(found, expected, strict=True):
+        close(each, other)
 
 
 def test_the_same_translations_from_few_compilations(
@@ -68,23 +63,26 @@ def test_n_best(compiled, expected):
     same(compiled.n_best(TEXTS[:3], 4), expected.n_best(TEXTS[:3], 4))
 
 
-@pytest.mark.slow
+def same_alignments(translator, other):
+    found, expected = translator.align(TEXTS[:3]), other.align(TEXTS[:3])
+    same([[each] for each in found], [[each] for each in expected])
+    assert [t.alignment for t in found] == [t.alignment for t in expected]
+    assert all(t.alignment for t in found)
+
+
 def test_alignments(compiled, expected):
-    """Also where the output is longer than the first stage has room for."""
-    texts = TEXTS[:3]
-    pairs = [(compiled, expected)]
+    same_alignments(compiled, expected)
+
+
+@pytest.mark.slow
+def test_alignments_longer_than_the_first_stage_has_room_for(expected):
     settings = {"max_extra": 40, "min_length": 35, "max_source_tokens": 12}
-    pairs.append(
-        [
+    same_alignments(
+        *[
             kind(expected.model, expected.tokenizer, **settings)
             for kind in (CompiledTranslator, type(expected))
         ]
     )
-    for one, other in pairs:
-        found, wanted = one.align(texts), other.align(texts)
-        same([[each] for each in found], [[each] for each in wanted])
-        assert [t.alignment for t in found] == [t.alignment for t in wanted]
-        assert all(t.alignment for t in found)
 
 
 def test_a_search_of_its_own(translator):

@@ -9,6 +9,7 @@ from export.prefix_translator import PrefixTranslator
 from export.translation import Translation
 from tests import made_up_text
 from tests.export import commands
+from tests.export.test_translator import close
 
 TEXTS = [*made_up_text.sentences()[:7], "", "ba ka."]
 # None begins as its translation would.
@@ -26,26 +27,22 @@ def ids_of(translator, text):
     return translator.tokenizer.encode([text])[0]
 
 
+def longest(translator, text):
+    """The most ids that a translation may have, the end id counted."""
+    extra = translator.model.config.max_output_extra
+    return len(ids_of(translator, text)) - 1 + extra
+
+
 def alone(translator, text, prefix):
     """The search run eagerly, in loops of fixed shapes."""
     source = tf.constant([ids_of(translator, text)])
-    room = source.shape[1] + translator.model.config.max_output_extra
+    room = longest(translator, text)
     demands = kt.Demands(
-        max_lengths=[
-            source.shape[1] - 1 + translator.model.config.max_output_extra
-        ],
+        max_lengths=[room],
         min_lengths=[2],
         prefix=[ids_of(translator, prefix)[:-1]] if prefix else (),
     )
     return kt.translate_ids(translator.model, source, room, demands)
-
-
-def same(found, expected):
-    found, expected = list(found), list(expected)
-    assert [t.text for t in found] == [t.text for t in expected]
-    np.testing.assert_allclose(
-        [t.score for t in found], [t.score for t in expected], atol=1e-4
-    )
 
 
 def test_each_is_that_of_the_search_alone(prefixed):
@@ -56,7 +53,7 @@ def test_each_is_that_of_the_search_alone(prefixed):
         forced = ids_of(prefixed, prefix)[:-1]
         assert (tokens.numpy()[0, :, : len(forced)] == forced).all()
         decoded = prefixed.tokenizer.decode(tokens[0])
-        same(row, map(Translation, decoded, scores.numpy()[0].tolist()))
+        close(row, [*map(Translation, decoded, scores.numpy()[0].tolist())])
 
 
 def test_they_are_others_than_without(prefixed):
@@ -68,7 +65,7 @@ def test_they_are_others_than_without(prefixed):
             assert best.text.startswith(prefix)
             assert not other.text.startswith(prefix)
         else:
-            same([best], [other])
+            close([best], [other])
 
 
 def test_scores_are_the_models_own(prefixed):
@@ -85,11 +82,9 @@ def test_scores_are_the_models_own(prefixed):
 
 def test_a_prefix_longer_than_a_translation_may_be_ends_on_the_way(prefixed):
     ((best,),) = prefixed.n_best_after(["ba ka."], ["ka ba " * 400], 1)
-    longest = len(ids_of(prefixed, "ba ka.")) - 1
-    longest += prefixed.model.config.max_output_extra
     assert best.text
     assert ("ka ba " * 400).startswith(best.text)
-    assert len(ids_of(prefixed, best.text)) <= longest
+    assert len(ids_of(prefixed, best.text)) <= longest(prefixed, "ba ka.")
 
 
 def test_as_many_prefixes_as_texts(prefixed):
@@ -119,8 +114,8 @@ def test_the_command_takes_a_prefix_a_line(model_path, prefixed, tmp_path):
     ]
     numbers, texts, scores = zip(*[line.split(" ||| ") for line in lines])
     assert list(numbers) == [number for number, _ in expected]
-    found = map(Translation, texts, map(float, scores))
-    same(found, [each for _, each in expected])
+    found = [*map(Translation, texts, map(float, scores))]
+    close(found, [each for _, each in expected])
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,16 @@ def test_a_model_directory_gives_the_same(model_path, translator):
 
 
 def test_compiled_it_gives_the_same(model_path, translator):
+    code, lines, err = run(model_path, TEXTS[:6], "--scores", "--compiled")
+    assert code == 0, err
+    scores, texts = zip(*[line.split("\t") for line in lines])
+    found = translator.translate(TEXTS[:6])
+    assert list(texts) == [t.text for t in found]
+    check_scores(scores, found)
+
+
+@pytest.mark.slow
+def test_compiled_it_aligns_the_same(model_path, translator):
     flags = ["--compiled", "--scores", "--alignments"]
     code, lines, err = run(model_path, TEXTS[:6], *flags)
     assert code == 0, err
