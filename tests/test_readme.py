@@ -28,7 +28,11 @@ def test_the_python_blocks_run_one_after_the_other(run):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) == 2
     checks = """
-assert classifier(np.ones((2, 5), "int32")).shape == (2, 2)
+ids = np.array([[5, 7, 4, 9, 8]], "int32")
+answer = np.asarray(classifier(ids))
+behind = np.asarray(classifier(np.pad(ids, ((0, 0), (0, 9)))))
+np.testing.assert_allclose(behind, answer, rtol=1e-5, atol=1e-5)
+assert abs(np.asarray(classifier(ids[:, :4])) - answer).max() > 1e-3
 assert tuple(best.tokens.shape) == (2, 4, 20)
 assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
 """

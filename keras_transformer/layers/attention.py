@@ -1,5 +1,6 @@
 """Multi-head attention: section 3.2.2."""
 
+import functools
 import itertools
 
 import keras
@@ -68,6 +69,7 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.d_model = d_model
         self.num_heads = num_heads
         self.d_k = d_k
@@ -118,6 +120,9 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask=None,
         training=False,
         return_weights=False,
+        mask=None,
+        query_mask=None,
+        memory_mask=None,
     ):
         """Attends.
 
@@ -130,20 +135,26 @@ class MultiHeadAttention(keras.layers.Layer):
                 everywhere.
             training: whether attention weights are dropped out.
             return_weights: also return the attention weights.
+            mask: boolean [B, Q], Keras' own mask of the only input. Keras
+                passes this and the next two, which join `attention_mask`.
+            query_mask: the same where there are several inputs.
+            memory_mask: boolean [B, M], Keras' own mask of `memory`.
 
         Returns:
             float [B, Q, D]; with `return_weights` a pair of that and float32
             [B, H, Q, M], as they are before dropout.
         """
-        mask = _with_heads(attention_mask)
         if memory is None:
             blocks = self._query_key_value(query)
             queries, keys, values = map(self._in_heads, blocks)
-            mask = self._within_window(mask, ops.shape(query)[1])
+            masks = mask, query_mask, self._window_mask(ops.shape(query)[1])
         else:
             queries = self._in_heads(self._query(query))
             keys, values = self.project_memory(memory)
-        weights = attention_weights(queries, keys, mask)
+            masks = (memory_mask,)
+        weights = attention_weights(
+            queries, keys, _joined(attention_mask, *masks)
+        )
         kept = self.weight_dropout(weights, training=training)
         outputs = self._output(join_heads(mean_of_values(kept, values)))
         return (outputs, weights) if return_weights else outputs
@@ -224,13 +235,12 @@ class MultiHeadAttention(keras.layers.Layer):
     def _in_heads(self, block):
         return split_heads(block, self.num_heads)
 
-    def _within_window(self, mask, length):
+    def _window_mask(self, length):
         if not self.window:
-            return mask
+            return None
         positions = ops.arange(length)
         distance = ops.abs(positions[:, None] - positions[None, :])
-        near = (distance <= self.window)[None, None]
-        return near if mask is None else ops.logical_and(mask, near)
+        return (distance <= self.window)[None]
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -258,6 +268,12 @@ def _still(bias, start, end):
     return ops.concatenate(
         [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
     )
+
+
+def _joined(*masks):
+    """Returns where all masks that are not None are True, or None."""
+    masks = [_with_heads(mask) for mask in masks if mask is not None]
+    return functools.reduce(ops.logical_and, masks) if masks else None
 
 
 def _with_heads(mask):

@@ -18,6 +18,7 @@ class ConfiguredLayer(keras.layers.Layer):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config
+        self.supports_masking = True
 
     def get_config(self):
         """Returns the constructor's arguments."""

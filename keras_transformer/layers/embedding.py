@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_transformer.layers.linear import linear
+from keras_transformer.special_ids import PAD_ID
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -18,13 +19,17 @@ class SharedEmbedding(keras.layers.Layer):
     Args:
         vocabulary_size: V.
         d_model: D.
+        mask_zero: whether the layers behind get Keras' mask of the ids that
+            are not 0, as with `keras.layers.Embedding`.
         **kwargs: of `keras.layers.Layer`.
     """
 
-    def __init__(self, vocabulary_size, d_model, **kwargs):
+    def __init__(self, vocabulary_size, d_model, mask_zero=False, **kwargs):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
+        self.mask_zero = mask_zero
+        self.supports_masking = mask_zero
 
     def build(self, input_shape=None):
         """Makes the matrix [V, D]."""
@@ -44,6 +49,10 @@ class SharedEmbedding(keras.layers.Layer):
         embedded = ops.take(self.embeddings, ids, axis=0)
         embedded = ops.cast(embedded, self.compute_dtype)
         return embedded * math.sqrt(self.d_model)
+
+    def compute_mask(self, ids, mask=None):
+        """Returns True where an id is not 0: [B, T]; None without mask_zero."""
+        return ops.not_equal(ids, PAD_ID) if self.mask_zero else None
 
     def logits(self, states):
         """Returns float32 [..., V] for float [..., D].
@@ -74,4 +83,5 @@ class SharedEmbedding(keras.layers.Layer):
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
             "d_model": self.d_model,
+            "mask_zero": self.mask_zero,
         }

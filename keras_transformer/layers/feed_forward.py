@@ -20,6 +20,7 @@ class PositionwiseFeedForward(keras.layers.Layer):
 
     def __init__(self, d_model, d_ff, activation="relu", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.d_model = d_model
         self.d_ff = d_ff
         self.activation = activation

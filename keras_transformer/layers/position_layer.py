@@ -13,6 +13,10 @@ class PositionLayer(keras.layers.Layer):
         **kwargs: of `keras.layers.Layer`.
     """
 
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
     def call(self, inputs, positions=None):
         """Adds each position's vector.
 

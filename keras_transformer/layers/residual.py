@@ -28,6 +28,7 @@ class ResidualConnection(keras.layers.Layer):
 
     def __init__(self, norm="post", dropout=0.0, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
+        self.supports_masking = True
         if norm not in ("post", "pre"):
             raise ValueError(f"norm must be post or pre, not {norm!r}.")
         self.norm = norm
@@ -40,10 +41,11 @@ class ResidualConnection(keras.layers.Layer):
             dropout, dtype=self.dtype_policy, name="output_dropout"
         )
 
-    def build(self, input_shape):
+    def build(self, inputs_shape, outputs_shape=None):
         """Makes the weights of the normalisation."""
-        self.layer_norm.build(input_shape)
-        self.output_dropout.build(input_shape)
+        del outputs_shape
+        self.layer_norm.build(inputs_shape)
+        self.output_dropout.build(inputs_shape)
         self.built = True
 
     def enter(self, inputs):
