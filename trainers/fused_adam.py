@@ -4,6 +4,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from trainers.keras_private import adam_moments
+
 
 class FusedAdam(keras.optimizers.Adam):
     """`keras.optimizers.Adam`, each variable updated by one operation.
@@ -29,12 +31,12 @@ class FusedAdam(keras.optimizers.Adam):
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one tf.Variable and its moments."""
-        number = self._get_variable_index(variable)
+        momentum, velocity = adam_moments(self, variable)
         step = ops.cast(self.iterations + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[number].value.handle,
-            v=self._velocities[number].value.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
             beta1_power=tf.pow(tf.cast(self.beta_1, variable.dtype), step),
             beta2_power=tf.pow(tf.cast(self.beta_2, variable.dtype), step),
             lr=tf.cast(learning_rate, variable.dtype),

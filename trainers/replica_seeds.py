@@ -10,6 +10,8 @@ import contextlib
 import keras
 import tensorflow as tf
 
+from trainers.keras_private import all_layers, change_seeds
+
 # The golden ratio's bits: multiples of it lie far apart.
 _STRIDE = 0x9E3779B9
 
@@ -23,9 +25,9 @@ class ReplicaSeeds:
 
     def __init__(self, model):
         self._replica = None
-        for layer in model._flatten_layers(include_self=False):
+        for layer in all_layers(model):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
-                self._fold_into(layer.seed_generator)
+                change_seeds(layer.seed_generator, self._folded)
 
     @contextlib.contextmanager
     def of(self, replica):
@@ -40,16 +42,9 @@ class ReplicaSeeds:
         finally:
             self._replica = None
 
-    def _fold_into(self, generator):
-        draw = generator.next
-
-        def next_seed(ordered=True):
-            seed = draw(ordered)
-            if self._replica is None:
-                return seed
-            offset = tf.cast(self._replica, seed.dtype) * tf.cast(
-                _STRIDE, seed.dtype
-            )
-            return seed + tf.stack([offset, tf.zeros_like(offset)])
-
-        generator.next = next_seed
+    def _folded(self, seed):
+        if self._replica is None:
+            return seed
+        stride = tf.cast(_STRIDE, seed.dtype)
+        offset = tf.cast(self._replica, seed.dtype) * stride
+        return seed + tf.stack([offset, tf.zeros_like(offset)])

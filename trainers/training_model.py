@@ -16,6 +16,7 @@ from keras_transformer.projected_loss import projected_losses
 from keras_transformer.special_ids import PAD_ID
 from keras_transformer.uncompiled import uncompiled
 from trainers.fused_adam import FusedAdam
+from trainers.keras_private import WithoutSymbolicBuild
 from trainers.real_positions import real_positions
 from trainers.replica_seeds import ReplicaSeeds
 from trainers.replicated_step import replicated_step
@@ -23,7 +24,7 @@ from trainers.token_means import TokenMeans
 from trainers.update_schedule import UpdateSchedule
 
 
-class TrainingTransformer(kt.Transformer):
+class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
     Make and compile it inside the strategy's scope, and give fit what
@@ -91,13 +92,6 @@ class TrainingTransformer(kt.Transformer):
     def reset_metrics(self):
         """Begins a new evaluation."""
         self._evaluation = TokenMeans()
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Does nothing: weights and optimizer are built already.
-
-        Keras would reduce a first batch over replicas, which fails when
-        their shapes differ, and would use up the dataset's first elements.
-        """
 
     def make_train_function(self, force=False):
         """Makes `train_function`, which fit calls with an iterator."""
