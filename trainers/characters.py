@@ -10,6 +10,10 @@ import sentencepiece
 _LEAST = 3
 _SENTENCES = 10_000
 _CODE_POINTS = 0x110000
+# SentencePiece writes the first for white space, also within what U+FDFA and
+# U+FDFB become, and the second for the unknown; it takes neither as a
+# character.
+_RESERVED = "\u2581\u2585"
 
 
 def frequent_characters(sentences, most):
@@ -24,8 +28,8 @@ def frequent_characters(sentences, most):
 
     Returns:
         str of the characters, most frequent first, as they are after
-        SentencePiece's normalisation; none that occurs less than three times
-        and no white space.
+        SentencePiece's normalisation; none that occurs less than three times,
+        no white space and none that SentencePiece reserves.
     """
     normaliser = sentencepiece.SentencePieceNormalizer(
         rule_name="nmt_nfkc", add_dummy_prefix=False
@@ -35,6 +39,8 @@ def frequent_characters(sentences, most):
     for code in np.flatnonzero(counts).tolist():
         for character in normaliser.normalize(chr(code)):
             found[character] += int(counts[code])
+    for character in _RESERVED:
+        del found[character]
     return "".join(
         character
         for character, count in found.most_common(most)

@@ -27,6 +27,14 @@ def test_no_white_space_and_no_control_characters():
     assert frequent_characters([" \t\x00\u2581\r" * 5], 9) == ""
 
 
+def test_what_sentencepiece_reserves_is_no_character():
+    # U+FDFA is a phrase of four words, U+FDFB one of two.
+    texts = ["\u2585\u2581", "\ufdfa \ufdfb"] * 3
+    found = frequent_characters(texts, 99)
+    assert found
+    assert not set("\u2581\u2585 ") & set(found)
+
+
 def test_sentences_are_read_once_and_in_parts(monkeypatch):
     monkeypatch.setattr(characters, "_SENTENCES", 2)
     # A part of blank lines is not the end.

@@ -1,11 +1,16 @@
 import re
+import sys
+import unicodedata
 
 import pytest
 import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 from tests.trainers.cipher import sentences
+from trainers.characters import frequent_characters
 from trainers.vocabulary import train_vocabulary
 
 PAIRS = sentences(200)
@@ -52,6 +57,35 @@ def test_characters_that_must_be_there_are_however_rare():
         assert tokenizer.vocabulary_size == 60
         (ids,) = tokenizer.encode(["7 :"])
         assert (1 in ids) == unknown
+
+
+def _assigned():
+    """Every code point that Unicode has given a meaning."""
+    codes = map(chr, range(sys.maxunicode + 1))
+    return [c for c in codes if unicodedata.category(c) not in ("Cn", "Cs")]
+
+
+def test_every_assigned_code_point_may_stand_in_the_text():
+    codes = _assigned()
+    assert len(codes) > 140_000
+    # Between letters, where white space and marks have something to change.
+    texts = [*_both_sides(), *(f"a{code}b" for code in codes)] * 3
+    needed = frequent_characters(texts, len(codes))
+    assert len(needed) > 130_000
+    tokenizer = Tokenizer(train_vocabulary(texts, len(needed) + 99, needed))
+    (ids,) = tokenizer.encode([needed])
+    assert len(ids) > len(needed) / 2
+    assert 1 not in ids
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_any_text_beside_the_corpus_gives_a_vocabulary(lines):
+    texts = [*_both_sides(), *lines] * 3
+    needed = frequent_characters(texts, 200)
+    tokenizer = Tokenizer(train_vocabulary(texts, len(needed) + 30, needed))
+    (ids,) = tokenizer.encode([needed])
+    assert 1 not in ids
 
 
 def test_the_same_text_gives_the_same_bytes():
