@@ -10,15 +10,16 @@ from trainers.keep_scores import keep_scores
 _SAMPLES = 5
 
 
-def score(prepared, made):
+def score(prepared, tokenize, made):
     """Scores the test split where there is one, and shows translations.
 
     Args:
         prepared: Prepared, its directory with the weights to use.
+        tokenize: name of sacreBLEU's tokeniser.
         made: dict of command, hardware and date.
     """
     if prepared.test is not None:
-        _score(prepared, made)
+        _score(prepared, tokenize, made)
     else:
         print("The data set has no test split, so there is no BLEU score.")
 
@@ -42,7 +43,7 @@ def name_next(directory):
     )
 
 
-def _score(prepared, made):
+def _score(prepared, tokenize, made):
     config, directory = prepared.config, prepared.directory
     evaluation_set = prepared.test
     sources = list(evaluation_set.sources)
@@ -55,7 +56,7 @@ def _score(prepared, made):
     with ProgressBar("Translating", len(sources), "sentences") as bar:
         translations = translator.translate(sources, bar.update)
     texts = [translation.text for translation in translations]
-    evaluation = evaluate(texts, evaluation_set)
+    evaluation = evaluate(texts, evaluation_set, tokenize)
     run = directory.read_run()
     keep_scores(
         directory,
@@ -70,18 +71,19 @@ def _score(prepared, made):
         },
         made,
     )
-    _show_samples(sources, texts, evaluation_set.references)
+    _show_samples(texts, evaluation_set)
     print("", f"Test: {evaluation.bleu.line}", sep="\n", flush=True)
 
 
-def _show_samples(sources, texts, references):
+def _show_samples(texts, evaluation_set):
     # Evenly spread, so that they are the same at every training.
-    stride = max(len(sources) // _SAMPLES, 1)
-    for number in range(0, len(sources), stride)[:_SAMPLES]:
+    places = evaluation_set.scored
+    stride = max(len(places) // _SAMPLES, 1)
+    for place in places[::stride][:_SAMPLES]:
         print(
             "",
-            f"  source:      {sources[number]}",
-            f"  translation: {texts[number]}",
-            f"  reference:   {' / '.join(references[number])}",
+            f"  source:      {evaluation_set.sources[place]}",
+            f"  translation: {texts[place]}",
+            f"  reference:   {' / '.join(evaluation_set.references[place])}",
             sep="\n",
         )

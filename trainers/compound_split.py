@@ -6,16 +6,16 @@ itself with; typographic quotes were made plain before. That script of the
 authors' first code, get_ende_bleu.sh, tokenised the translations with Moses'
 tokenizer.perl, took references that were tokenised already, and counted with
 multi-bleu.perl: no smoothing, case kept. Here translations and references are
-treated alike, and the tokeniser is sacreBLEU's 13a (mteval-v13a), or none
-where the text is tokenised already. The signature says which.
+treated alike, and the tokeniser is the one of sacreBLEU that BLEU itself is
+counted with; the signature says which.
 """
 
 import dataclasses
 import re
 
 import sacrebleu
-from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from trainers import bleu_tokenizers
 from trainers.scoring import score_with
 
 _QUOTES = str.maketrans(
@@ -26,21 +26,21 @@ _HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
 _SPLIT = r"\1 ##AT##-##AT## \2"
 
 
-def score_compound_split(hypotheses, evaluation_set, tokenized=False):
+def score_compound_split(hypotheses, evaluation_set, tokenize):
     """Scores translations by compound-split tokenised BLEU.
 
     Args:
         hypotheses: list of str, one for each source.
         evaluation_set: EvaluationSet.
-        tokenized: whether the text is tokenised already.
+        tokenize: name of sacreBLEU's tokeniser.
 
     Returns:
         Score.
     """
-    tokenize = _as_it_stands if tokenized else Tokenizer13a()
+    metric = bleu_tokenizers.metric(tokenize)
 
     def prepared(text):
-        return _HYPHEN.sub(_SPLIT, tokenize(text.translate(_QUOTES)))
+        return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
 
     split = dataclasses.replace(
         evaluation_set,
@@ -52,9 +52,5 @@ def score_compound_split(hypotheses, evaluation_set, tokenized=False):
         sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True),
         list(map(prepared, hypotheses)),
         split,
-        f"quotes:plain|pretok:{'none' if tokenized else '13a'}|hyphens:split|",
+        f"quotes:plain|pretok:{metric.tokenizer_signature}|hyphens:split|",
     )
-
-
-def _as_it_stands(text):
-    return text

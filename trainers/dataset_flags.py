@@ -65,7 +65,7 @@ def evaluation_set_read_apart(split):
         split: "train", "dev" or "test".
 
     Returns:
-        EvaluationSet.
+        (code of the target language, EvaluationSet).
 
     Raises:
         InputError: there is no such corpus, direction or split.
@@ -85,7 +85,8 @@ def _arguments(usual):
 
 
 def _read(arguments, split):
-    return _open(arguments).evaluation_set(split)
+    opened = _open(arguments)
+    return opened.target_language, opened.evaluation_set(split)
 
 
 def _open(arguments):

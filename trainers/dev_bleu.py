@@ -1,9 +1,9 @@
 """BLEU of a sample of the dev split while a model is trained."""
 
 import numpy as np
-import sacrebleu
 
 from export.translator import Translator
+from trainers import bleu_tokenizers
 from trainers.dev_texts import texts_of
 
 
@@ -19,16 +19,18 @@ class DevBleu:
         tokenizer: Tokenizer.
         pairs: TokenPairs of the dev split.
         sentences: how many, from all over the split.
+        tokenize: name of sacreBLEU's tokeniser.
     """
 
-    def __init__(self, model, tokenizer, pairs, sentences):
+    def __init__(self, model, tokenizer, pairs, sentences, tokenize):
         stride = max(len(pairs) // sentences, 1)
         sample = np.arange(0, len(pairs), stride)[:sentences]
         self._translator = Translator(model, tokenizer)
+        self._metric = bleu_tokenizers.metric(tokenize)
         self._sources, self._references = texts_of(tokenizer, pairs, sample)
 
     def __call__(self):
-        """Returns sacreBLEU (13a), 0 to 100."""
+        """Returns sacreBLEU, 0 to 100."""
         found = self._translator.translate(self._sources)
         texts = [translation.text for translation in found]
-        return sacrebleu.corpus_bleu(texts, [self._references]).score
+        return self._metric.corpus_score(texts, [self._references]).score

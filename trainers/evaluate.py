@@ -22,13 +22,14 @@ from export.errors import InputError
 from export.opening import open_translator
 from export.progress_bar import ProgressBar
 from export.translate_lines import read_lines
-from trainers import dataset_flags, provenance
+from trainers import bleu_tokenizers, dataset_flags, provenance
 from trainers.evaluation import evaluate
 from trainers.perplexity import measure_perplexity
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
+flags.adopt_module_key_flags(bleu_tokenizers)
 
 flags.DEFINE_string(
     "model_dir", None, "Model directory or exported version.", required=True
@@ -37,14 +38,14 @@ flags.DEFINE_string("split", "test", "Which split: test, dev or train.")
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is tokenised already: score it as it stands (sacrebleu "
-    "--tokenize none --force); without it 13a tokenises both sides.",
+    "The text is tokenised already: score it as it stands; the same as "
+    "--tokenize=none.",
 )
 flags.DEFINE_multi_string(
     "references",
     [],
     "File of right translations, a line for each source of the split, in the "
-    "place of its own; repeatable for several.",
+    "place of its own; repeatable for several. A blank line is none.",
 )
 # None is what the model's config says.
 flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
@@ -53,9 +54,11 @@ flags.DEFINE_float(
 )
 command.require_finite("alpha")
 flags.DEFINE_integer(
-    "limit", None, "Score only so many sentences, the first.", lower_bound=1
+    "limit", None, "Score only so many lines, the first.", lower_bound=1
 )
-flags.DEFINE_string("output", None, "File for the translations.")
+flags.DEFINE_string(
+    "output", None, "File for the translations, a line for each source."
+)
 flags.DEFINE_integer(
     "batch_tokens",
     BATCH_TOKENS,
@@ -92,7 +95,9 @@ def _evaluate_model(translator, search):
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = dataset_flags.corpus(directory.read_run())
-    evaluation = _evaluate(translator, corpus.evaluation_set(FLAGS.split))
+    evaluation = _evaluate(
+        translator, corpus.target_language, corpus.evaluation_set(FLAGS.split)
+    )
     keep_scores(
         directory,
         translator.model,
@@ -110,8 +115,9 @@ def _evaluate_model(translator, search):
 
 
 def _evaluate_export(translator):
-    evaluation_set = dataset_flags.evaluation_set_read_apart(FLAGS.split)
-    evaluation = _evaluate(translator, evaluation_set)
+    evaluation = _evaluate(
+        translator, *dataset_flags.evaluation_set_read_apart(FLAGS.split)
+    )
     print(
         *evaluation.lines,
         f"Not kept: {FLAGS.model_dir} is an export; give the model directory "
@@ -120,27 +126,53 @@ def _evaluate_export(translator):
     )
 
 
-def _evaluate(translator, evaluation_set):
+def _evaluate(translator, target_language, evaluation_set):
+    tokenize = bleu_tokenizers.choose(target_language, _asked_tokenizer())
     evaluation_set = _asked_for(evaluation_set)
     texts = _translate(translator, list(evaluation_set.sources))
     return evaluate(
         texts,
         evaluation_set,
-        FLAGS.tokenized,
+        tokenize,
         measure_perplexity(translator, evaluation_set),
     )
 
 
+def _asked_tokenizer():
+    if not FLAGS.tokenized:
+        return FLAGS.tokenize
+    if FLAGS.tokenize not in (None, "none"):
+        raise InputError(
+            "--tokenized says --tokenize=none, and "
+            f"--tokenize={FLAGS.tokenize} another; leave out one of them."
+        )
+    return "none"
+
+
 def _asked_for(whole):
     if FLAGS.references:
-        files = [_lines(path, whole) for path in FLAGS.references]
-        whole = dataclasses.replace(whole, references=tuple(zip(*files)))
-    limit = FLAGS.limit or len(whole.sources)
-    return dataclasses.replace(
-        whole,
-        sources=whole.sources[:limit],
-        references=whole.references[:limit],
-    )
+        whole = dataclasses.replace(whole, references=_references(whole))
+    whole = whole.only(range(len(whole.sources))[: FLAGS.limit])
+    if not whole.scored:
+        raise InputError(
+            f"None of the first {len(whole.sources):,} lines of split "
+            f"{FLAGS.split} has text on both sides; raise --limit."
+        )
+    return whole
+
+
+def _references(whole):
+    """Returns the lines of --references, for each source those with text."""
+    files = [_lines(path, whole) for path in FLAGS.references]
+    references = tuple(tuple(filter(None, lines)) for lines in zip(*files))
+    for number, (source, there) in enumerate(zip(whole.sources, references), 1):
+        if source and not there:
+            raise InputError(
+                f"Line {number} of --references is blank in "
+                f"{' and in '.join(FLAGS.references)}, but its source is not; "
+                "give it a translation."
+            )
+    return references
 
 
 def _lines(path, evaluation_set):

@@ -17,8 +17,9 @@ class Evaluation:
         chrf: Score.
         compound_split: Score.
         perplexity: Perplexity of the references, or None.
-        sentences: number of sources.
-        references: number of references.
+        sentences: number of sources that were scored.
+        references: number of their references.
+        not_scored: number of sources without text or without a reference.
     """
 
     bleu: scoring.Score
@@ -28,6 +29,7 @@ class Evaluation:
     perplexity: Perplexity | None
     sentences: int
     references: int
+    not_scored: int
 
     @property
     def lines(self):
@@ -44,6 +46,12 @@ class Evaluation:
                 f"perplexity = {self.perplexity.per_token:.4f} a token, over "
                 f"{self.perplexity.tokens:,} tokens of "
                 f"{self.references - self.perplexity.left_out:,} references"
+            )
+        if self.not_scored:
+            every = self.sentences + self.not_scored
+            lines.append(
+                f"Not scored: {self.not_scored:,} of {every:,} lines, which "
+                "have no source or no reference."
             )
         return lines
 
@@ -66,30 +74,34 @@ class Evaluation:
         return record | {
             "sentences": self.sentences,
             "references": self.references,
+            "not_scored": self.not_scored,
         }
 
 
-def evaluate(hypotheses, evaluation_set, tokenized=False, perplexity=None):
+def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     """Scores translations by every measure.
 
     Args:
         hypotheses: list of str, one for each source.
         evaluation_set: EvaluationSet.
-        tokenized: whether the text is tokenised already.
+        tokenize: name of sacreBLEU's tokeniser.
         perplexity: Perplexity, or None where it was not measured.
 
     Returns:
         Evaluation.
     """
-    texts = (hypotheses, evaluation_set)
+    places = evaluation_set.scored
+    scored = evaluation_set.only(places)
+    texts = ([hypotheses[place] for place in places], scored)
     return Evaluation(
-        scoring.score_bleu(*texts, tokenized),
-        scoring.bleu_interval(*texts, tokenized),
+        scoring.score_bleu(*texts, tokenize),
+        scoring.bleu_interval(*texts, tokenize),
         scoring.score_chrf(*texts),
-        score_compound_split(*texts, tokenized),
+        score_compound_split(*texts, tokenize),
         perplexity,
-        len(evaluation_set.sources),
-        sum(map(len, evaluation_set.references)),
+        len(places),
+        sum(map(len, scored.references)),
+        len(hypotheses) - len(places),
     )
 
 

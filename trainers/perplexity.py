@@ -22,7 +22,7 @@ class Perplexity:
 
 
 def measure_perplexity(translator, evaluation_set):
-    """Measures it over all references, each with its source.
+    """Measures it over all references that are scored, each with its source.
 
     Args:
         translator: Translator or ExportedTranslator.
@@ -32,11 +32,9 @@ def measure_perplexity(translator, evaluation_set):
         Perplexity, or None where every pair is too long.
     """
     pairs = [
-        (source, reference)
-        for source, group in zip(
-            evaluation_set.sources, evaluation_set.references
-        )
-        for reference in group
+        (evaluation_set.sources[place], reference)
+        for place in evaluation_set.scored
+        for reference in evaluation_set.references[place]
     ]
     sources, references = map(list, zip(*pairs))
     lengths = zip(translator.lengths(sources), translator.lengths(references))

@@ -5,6 +5,7 @@ import dataclasses
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from trainers import bleu_tokenizers
 from trainers.corpora.corpus import EvaluationSet
 from trainers.token_pairs import TokenPairs
 
@@ -21,6 +22,8 @@ _MAY_CHANGE = (
 )
 # What decides, beside the configuration, which update follows on which.
 _PLAN_FACTS = ("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema")
+# Of a training that was begun before run.json said so.
+_FIRST_TOKENIZER = "13a"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +95,30 @@ def prepare(directory, config, corpus, plan):
     )
 
 
+def with_tokenizer(plan, directory, language):
+    """Settles which of sacreBLEU's tokenisers a training is scored with.
+
+    A training that goes on keeps its own, since a best checkpoint is found by
+    comparing BLEU of now with BLEU of then.
+
+    Args:
+        plan: TrainingPlan, as the flags have it.
+        directory: ModelDirectory.
+        language: code of the target language.
+
+    Returns:
+        TrainingPlan whose `tokenize` is a name.
+
+    Raises:
+        InputError: the one asked for cannot be used here.
+    """
+    asked = plan.tokenize
+    if asked is None and directory.config_path.exists():
+        asked = directory.read_run().get("tokenize", _FIRST_TOKENIZER)
+    name = bleu_tokenizers.choose(language, asked)
+    return dataclasses.replace(plan, tokenize=name)
+
+
 def claim(directory, config, corpus, plan):
     """Writes what makes a folder this training's model directory.
 
@@ -102,8 +129,10 @@ def claim(directory, config, corpus, plan):
         plan: TrainingPlan.
 
     Raises:
-        InputError: the system refused to write.
+        InputError: another training claimed it meanwhile, or the system
+            refused to write.
     """
+    refuse_other_training(directory, config, corpus.manifest.source, plan)
     # The configuration last, since it is what claims the directory.
     directory.write_vocabulary(corpus.vocabulary)
     directory.write_run(_facts(corpus.manifest.source, plan))
@@ -144,7 +173,7 @@ def refuse_other_training(directory, config, source, plan):
     if not directory.config_path.exists():
         return
     old = dataclasses.asdict(directory.read_config())
-    old |= directory.read_run()
+    old |= {"tokenize": _FIRST_TOKENIZER} | directory.read_run()
     new = dataclasses.asdict(config) | _facts(source, plan)
     for name, value in new.items():
         if name not in _MAY_CHANGE and old.get(name) != value:
@@ -164,6 +193,7 @@ def _facts(source, plan):
         **{name: getattr(plan, name) for name in _PLAN_FACTS},
         # What is longer is not there, however it was left out.
         "max_tokens": min(plan.max_tokens, source.max_tokens),
+        "tokenize": plan.tokenize,
     }
 
 

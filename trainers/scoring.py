@@ -4,6 +4,8 @@ import dataclasses
 
 import sacrebleu
 
+from trainers import bleu_tokenizers
+
 # Of a 95 % interval by bootstrap resampling (Koehn 2004).
 BOOTSTRAP_SAMPLES = 1000
 
@@ -41,22 +43,23 @@ class Interval:
     how: str
 
 
-def score_bleu(hypotheses, evaluation_set, tokenized=False):
+def score_bleu(hypotheses, evaluation_set, tokenize):
     """Scores translations with sacreBLEU, case kept.
 
     Args:
         hypotheses: list of str, one for each source.
         evaluation_set: EvaluationSet.
-        tokenized: whether the text is tokenised already: then it is scored as
-            it stands (sacrebleu --tokenize none --force), else with 13a.
+        tokenize: name of sacreBLEU's tokeniser.
 
     Returns:
         Score.
     """
-    return score_with(_bleu(tokenized), hypotheses, evaluation_set)
+    return score_with(
+        bleu_tokenizers.metric(tokenize), hypotheses, evaluation_set
+    )
 
 
-def bleu_interval(hypotheses, evaluation_set, tokenized=False):
+def bleu_interval(hypotheses, evaluation_set, tokenize):
     """Returns the Interval of what `score_bleu` scores.
 
     The seed is sacreBLEU's own, 12345 unless SACREBLEU_SEED says otherwise.
@@ -64,9 +67,9 @@ def bleu_interval(hypotheses, evaluation_set, tokenized=False):
     Args:
         hypotheses: as for `score_bleu`.
         evaluation_set: as for `score_bleu`.
-        tokenized: as for `score_bleu`.
+        tokenize: as for `score_bleu`.
     """
-    metric = _bleu(tokenized)
+    metric = bleu_tokenizers.metric(tokenize)
     result = metric.corpus_score(
         hypotheses,
         evaluation_set.reference_streams(),
@@ -112,9 +115,3 @@ def score_with(metric, hypotheses, evaluation_set, prefix=""):
         result.format(signature=signature),
         getattr(result, "ref_len", 0),
     )
-
-
-def _bleu(tokenized):
-    if tokenized:
-        return sacrebleu.BLEU(tokenize="none", force=True)
-    return sacrebleu.BLEU()

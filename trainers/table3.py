@@ -18,7 +18,7 @@ from absl import flags
 from export import command
 from export.atomic import written_whole
 from export.errors import InputError
-from trainers import dataset_flags, table3_page
+from trainers import bleu_tokenizers, dataset_flags, table3_page
 from trainers.published.table3 import PAPER
 from trainers.subcommand import run_subcommand
 from trainers.table3_rows import make_rows
@@ -27,6 +27,7 @@ from trainers.table3_runs import Runs
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
+flags.adopt_module_key_flags(bleu_tokenizers)
 
 flags.DEFINE_list(
     "rows",
@@ -64,7 +65,10 @@ flags.DEFINE_multi_string(
     "--wmt_flag=--precision=mixed_bfloat16; repeatable.",
 )
 flags.DEFINE_boolean(
-    "tokenized", False, "The text is tokenised already: score it as it stands."
+    "tokenized",
+    False,
+    "The text is tokenised already: score it as it stands; the same as "
+    "--tokenize=none.",
 )
 flags.DEFINE_integer(
     "limit", None, "Score only so many dev sentences, the first.", lower_bound=1
@@ -94,7 +98,7 @@ def main(arguments):
         FLAGS.output_dir,
         _given(_OF_THE_DATA),
         FLAGS.wmt_flag,
-        _given(("tokenized", "limit")),
+        _given(("tokenize", "tokenized", "limit")),
         run_subcommand,
     )
     scores = {}

@@ -192,6 +192,7 @@ def _measure_dev(model, prepared, plan, counter, history, report):
             prepared.directory.load_tokenizer(),
             prepared.dev,
             plan.dev_bleu_sentences,
+            plan.tokenize,
         )
     batches = batch_plans.make_plan(prepared.dev, prepared.config, plan)
     data = input_data.evaluation_data(

@@ -6,10 +6,12 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from trainers import batch_plans
+from trainers import batch_plans, bleu_tokenizers
 from trainers.training_plan import TrainingPlan
 
 FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(bleu_tokenizers)
 
 _OF_ONE_BATCHING = {"shapes": "length", "row_tokens": "pack"}
 

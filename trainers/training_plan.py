@@ -26,6 +26,8 @@ class TrainingPlan:
         dev_steps: updates between measures of the dev split.
         dev_bleu_sentences: how many of its sentences are translated each
             time; 0 for none.
+        tokenize: name of sacreBLEU's tokeniser for dev BLEU and the test
+            split's; None for the target language's own.
         attention_steps: updates between pictures of attention; None for
             `dev_steps`, 0 for none.
         attention_sentences: how many dev sentences they show.
@@ -49,6 +51,7 @@ class TrainingPlan:
     report_steps: int
     dev_steps: int
     dev_bleu_sentences: int
+    tokenize: str | None
     attention_steps: int | None
     attention_sentences: int
     checkpoint_steps: int

@@ -10,6 +10,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import (
+    bleu_tokenizers,
     closing,
     dataset_flags,
     preparation,
@@ -17,6 +18,7 @@ from trainers import (
     settings,
     training_flags,
 )
+from trainers.folder_lock import folder_lock
 from trainers.initial_weights import refuse_other_model
 from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
 from trainers.prepared.prepared_corpus import PreparedCorpus
@@ -28,7 +30,6 @@ from trainers.prepared.preparing import (
 from trainers.strategies import NAMES as STRATEGIES
 from trainers.strategies import is_chief, make_strategy, split_cpu
 from trainers.training import train
-from trainers.training_lock import training_lock
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -121,22 +122,27 @@ def main(arguments):
     if FLAGS.init_from:
         init_from = ModelDirectory(FLAGS.init_from)
         refuse_other_model(config, init_from)
-    corpus, directory = _corpus_and_directory(config, plan, init_from)
+    corpus, directory, plan = _corpus_and_directory(config, plan, init_from)
     prepared = preparation.prepare(directory, config, corpus, plan)
     made = provenance.facts("trainers.wmt")
     if not is_chief(strategy):
         train(prepared, plan, strategy, made, init_from)
         return
-    with training_lock(directory):
+    with folder_lock(directory.path, "training"):
         preparation.claim(directory, config, corpus, plan)
         train(prepared, plan, strategy, made, init_from)
         if FLAGS.score:
-            closing.score(prepared, made)
+            closing.score(prepared, plan.tokenize, made)
     closing.name_next(directory)
 
 
 def _corpus_and_directory(config, plan, init_from):
-    """Opens the prepared data, and makes them first where needed."""
+    """Opens the prepared data, and makes them first where needed.
+
+    Returns:
+        (PreparedCorpus, ModelDirectory, the plan with all that is left to the
+        data and the directory).
+    """
     folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
     if FLAGS.strategy == "multiworker" and not folder:
         raise InputError(
@@ -149,15 +155,17 @@ def _corpus_and_directory(config, plan, init_from):
         corpus = PreparedCorpus(folder)
         _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source)
+        plan = _settled(plan, directory, corpus.manifest.source)
         vocabulary = _vocabulary(directory, init_from)
         refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
-        return corpus, directory
+        return corpus, directory, plan
     raw = dataset_flags.corpus()
     stored = max(STORED_TOKENS, plan.max_tokens)
     if manifest:
         stored = manifest.source.max_tokens
     source = source_of(raw, config.vocabulary_size, stored)
     directory = _directory(source)
+    plan = _settled(plan, directory, source)
     # Before hours of work for nothing.
     preparation.refuse_other_training(directory, config, source, plan)
     corpus = prepare_corpus(
@@ -168,7 +176,14 @@ def _corpus_and_directory(config, plan, init_from):
         dataset_flags.workers(),
         _vocabulary(directory, init_from),
     )
-    return corpus, directory
+    return corpus, directory, plan
+
+
+def _settled(plan, directory, source):
+    language = source.target_language
+    if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
+        bleu_tokenizers.refuse_if_machines_may_differ(language, plan.tokenize)
+    return preparation.with_tokenizer(plan, directory, language)
 
 
 def _refuse_other_data(folder, source):

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+import sacrebleu
 
 from trainers.compound_split import score_compound_split
 from trainers.corpora import EvaluationSet
@@ -82,9 +83,9 @@ def _pipeline(folder, steps, streams):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("tokenized", [False, True])
-def test_equals_a_pipeline_of_sed_and_perl(tmp_path, count, tokenized):
-    steps = [f'sed -E "{QUOTES}"', *([] if tokenized else [TOKENIZE]), SPLIT]
+@pytest.mark.parametrize("tokenize", ["13a", "none"])
+def test_equals_a_pipeline_of_sed_and_perl(tmp_path, count, tokenize):
+    steps = [f'sed -E "{QUOTES}"', *[TOKENIZE] * (tokenize == "13a"), SPLIT]
     references = [group[:count] for group in REFERENCES]
     hypotheses, *files = _pipeline(
         tmp_path, steps, [HYPOTHESES, *zip(*references)]
@@ -102,14 +103,25 @@ def test_equals_a_pipeline_of_sed_and_perl(tmp_path, count, tokenized):
     score = score_compound_split(
         HYPOTHESES,
         EvaluationSet(("source",) * 4, tuple(references)),
-        tokenized,
+        tokenize,
     )
     assert 20 < float(told.stdout) < 95
     assert score.score == pytest.approx(float(told.stdout), abs=1e-8)
-    how = f"|pretok:{'none' if tokenized else '13a'}|hyphens:split|"
+    how = f"|pretok:{tokenize}|hyphens:split|"
     assert f"{how}nrefs:{count}|" in score.signature
 
 
 def test_nothing_right_is_0_without_smoothing():
     nothing = EvaluationSet(("s",), (("a b c d e",),))
-    assert score_compound_split(["v w x y z"], nothing).score == 0
+    assert score_compound_split(["v w x y z"], nothing, "13a").score == 0
+
+
+def test_chinese_is_counted_in_the_words_that_bleu_counts():
+    one = EvaluationSet(("s",), (("他说 rich-text 很好。",),))
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
+    words = "他 说 rich ##AT##-##AT## text 很 {} 。".format
+    right = metric.corpus_score([words("好")], [[words("坏")]])
+    score = score_compound_split(["他说 rich-text 很坏。"], one, "zh")
+    assert 0 < right.score < 90
+    assert score.score == pytest.approx(right.score)
+    assert "|pretok:zh|" in score.signature

@@ -98,6 +98,112 @@ def test_other_references_tokenised_text_and_fewer_sentences(
     assert (record["sentences"], record["references"]) == (5, 10)
 
 
+@pytest.fixture(scope="module")
+def with_blanks(folder):
+    """Flags of a test split whose lines are not all pairs."""
+    sources = ["ba do", "", "ki lu me", " ", "su ta"]
+    targets = ["zy wv", "zy", "", "", "cx"]
+    cipher.write_split(folder, "blanks.test", sources, targets)
+    return (
+        "--model_dir=m",
+        "--dataset=text:blanks",
+        f"--source_language={cipher.SOURCE}",
+        f"--target_language={cipher.TARGET}",
+    )
+
+
+def test_a_line_in_is_a_line_out_and_what_was_not_scored_is_said(
+    evaluated, evaluator, folder, with_blanks
+):
+    result = evaluator.run(*with_blanks, "--output=lines", folder=folder)
+    assert result.code == 0, result.err
+    texts = (folder / "lines").read_text().split("\n")[:-1]
+    assert len(texts) == 5
+    assert [bool(text) for text in texts] == [True, False, True, False, True]
+    bleu = sacrebleu.corpus_bleu([texts[0], texts[4]], [["zy wv", "cx"]])
+    record = _scores(folder)[-1]
+    assert record["score"] == round(bleu.score, 4)
+    assert record["signature"].startswith("nrefs:1|")
+    assert (record["sentences"], record["references"]) == (2, 2)
+    assert record["not_scored"] == 3
+    said = "Not scored: 3 of 5 lines, which have no source or no reference."
+    assert said in result.out.splitlines()
+
+
+def test_a_blank_line_of_references_is_no_reference(
+    evaluated, evaluator, folder, with_blanks
+):
+    (folder / "one").write_text("zy wv\n\nwc\n\n\n")
+    (folder / "two").write_text("\nzy\nwc gw\n\ncx xb\n")
+    result = evaluator.run(
+        *with_blanks,
+        "--references=one",
+        "--references=two",
+        "--output=lines",
+        folder=folder,
+    )
+    assert result.code == 0, result.err
+    texts = (folder / "lines").read_text().split("\n")
+    metric = sacrebleu.BLEU()
+    score = metric.corpus_score(
+        [texts[0], texts[2], texts[4]],
+        [["zy wv", "wc", "cx xb"], [None, "wc gw", None]],
+    )
+    record = _scores(folder)[-1]
+    assert record["score"] == round(score.score, 4)
+    assert record["reference_length"] == score.ref_len
+    assert record["signature"] == str(metric.get_signature())
+    assert (record["sentences"], record["references"]) == (3, 4)
+    assert "Not scored: 2 of 5 lines" in result.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--references=empty"], "Line 3 of --references is blank in empty"),
+        (["--limit=2", "--dataset=text:late"], "None of the first 2 lines"),
+        (["--tokenized", "--tokenize=zh"], "leave out one of them"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(
+    evaluated, evaluator, folder, with_blanks, options, message
+):
+    (folder / "empty").write_text("zy\n\n\n\ncx\n")
+    cipher.write_split(
+        folder, "late.test", ["", "", "su ta"], ["zy", "zy", "cx"]
+    )
+    before = _scores(folder)
+    result = evaluator.run(*with_blanks, *options, folder=folder)
+    commands.assert_one_clear_line(result, message)
+    assert _scores(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("language", "option", "name"),
+    [("zh", [], "zh"), ("zh", ["--tokenize=13a"], "13a"), ("th", [], "char")],
+)
+def test_the_target_language_decides_how_words_are_counted(
+    evaluated, evaluator, folder, language, option, name
+):
+    pairs = [("ba do ki", "他说很好。"), ("su ta", "他说很坏。")]
+    for code, texts in zip((cipher.SOURCE, language), zip(*pairs)):
+        lines = "".join(f"{text}\n" for text in texts)
+        (folder / f"other.test.{code}").write_text(lines)
+    result = evaluator.run(
+        "--model_dir=m",
+        "--dataset=text:other",
+        f"--source_language={cipher.SOURCE}",
+        f"--target_language={language}",
+        *option,
+        folder=folder,
+    )
+    assert result.code == 0, result.err
+    record = _scores(folder)[-1]
+    assert f"|tok:{name}|" in record["signature"]
+    pretok = f"|pretok:{name}|"
+    assert pretok in record["compound_split_bleu"]["signature"]
+
+
 def test_an_export_scores_as_its_model(evaluated, folder, trained):
     directory = ModelDirectory(trained.path)
     servable = ServedTranslator(

@@ -20,6 +20,7 @@ from trainers import preparation
 from trainers.preparation import (
     claim,
     refuse_too_few_positions,
+    with_tokenizer,
 )
 
 
@@ -72,6 +73,7 @@ def test_claimed_the_directory_says_what_it_is(corpus, claimed):
         "shapes": 3,
         "row_tokens": 128,
         "ema": 0.0,
+        "tokenize": "13a",
     }
 
 
@@ -217,3 +219,44 @@ def test_an_altered_id_is_refused(tmp_path, directory, split):
     assert_refused(
         f"Shard {split}-00000 in .* is damaged", preparation.prepare, *arguments
     )
+
+
+def test_bleu_is_counted_as_the_target_language_wants(directory):
+    asked = changed(tokenize=None)
+    for language, name in (("de", "13a"), ("zh_CN", "zh")):
+        settled = with_tokenizer(asked, directory, language)
+        assert settled == changed(tokenize=name)
+    given = with_tokenizer(changed(tokenize="char"), directory, "zh")
+    assert given.tokenize == "char"
+
+
+def test_a_training_that_goes_on_counts_as_before(corpus, directory):
+    claim(directory, CONFIG, corpus, changed(tokenize="char"))
+    settled = with_tokenizer(changed(tokenize=None), directory, "zh")
+    assert settled.tokenize == "char"
+    preparation.prepare(directory, CONFIG, corpus, settled)
+    other = with_tokenizer(changed(tokenize="intl"), directory, "zh")
+    assert_refused(
+        "tokenize=char, not intl",
+        preparation.prepare,
+        directory,
+        CONFIG,
+        corpus,
+        other,
+    )
+
+
+def test_a_training_of_before_went_by_13a(corpus, claimed):
+    run = claimed.read_run()
+    del run["tokenize"]
+    claimed.write_run(run)
+    settled = with_tokenizer(changed(tokenize=None), claimed, "zh")
+    assert settled.tokenize == "13a"
+    preparation.prepare(claimed, CONFIG, corpus, settled)
+
+
+def test_a_directory_that_another_claimed_meanwhile(corpus, claimed):
+    before = contents(claimed.path)
+    other = CONFIG.replace(dropout=0.3)
+    assert_refused("dropout=", claim, claimed, other, corpus, PLAN)
+    assert contents(claimed.path) == before

@@ -154,6 +154,7 @@ def test_the_score_is_that_of_the_translations(lines, trained):
         "split": "test",
         "sentences": 8,
         "references": 8,
+        "not_scored": 0,
         "reference_length": bleu.ref_len,
         "beam_size": 2,
         "alpha": 0.6,

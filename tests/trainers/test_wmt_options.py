@@ -1,5 +1,6 @@
 """Options of the command that change how it trains."""
 
+import json
 import re
 import shutil
 
@@ -181,9 +182,35 @@ def test_bleu_of_dev_is_reported_and_ends_the_training(plain, worker, tmp_path):
         "--dev_steps=3",
     )
     assert Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()[-1] == 9
-    lines = re.findall("^step .*: dev .*BLEU ([0-9.]+)$", result.out, re.M)
+    lines = _of_dev(result)
     assert len(lines) == 3
     assert len(set(lines)) == 1
+
+
+def _of_dev(result):
+    return re.findall("^step .*: dev .*BLEU ([0-9.]+)$", result.out, re.M)
+
+
+def test_dev_and_test_are_counted_with_the_tokeniser_asked_for(
+    worker, tmp_path
+):
+    """And when the training goes on, as before."""
+    cipher.write(tmp_path)
+    measured = {}
+    for name in ("char", "13a"):
+        options = ("--dev_bleu_sentences=5", f"--model_dir={name}")
+        result = _run(worker, tmp_path, *options, f"--tokenize={name}")
+        measured[name] = _of_dev(result)
+        result = _run(worker, tmp_path, *options, "--train_steps=12")
+        measured[name] += _of_dev(result)
+        records = json.loads((tmp_path / name / "scores.json").read_text())
+        assert [record["step"] for record in records] == [9, 12]
+        assert all(f"|tok:{name}|" in each["signature"] for each in records)
+    # The same models, and letters are right where words are not.
+    assert measured["char"] != measured["13a"]
+    assert list(map(len, measured.values())) == [4, 4]
+    refused = _run(worker, tmp_path, *options, "--tokenize=zh", code=2)
+    commands.assert_one_clear_line(refused, "tokenize=13a, not zh")
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 import abc
 import dataclasses
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,10 +12,11 @@ class EvaluationSet:
 
     Attributes:
         sources: the sentences to translate, in the order to report them.
-        references: for each source, one or more right translations.
+        references: for each source, its right translations. A source without
+            any, or without text, is translated but not scored.
 
     Raises:
-        ValueError: the two differ in length, or a source has no reference.
+        ValueError: the two differ in length, or a reference is blank.
     """
 
     sources: tuple[str, ...]
@@ -26,8 +28,26 @@ class EvaluationSet:
                 f"{len(self.sources)} sources but "
                 f"{len(self.references)} groups of references."
             )
-        if not all(self.references):
-            raise ValueError("Every source needs at least one reference.")
+        # To sacreBLEU it would be a reference of length 0.
+        if not all(map(str.strip, itertools.chain(*self.references))):
+            raise ValueError("A reference needs text.")
+
+    @property
+    def scored(self) -> list[int]:
+        """The places of those that have text on both sides."""
+        return [
+            place
+            for place, source in enumerate(self.sources)
+            if source.strip() and self.references[place]
+        ]
+
+    def only(self, places: Iterable[int]) -> "EvaluationSet":
+        """Returns the sentences at these places, in this order."""
+        chosen = list(places)
+        return EvaluationSet(
+            tuple(self.sources[place] for place in chosen),
+            tuple(self.references[place] for place in chosen),
+        )
 
     def reference_streams(self) -> list[list[str | None]]:
         """Returns the references as `sacrebleu.corpus_bleu` takes them.
@@ -78,6 +98,9 @@ class Corpus(abc.ABC):
     @abc.abstractmethod
     def evaluation_set(self, split: str) -> EvaluationSet:
         """Returns a split as sources with all their references.
+
+        One for each line or example, those that `pairs` leaves out included,
+        so that translations stay beside the lines of the files.
 
         Raises:
             export.errors.InputError: as for `pairs`.

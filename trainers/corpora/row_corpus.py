@@ -13,7 +13,7 @@ class RowCorpus(Corpus):
     """Makes pairs and evaluation sets out of rows.
 
     A subclass says which splits there are and yields their raw rows; the
-    cleaning (stripping, leaving out what is empty) happens here, once.
+    cleaning (stripping, leaving out empty references) happens here, once.
 
     Args:
         name: the corpus as the user named it.
@@ -33,6 +33,7 @@ class RowCorpus(Corpus):
         return (
             (source, reference)
             for source, references in self._clean_rows(split)
+            if source
             for reference in references
         )
 
@@ -60,16 +61,15 @@ class RowCorpus(Corpus):
         # at the first pair.
         if split not in self.splits():
             raise InputError(self._absence(split))
-        return self._non_empty(split)
+        return self._stripped(split)
 
-    def _non_empty(self, split: str) -> Iterator[Row]:
+    def _stripped(self, split: str) -> Iterator[Row]:
         empty = True
         for source, references in self._rows(split):
             source = source.strip()
             references = tuple(filter(None, map(str.strip, references)))
-            if source and references:
-                empty = False
-                yield source, references
+            empty = empty and not (source and references)
+            yield source, references
         if empty:
             raise InputError(
                 f"The {split} split of {self.name} holds no sentence pair; "

@@ -132,8 +132,10 @@ class TfdsCorpus(RowCorpus):
                 same = sentences.setdefault(language.decode("utf-8"), [])
                 same.append(text.decode("utf-8"))
             references = tuple(sentences.get(self.target_language, ()))
-            for source in sentences.get(self.source_language, ()):
-                yield source, references
+            # Most examples lack one of the two languages.
+            if references:
+                for source in sentences.get(self.source_language, ()):
+                    yield source, references
 
 
 def _import_tfds(dataset: str) -> Any:

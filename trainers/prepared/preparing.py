@@ -17,6 +17,7 @@ from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
 from trainers.characters import frequent_characters
+from trainers.folder_lock import folder_lock
 from trainers.prepared.manifest import (
     FILE,
     Manifest,
@@ -73,27 +74,41 @@ def prepare_corpus(
 
     Raises:
         InputError: the corpus is broken or does not fit the vocabulary size,
-            the folder holds other data, or cannot be written.
+            the folder holds other data, cannot be written, or another process
+            prepares data there.
     """
     folder = pathlib.Path(folder)
     new = _missing(folder)
     source = source_of(corpus, vocabulary_size, max_tokens)
-    try:
-        manifest = _of_same_source(folder, source)
-        totals = {}
-        if manifest is None or not manifest.complete:
-            totals = _count_pairs(corpus)
-        if manifest is None:
-            manifest = _begin(folder, corpus, source, totals, vocabulary)
-        refuse_other_vocabulary(folder, manifest, vocabulary)
-        if not manifest.complete:
-            _prepare(folder, corpus, manifest, totals, workers)
-    except InputError as error:
-        # A disk may get room again; a broken corpus becomes another one.
-        if new and not isinstance(error.__cause__, OSError):
-            _remove(new)
-        raise
-    return PreparedCorpus(folder)
+    # What is complete may lie where nothing can be written.
+    if not _is_complete(_of_same_source(folder, source)):
+        with folder_lock(folder, "preparation"):
+            try:
+                _go_on(folder, corpus, source, workers, vocabulary)
+            except InputError as error:
+                # A disk may get room again; a broken corpus becomes another.
+                if new and not isinstance(error.__cause__, OSError):
+                    _remove(new)
+                raise
+    prepared = PreparedCorpus(folder)
+    refuse_other_vocabulary(folder, prepared.manifest, vocabulary)
+    return prepared
+
+
+def _is_complete(manifest):
+    return manifest is not None and manifest.complete
+
+
+def _go_on(folder, corpus, source, workers, vocabulary):
+    # Read once more: another process may have been at it until just now.
+    manifest = _of_same_source(folder, source)
+    if _is_complete(manifest):
+        return
+    totals = _count_pairs(corpus)
+    if manifest is None:
+        manifest = _begin(folder, corpus, source, totals, vocabulary)
+    refuse_other_vocabulary(folder, manifest, vocabulary)
+    _prepare(folder, corpus, manifest, totals, workers)
 
 
 def _missing(folder):

@@ -46,8 +46,18 @@ def test_sacrebleu_scores_each_sentence_against_its_own_references():
 
 @pytest.mark.parametrize(
     ("sources", "references"),
-    [(("a",), ()), (("a", "b"), (("A",), ())), ((), (("A",),))],
+    [(("a",), ()), ((), (("A",),)), (("a", "b"), (("A",), ("B", " ")))],
 )
-def test_every_source_needs_a_reference(sources, references):
+def test_each_source_has_a_group_of_references_with_text(sources, references):
     with pytest.raises(ValueError):
         EvaluationSet(sources, references)
+
+
+def test_what_lacks_a_side_is_not_scored():
+    every = EvaluationSet(
+        ("a", "", "c", " ", "e"), (("A", "A2"), ("B",), (), ("D",), ("E",))
+    )
+    assert every.scored == [0, 4]
+    assert every.only(every.scored) == EvaluationSet(
+        ("a", "e"), (("A", "A2"), ("E",))
+    )

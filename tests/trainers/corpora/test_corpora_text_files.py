@@ -125,8 +125,15 @@ def test_more_references_and_sentences_that_lack_some(tmp_path, write_text):
         write_text(tmp_path / name, lines)
     corpus = _open(f"text:{tmp_path}/")
     held_out = corpus.evaluation_set("test")
-    assert held_out.sources == ("a", "b")
-    assert held_out.references == (("A", "A2", "A10"), ("B", "B1", "B10"))
+    # Line by line as in the files; the last two are not scored.
+    assert held_out.sources == ("a", "b", "", "d")
+    assert held_out.references == (
+        ("A", "A2", "A10"),
+        ("B", "B1", "B10"),
+        ("C", "C1", "C2", "C10"),
+        (),
+    )
+    assert held_out.scored == [0, 1]
     assert list(corpus.pairs("test")) == [
         ("a", "A"),
         ("a", "A2"),

@@ -152,8 +152,10 @@ def test_pairs_in_both_directions(data_dir, asked, got):
 def test_validation_is_dev_and_empty_sides_are_left_out(data_dir):
     corpus = _open("corpora_fixed_pairs", data_dir, "en", "de")
     held_out = corpus.evaluation_set("dev")
-    assert held_out.sources == ("door",)
-    assert held_out.references == (("Tür",),)
+    assert held_out.sources == ("door", "", "nothing")
+    assert held_out.references[0] == ("Tür",)
+    assert held_out.scored == [0]
+    assert list(corpus.pairs("dev")) == [("door", "Tür")]
 
 
 def test_data_prepared_before_needs_no_builder(data_dir, tmp_path, monkeypatch):

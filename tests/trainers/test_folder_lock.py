@@ -10,21 +10,21 @@ import tempfile
 import pytest
 
 from export.errors import InputError
-from export.model_directory import ModelDirectory
 from tests import processes
-from tests.trainers import commands
-from trainers.training_lock import training_lock
+from tests.trainers import cipher, commands
+from tests.trainers.prepared.memory_corpus import contents, prepare
+from trainers.folder_lock import folder_lock
 
 HOLDER = """
 import pathlib
 import sys
-import types
-from trainers.training_lock import training_lock
-# A ModelDirectory would import TensorFlow.
-with training_lock(types.SimpleNamespace(path=pathlib.Path(sys.argv[1]))):
+from trainers.folder_lock import folder_lock
+with folder_lock(pathlib.Path(sys.argv[1]), "training"):
     print("locked", flush=True)
     sys.stdin.read()
 """
+
+PREPARE = {"module": "trainers.prepare"}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def holder(tmp_path):
 
 
 def _enter(folder):
-    with training_lock(ModelDirectory(folder)):
+    with folder_lock(folder, "training"):
         return [path.name for path in folder.iterdir()]
 
 
@@ -56,7 +56,7 @@ def test_the_directory_is_made_and_nothing_is_left(tmp_path):
 
 
 def test_nothing_is_left_after_an_error_either(tmp_path):
-    with pytest.raises(KeyError), training_lock(ModelDirectory(tmp_path)):
+    with pytest.raises(KeyError), folder_lock(tmp_path, "training"):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
 
@@ -90,7 +90,7 @@ def test_a_lock_that_its_holder_removed_is_made_anew(tmp_path, monkeypatch):
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "lockf", late)
-    with training_lock(ModelDirectory(tmp_path)):
+    with folder_lock(tmp_path, "training"):
         assert os.path.samestat(path.stat(), os.fstat(tries[-1]))
     assert len(tries) == 2
 
@@ -139,3 +139,79 @@ def test_the_command_refuses_a_second_training(trained, tmp_path):
     )
     assert "Saved at step" in rest
     assert not (tmp_path / "m" / "training.lock").exists()
+
+
+@pytest.fixture
+def preparing(tmp_path):
+    """trainers.prepare into tmp_path / "data", stopped in its midst."""
+    # Enough that its vocabulary takes longer than stopping it.
+    cipher.write(tmp_path)
+    many = zip(*cipher.sentences(50_000))
+    cipher.write_split(tmp_path, "toy.train", *many)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as lines:
+        with os.fdopen(writing, "w") as out:
+            process = processes.start(
+                PREPARE, _preparation(), tmp_path, stdout=out
+            )
+        try:
+            next(line for line in lines if line.startswith("Training a voc"))
+            process.send_signal(signal.SIGSTOP)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _preparation():
+    return (
+        "--dataset=text:toy",
+        f"--source_language={cipher.SOURCE}",
+        f"--target_language={cipher.TARGET}",
+        "--vocabulary_size=64",
+        "--output_dir=data",
+    )
+
+
+def test_data_are_prepared_by_one_at_a_time(tmp_path, preparing):
+    before = contents(tmp_path / "data")
+    assert "preparation.lock" in before
+    message = "Another preparation is under way in data and holds its"
+    second = processes.run(PREPARE, _preparation(), tmp_path)
+    commands.assert_one_clear_line(second, message)
+    training = commands.wmt(
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--prepared_dir=data",
+        "--model_dir=m",
+        folder=tmp_path,
+    )
+    commands.assert_one_clear_line(training, message)
+    assert contents(tmp_path / "data") == before
+    assert not (tmp_path / "m").exists()
+    # What the first began, whoever comes after it may end.
+    preparing.send_signal(signal.SIGCONT)
+    assert preparing.wait(60) == 0
+    after = contents(tmp_path / "data")
+    assert processes.run(PREPARE, _preparation(), tmp_path).code == 0
+    assert contents(tmp_path / "data") == after
+    assert "preparation.lock" not in after
+
+
+def test_a_killed_preparation_locks_nothing(tmp_path, preparing):
+    preparing.kill()
+    preparing.wait()
+    done = processes.run(PREPARE, _preparation(), tmp_path)
+    assert done.code == 0, done.err
+    assert "preparation.lock" not in contents(tmp_path / "data")
+
+
+def test_finished_data_need_no_lock(tmp_path, monkeypatch):
+    """They may lie where nothing can be written."""
+    prepare(tmp_path)
+
+    def refuse(*_):
+        raise AssertionError("locked")
+
+    monkeypatch.setattr("trainers.prepared.preparing.folder_lock", refuse)
+    assert prepare(tmp_path).manifest.complete

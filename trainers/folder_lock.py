@@ -1,4 +1,4 @@
-"""One training at a time in a model directory."""
+"""One process at a time that writes in a folder."""
 
 import contextlib
 import errno
@@ -13,29 +13,30 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextlib.contextmanager
-def training_lock(directory):
-    """Keeps other trainings out of a model directory.
+def folder_lock(folder, work):
+    """Keeps others with the same work out of a folder.
 
-    Two in one would take each other's checkpoints for their own: a job that
-    was queued again while it still ran, say. The lock is the system's and
-    ends with the process, however that ends; it holds on all machines that
-    share a file system with POSIX locks.
+    Two in one would take each other's files for their own: a job that was
+    queued again while it still ran, say. The lock is the system's and ends
+    with the process, however that ends; it holds on all machines that share a
+    file system with POSIX locks.
 
     Args:
-        directory: ModelDirectory.
+        folder: pathlib.Path; made where it is not there.
+        work: what it is kept for, a word: "training" holds `training.lock`.
 
     Raises:
-        InputError: another training is under way there, or the system
-            refused to write.
+        InputError: another process is at it there, or the system refused to
+            write.
     """
-    path = directory.path / "training.lock"
+    path = folder / f"{work}.lock"
     try:
-        directory.path.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         descriptor = _locked(path)
     except OSError as error:
         raise InputError(
             f"Cannot write {path}: {error.strerror}; make room or choose "
-            "another --model_dir, then run the same command again."
+            "another folder, then run the same command again."
         ) from error
     try:
         yield
@@ -66,15 +67,16 @@ def _lock(descriptor, path):
     except OSError as error:
         if error.errno in _HELD:
             raise InputError(
-                f"Another training is under way in {path.parent} and holds "
+                f"Another {path.stem} is under way in {path.parent} and holds "
                 f"its {path.name}; wait for its end, stop it, or use another "
-                "--model_dir."
+                "folder."
             ) from None
         if error.errno not in _NO_LOCKS:
             raise
         print(
             f"Warning: {path.parent} lies on a file system without locks "
-            f"({error.strerror}); see to it that no second training uses it.",
+            f"({error.strerror}); see to it that no second {path.stem} uses "
+            "it.",
             file=sys.stderr,
             flush=True,
         )
