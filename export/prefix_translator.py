@@ -2,7 +2,9 @@
 
 from export.id_pair import padded
 from export.one_graph import one_graph
+from export.prefix_lines import UnknownCharacter
 from export.translator import IDS_SPEC, Translator
+from keras_transformer.special_ids import UNKNOWN_ID
 
 
 class PrefixTranslator(Translator):
@@ -35,21 +37,63 @@ class PrefixTranslator(Translator):
             blank text has a blank translation all the same.
 
         Raises:
+            UnknownCharacter: a prefix has one.
             ValueError: n is not between 1 and `beam_size`; there are more of
                 texts or of prefixes.
         """
-        begun = self._beginnings(list(prefixes), self._target_limit())
         sentences = [
-            # Without the end id.
-            sentence._replace(prefix=ids[:-1])
+            sentence._replace(prefix=ids)
             for sentence, (ids, _) in zip(
-                self._sentences(list(texts)), begun, strict=True
+                self._sentences(list(texts)),
+                self._begun(list(prefixes)),
+                strict=True,
             )
         ]
         return self._n_best(sentences, n, self._search_texts_after, on_progress)
+
+    def as_spelt(self, prefixes):
+        """Returns prefixes as translations begin with them: a list of str.
+
+        The vocabulary spells some characters otherwise ("ﬁ" as "fi"), has one
+        space where there are several, and none at the ends. One that is longer
+        than a translation may be is returned as it is.
+
+        Args:
+            prefixes: list of str.
+
+        Raises:
+            UnknownCharacter: a prefix has one.
+        """
+        if not prefixes:
+            return []
+        begun = self._begun(prefixes)
+        spelt = self.tokenizer.decode(padded([ids for ids, _ in begun]))
+        return [
+            prefix if is_cut else text
+            for prefix, text, (_, is_cut) in zip(prefixes, spelt, begun)
+        ]
+
+    def _begun(self, prefixes):
+        """Returns a list of pairs: ids without the end id, and if cut."""
+        begun = self._beginnings(prefixes, self._target_limit())
+        for place, (ids, _) in enumerate(begun):
+            if UNKNOWN_ID in ids:
+                character = _first_unknown(self.tokenizer, prefixes[place])
+                raise UnknownCharacter(place, character)
+        return [(ids[:-1], is_cut) for ids, is_cut in begun]
 
     def _search_texts_after(self, sentences, n):
         source = padded([sentence.ids for sentence in sentences])
         prefix = padded([sentence.prefix for sentence in sentences])
         search = self._best_after if n == 1 else self._search_after
         return self._texts(*search(source, self._encode(source), prefix), n)
+
+
+def _first_unknown(tokenizer, text):
+    """Returns the character from which on no beginning of `text` is known."""
+    # One by one some are unknown that are known together, such as the parts
+    # of a Korean syllable.
+    beginnings = [text[:end] for end in range(1, len(text) + 1)]
+    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
+    last = max((end for end, each in enumerate(known, 1) if each), default=0)
+    return text[last]

@@ -19,7 +19,9 @@ From a terminal they are taken one by one; --compiled answers those soonest.
 
 With --prefixes=FILE the translations of line N begin with line N of that file,
 and are the best that do; its last word may go on. A blank line asks for
-nothing. What would be longer than a translation may be ends on the way.
+nothing. What would be longer than a translation may be ends on the way. A
+character of which the vocabulary has no piece is refused; what the vocabulary
+spells otherwise is said at the end.
 """
 
 from absl import flags
@@ -34,6 +36,7 @@ from export.opening import (
     open_prefix_translator,
     open_translator,
 )
+from export.prefix_lines import PrefixLines
 
 FLAGS = flags.FLAGS
 
@@ -118,20 +121,17 @@ def main(arguments):
     if FLAGS.prefixes is None:
         return line_flags.translate_stream(translator, line_format)
 
-    def ask(pairs, on_progress):
-        texts, prefixes = zip(*pairs)
-        return translator.n_best_after(
-            texts, prefixes, FLAGS.n_best, on_progress
-        )
-
-    return answer_lines(
+    after = PrefixLines(translator, FLAGS.n_best)
+    code = answer_lines(
         "Translating",
         FLAGS.input,
         FLAGS.output,
-        ask,
+        after.ask,
         line_format,
         ("prefixes", FLAGS.prefixes),
     )
+    after.tell()
+    return code
 
 
 def _translator():

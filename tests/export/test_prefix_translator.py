@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import keras_transformer as kt
+from export.prefix_lines import UnknownCharacter
 from export.prefix_translator import PrefixTranslator
 from export.translation import Translation
 from tests import made_up_text
@@ -93,6 +96,48 @@ def test_as_many_prefixes_as_texts(prefixed):
     assert prefixed.n_best_after([], [], 1) == []
 
 
+def test_a_character_without_a_piece_is_refused(prefixed):
+    # Of "ŵ" there is none, alone or in two code points; "q" is no consonant.
+    for prefix, character in (
+        ("ba ŵa", "ŵ"),
+        ("ba w\u0302a", "w"),
+        ("q", "q"),
+        ("é\u0301 e\u0301 ß", "\u0301"),
+        ("e\u0301 ß", "ß"),
+    ):
+        with pytest.raises(UnknownCharacter) as caught:
+            prefixed.n_best_after(TEXTS[:2], ["ba", prefix], 1)
+        assert (caught.value.place, caught.value.character) == (1, character)
+        assert f"U+{ord(character):04X}" in str(caught.value)
+        with pytest.raises(ValueError):
+            prefixed.as_spelt(["ba", prefix])
+
+
+def test_every_prefix_is_begun_with_as_it_is_spelt(prefixed):
+    given = ["do ri", "", " do   ri ", "e\u0301", "\uff42\uff41", "ka " * 400]
+    spelt = ["do ri", "", "do ri", "é", "ba", "ka " * 400]
+    assert prefixed.as_spelt(given) == spelt
+    assert prefixed.as_spelt(["", ""]) == ["", ""]
+    assert prefixed.as_spelt([]) == []
+    for prefix, text in list(zip(given, spelt))[:5]:
+        ((best,),) = prefixed.n_best_after(TEXTS[:1], [prefix], 1)
+        assert best.text.startswith(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text("bdakéà. \u0301ﬁ", max_size=12))
+def test_what_is_said_of_a_prefix_is_what_its_ids_are(prefixed, prefix):
+    ids = ids_of(prefixed, prefix)
+    try:
+        (spelt,) = prefixed.as_spelt([prefix])
+    except UnknownCharacter as error:
+        assert 1 in ids
+        assert error.character in prefix
+    else:
+        assert 1 not in ids
+        assert (ids == ids_of(prefixed, spelt)).all()
+
+
 def run(model, texts, folder, lines, *flags):
     path = folder / "prefixes"
     path.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -107,6 +152,7 @@ def test_the_command_takes_a_prefix_a_line(model_path, prefixed, tmp_path):
     flags = ["--n_best=2", "--beam_size=4"]
     code, lines, err = run(model_path, TEXTS, tmp_path, LINES, *flags)
     assert code == 0, err
+    assert not any("spells" in line for line in err)
     expected = [
         (str(number), each)
         for number, row in enumerate(prefixed.n_best_after(TEXTS, PREFIXES, 2))
@@ -116,6 +162,44 @@ def test_the_command_takes_a_prefix_a_line(model_path, prefixed, tmp_path):
     assert list(numbers) == [number for number, _ in expected]
     found = [*map(Translation, texts, map(float, scores))]
     close(found, [each for _, each in expected])
+
+
+def test_prefixes_that_are_spelt_otherwise_are_told(model_path, tmp_path):
+    lines = ["do  ri", "", "e\u0301 " + "ka " * 20, " mu", "ba"]
+    prefixes = [line.encode() for line in lines]
+    code, found, err = run(model_path, TEXTS[:5], tmp_path, prefixes)
+    assert code == 0, err
+    assert found[0].startswith("do ri")
+    assert found[3].startswith("mu")
+    assert err[-1] == (
+        "Taken as the vocabulary spells them: 3 of the prefixes (line 1: "
+        "'do  ri' as 'do ri', line 3: 'e\u0301 ka ka ka ka ka ka ka ka ka …' "
+        "as 'é ka ka ka ka ka ka ka ka ka k…', line 4: ' mu' as 'mu')."
+    )
+
+
+def test_of_many_that_are_spelt_otherwise_a_few_are_told(model_path, tmp_path):
+    code, _, err = run(model_path, TEXTS[:5], tmp_path, [b" ba"] * 5)
+    assert code == 0, err
+    assert "5 of the prefixes (line 1: ' ba' as 'ba', line 2" in err[-1]
+    assert err[-1].endswith(", line 3: ' ba' as 'ba' and 2 more).")
+
+
+# The first line beyond the lines that are read at a time, and its prefix.
+FAR = 130
+KNOWN = [b"ba"] * FAR
+
+
+@pytest.mark.parametrize("line", [1, FAR])
+def test_the_line_of_an_unknown_character_is_named(model_path, tmp_path, line):
+    prefixes = [*KNOWN]
+    prefixes[line - 1] = "ba ŵa".encode()
+    code, _, err = run(model_path, ["ba ka."] * FAR, tmp_path, prefixes)
+    assert code == 2
+    assert err[-1] == (
+        f"Error: Line {line} of --prefixes has 'ŵ' (U+0175), of which the "
+        "model's vocabulary has no piece; leave it out, or write it otherwise."
+    )
 
 
 @pytest.mark.parametrize(
