@@ -1,9 +1,12 @@
 """TensorFlow Serving's REST interface, asked with the standard library."""
 
+import concurrent.futures
+import contextlib
 import http.client
 import json
-import time
+import threading
 import urllib.parse
+from socket import SHUT_RDWR
 
 from export.errors import InputError
 from export.served_model import LONGEST_ANSWER
@@ -79,42 +82,36 @@ class RestServer:
 
     def _answer(self, body):
         """Returns the status and the body's bytes."""
-        deadline = time.monotonic() + self._timeout
         connection = _CONNECTIONS[self._address.scheme](
             self._address.hostname, self._address.port, timeout=self._timeout
         )
+        path = f"{self._address.path.rstrip('/')}{self._model.path()}:predict"
         try:
-            connection.request(
-                "POST",
-                f"{self._address.path.rstrip('/')}{self._model.path()}:predict",
-                body,
-                {"Content-Type": "application/json"},
+            return _within(
+                self._timeout,
+                connection,
+                lambda: self._ask(connection, path, body),
             )
-            socket = connection.sock
-            socket.settimeout(_left(deadline))
-            response = connection.getresponse()
-            answer = bytearray()
-            while True:
-                # A server may send a little at a time for ever.
-                socket.settimeout(_left(deadline))
-                part = response.read1(_PIECE)
-                if not part:
-                    break
-                answer += part
-                if len(answer) > LONGEST_ANSWER:
-                    raise unreadable(
-                        self._url, f"more than {LONGEST_ANSWER:,} bytes"
-                    )
-            if response.length:
-                raise http.client.IncompleteRead(b"", response.length)
-            return response.status, bytes(answer)
         except TimeoutError:
             raise timed_out(self._url, self._timeout) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or repr(error)
             raise unreachable(self._url, reason) from error
-        finally:
-            connection.close()
+
+    def _ask(self, connection, path, body):
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        answer = bytearray()
+        while part := response.read1(_PIECE):
+            answer += part
+            if len(answer) > LONGEST_ANSWER:
+                raise unreadable(
+                    self._url, f"more than {LONGEST_ANSWER:,} bytes"
+                )
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        return response.status, bytes(answer)
 
     def _error(self, status, body, signature):
         reason = f"HTTP {status}, {_message(body)}"
@@ -144,11 +141,40 @@ def _checked(url):
     return address
 
 
-def _left(deadline):
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
+def _within(seconds, connection, ask):
+    """Returns what `ask` returns, or raises what it raises, in time.
+
+    A time limit of the socket holds for each of its operations: a server that
+    sends a byte at a time, or one "100 Continue" after the other, or a name
+    that is never found would not end. So a thread asks, and is left alone
+    where it is late.
+    """
+    found = concurrent.futures.Future()
+    late, sockets = threading.Event(), []
+    # Or a request after the end would connect once more.
+    connection.auto_open = False
+
+    def run():
+        try:
+            connection.connect()
+            # The connection forgets it before an answer without end ends.
+            sockets.append(connection.sock)
+            if not late.is_set():
+                found.set_result(ask())
+        except BaseException as error:
+            found.set_exception(error)
+        finally:
+            connection.close()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return found.result(seconds)
+    finally:
+        late.set()
+        for socket in sockets:
+            # It ends what waits there, unless that has ended.
+            with contextlib.suppress(OSError, ValueError):
+                socket.shutdown(SHUT_RDWR)
 
 
 def _message(body):

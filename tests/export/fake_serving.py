@@ -214,6 +214,37 @@ def answering(content, *, times=None):
             thread.join()
 
 
+@contextlib.contextmanager
+def dripping(first, part):
+    """Gives host and port of a server that never comes to an end.
+
+    Args:
+        first: bytes that it sends at once.
+        part: bytes that follow, 20 times a second.
+    """
+    closing = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(5)
+                connection.recv(1 << 16)
+                connection.sendall(first)
+                while not closing.wait(0.05):
+                    connection.sendall(part)
+            # Who asked has hung up; the address stays until it is told to go.
+            closing.wait(60)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            closing.set()
+            thread.join()
+
+
 def http_answer(body, status="200 OK"):
     """Returns the bytes of an HTTP answer."""
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n"

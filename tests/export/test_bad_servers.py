@@ -1,6 +1,7 @@
 """Servers that are away, slow, closed, or no TensorFlow Serving at all."""
 
 import socket
+import threading
 import time
 
 import grpc
@@ -67,31 +68,67 @@ def test_a_server_that_speaks_another_protocol(ask):
         ask(address)
 
 
-def test_an_answer_that_trickles_ends_with_the_time():
-    """Each byte comes in time, the whole never."""
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
-    import threading
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+# HTTP/2: no settings; then one ping after the other.
+_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve():
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(1 << 16)
-                try:
-                    connection.sendall(head)
-                    for _ in range(100):
-                        connection.sendall(b" ")
-                        time.sleep(0.05)
-                except OSError:
-                    pass
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        port = listener.getsockname()[1]
+@pytest.mark.parametrize(
+    ("ask", "first", "part"),
+    [
+        (ask_rest, b"", b"H"),
+        (ask_rest, _HEAD, b"x"),
+        (ask_rest, _HEAD, b"A: b\r\n"),
+        (ask_rest, b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (ask_rest, _HEAD + b"Content-Length: 1000\r\n\r\n", b" "),
+        (ask_rest, _HEAD + b"\r\n", b" "),
+        (ask_grpc, _SETTINGS, _PING),
+    ],
+    ids=["line", "header", "headers", "continue", "body", "endless", "grpc"],
+)
+def test_each_part_comes_in_time_and_the_whole_never(ask, first, part):
+    before = threading.active_count()
+    with fake_serving.dripping(first, part) as address:
         with pytest.raises(InputError, match="did not answer within 0.5 s"):
-            ask_rest(f"127.0.0.1:{port}", timeout=0.5)
-        thread.join()
+            ask(address, timeout=0.5)
+        _wait_for_threads(before + 1)
+
+
+def _wait_for_threads(count):
+    """What asked has ended, though the server has not."""
+    for _ in range(200):
+        if threading.active_count() <= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(threading.enumerate())
+
+
+def test_a_server_that_never_ends_its_greeting():
+    with (
+        fake_serving.answering(None) as address,
+        pytest.raises(InputError, match="did not answer within 0.3 s"),
+    ):
+        RestServer(f"https://{address}", MODEL, 0.3).ask("x", ["a"])
+
+
+def test_a_name_that_is_found_too_late_gets_no_request(monkeypatch):
+    found, look_up = threading.Event(), socket.getaddrinfo
+
+    def late(*arguments, **options):
+        found.wait(60)
+        return look_up(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", late)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        with pytest.raises(InputError, match="did not answer within 0.2 s"):
+            ask_rest(f"127.0.0.1:{listener.getsockname()[1]}", timeout=0.2)
+        found.set()
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(60)
+            assert connection.recv(1) == b""
 
 
 def test_an_answer_that_stops_half_way():
