@@ -20,11 +20,13 @@ _MESSAGES = {
     "Attribute": [("key", 1, "string"), ("value", 2, "Value")],
     "Value": [("b", 5, "bool")],
 }
-# They need Python, XLA, a GPU's kernels alone or a file in the server's
-# process, grow there, or came after TensorFlow Serving 2.8.
+# They need Python, XLA or a GPU's kernels alone, reach for files, grow in the
+# server's process, or came after TensorFlow Serving 2.8.
 _FOREIGN = (
     *("PyFunc", "EagerPyFunc", "Xla", "Numpy", "Hash", "Lookup", "Mutable"),
-    *("Cudnn", "ReadFile", "WriteFile", "RoundRobinTrim", "Utf8Binarize"),
+    *("Cudnn", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader"),
+    *("TextLine", "TFRecord", "FixedLengthRecord", "CreateSummary", "Print"),
+    *("Debug", "RoundRobinTrim", "Utf8Binarize"),
 )
 _COMPILED = "_XlaMustCompile"
 
@@ -37,7 +39,8 @@ def foreign_operations(version):
 
     Returns:
         A sorted list; "_XlaMustCompile" in it stands for a part that only
-        XLA may run.
+        XLA may run. SaveV2 and RestoreV2, which every SavedModel has for its
+        weights, are not among them.
 
     Raises:
         InputError: there is no SavedModel.

@@ -7,9 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from export.comparison import COMPARED, Comparison, ModelAnswers
-from export.description import read_description
+from export.description import DESCRIPTION_FILE, read_description
 from export.errors import InputError
 from export.model_answers import answer
 from export.model_directory import ModelDirectory
@@ -150,6 +151,34 @@ def test_a_version_that_no_server_would_load_is_refused(exported, tmp_path):
     (version / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
     message = last_line(check(tmp_path))
     assert f"could not load {version}" in message
+
+
+def test_what_reaches_for_files_is_not_run(exported, server, tmp_path):
+    """Neither when it is loaded nor when its warm-up requests are asked."""
+    version, written = tmp_path / "1", tmp_path / "written"
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def write(text):
+        tf.io.write_file(str(written), text[0])
+        return {"translation": text}
+
+    signatures = {"serving_default": write}
+    tf.saved_model.save(module, str(version), signatures)
+    request = {"text": ("string", ["written by the server"])}
+    warm_up = version / WARM_UP_FILE
+    warm_up.parent.mkdir(exist_ok=True)
+    warm_up.write_bytes(
+        pack_records([pack_request("serving_default", request)])
+    )
+    shutil.copy(exported / DESCRIPTION_FILE, version / DESCRIPTION_FILE)
+    message = last_line(check(tmp_path))
+    assert f"{version} was not run" in message
+    assert "WriteFile" in message
+    assert not written.exists()
+    # Or this test would say nothing.
+    server.run(version, "serving_default", text=["x"])
+    assert written.read_text() == "x"
 
 
 @pytest.mark.slow

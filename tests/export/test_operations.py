@@ -15,18 +15,20 @@ COMPILED = tf.function(lambda text: tf.shape(text), jit_compile=True)
 
 
 @pytest.mark.parametrize(
-    ("function", "expected"),
+    ("function", "shape", "expected"),
     [
-        (tf.strings.upper, []),
-        (upper, ["PyFunc"]),
-        (COMPILED, ["_XlaMustCompile"]),
+        (tf.strings.upper, [None], []),
+        (upper, [None], ["PyFunc"]),
+        (COMPILED, [None], ["_XlaMustCompile"]),
+        (tf.io.read_file, [], ["ReadFile"]),
+        (tf.io.matching_files, [None], ["MatchingFiles"]),
     ],
 )
-def test_they_are_named(tmp_path, function, expected):
+def test_they_are_named(tmp_path, function, shape, expected):
     module = tf.Module()
     module.call = tf.function(
         lambda text: {"y": function(text)},
-        input_signature=[tf.TensorSpec([None], tf.string, "text")],
+        input_signature=[tf.TensorSpec(shape, tf.string, "text")],
         autograph=False,
     )
     tf.saved_model.save(module, str(tmp_path), {"call": module.call})
