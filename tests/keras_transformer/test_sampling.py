@@ -91,6 +91,45 @@ def test_top_k_and_top_p_cut_the_tail():
         assert len(set(tokens[row, :, 0])) == needed or needed > 2
 
 
+def _cut_distribution(logits, top_k=0, top_p=1.0, temperature=1.0):
+    """What is left of a distribution after both cuts, in float64."""
+    probabilities = np.exp(bt.log_softmax(np.float64(logits) / temperature))
+    order = np.argsort(-probabilities, kind="stable")
+    for kept in (order[: top_k or None], None):
+        if kept is None:
+            total = np.cumsum(probabilities[order])
+            kept = order[: int(np.sum(total < top_p)) + 1]
+        left = np.zeros_like(probabilities)
+        left[kept] = probabilities[kept]
+        probabilities = left / left.sum()
+    return probabilities
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"top_k": 2},
+        {"top_k": 4},
+        {"top_p": 0.5},
+        {"top_p": 0.8},
+        {"top_p": 0.75, "temperature": 3.0},
+        {"top_k": 3, "top_p": 0.8, "temperature": 2.0},
+    ],
+    ids=str,
+)
+def test_what_a_cut_leaves_has_the_probability_of_what_it_took(rules):
+    """The rest keeps its proportions; none gets all that was cut."""
+    logits = np.log([[0.3, 0.1, 0.15, 0.05, 0.4], [0.2, 0.3, 0.1, 0.25, 0.15]])
+    tables = np.tile(logits[:, None], (1, bt.prefixes(ROOM), 1))
+    tables = tables.astype("float32")
+    tokens, _ = draw(tables, [5, 6], samples=SAMPLES, **rules)
+    for row in range(2):
+        expected = _cut_distribution(logits[row], **rules)
+        found = np.bincount(tokens[row, :, 0], minlength=5) / SAMPLES
+        error = np.sqrt(expected * (1 - expected) / SAMPLES)
+        assert np.all(np.abs(found - expected) <= 4 * error)
+
+
 def test_nearly_no_temperature_is_greedy():
     tokens, _ = draw(TABLE, [1, 2, 3, 4], samples=3, temperature=1e-6)
     greedy, _ = bt.search(TABLE, [1] * 4, 1, 1)

@@ -29,6 +29,9 @@ DEV_PLAN = plan_of(DEV, shapes=1)
 # Rounding may turn a ReLU on or off, and that token's whole gradient with it.
 # A smooth activation shows at a high rate what else would differ; ReLU is
 # held to the same at the rates of the paper's schedule for the base model.
+DROPOUTS = dict.fromkeys(
+    ("dropout", "attention_dropout", "activation_dropout"), 0.5
+)
 CONFIGS = {
     "smooth": {"activation": "gelu", "learning_rate_scale": 0.05},
     "paper": {
@@ -117,19 +120,55 @@ def with_clipping(strategy, micro_batches):
 
 
 def dropout_masks(strategy, micro_batches):
-    """What the model's dropout leaves of ones, on each replica."""
-    model = make_model(strategy, micro_batches=micro_batches, dropout=0.5)
+    """What each of the model's dropout layers leaves of ones, by replica."""
+    model = make_model(strategy, micro_batches=micro_batches, **DROPOUTS)
+    layers = dropout_layers(model)
     ones = tf.ones((4, 16))
 
-    def mask():
+    def masks():
         context = tf.distribute.get_replica_context()
         replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
         with model.seeds.of(replica):
-            return model.embedding_dropout(ones, training=True)
+            return [layer(ones, training=True) for layer in layers]
 
-    masks = tf.function(lambda: strategy.run(mask))()
-    masks = strategy.experimental_local_results(masks)
-    return {"masks": np.stack([each.numpy() for each in masks])}
+    made = tf.function(lambda: strategy.run(masks))()
+    return {
+        f"masks/{number}": np.stack(
+            [each.numpy() for each in strategy.experimental_local_results(mask)]
+        )
+        for number, mask in enumerate(made)
+    }
+
+
+def dropout_layers(model):
+    """All layers of the model that drop something."""
+    return [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.Dropout) and layer.rate
+    ]
+
+
+def same_rows(strategy, micro_batches):
+    """The gradient of a batch that all replicas have alike, summed."""
+    made = {}
+    for name, rates in {"dropping": DROPOUTS, "whole": {}}.items():
+        model = make_model(
+            strategy,
+            lambda: keras.optimizers.SGD(1.0),
+            micro_batches,
+            **rates,
+        )
+        before = weights(model, f"{name}/before")
+        batch = input_data.make_batch(TRAINING, next(PLAN.from_step(0)))
+        step = tf.function(
+            lambda model=model, batch=batch: strategy.run(
+                model.train_step, args=(batch, tf.zeros(2))
+            )
+        )
+        step()
+        made |= before | weights(model, f"{name}/after")
+    return made
 
 
 EXPERIMENTS = {
@@ -137,6 +176,7 @@ EXPERIMENTS = {
     "paper": paper,
     "clip": with_clipping,
     "dropout": dropout_masks,
+    "same": same_rows,
 }
 
 

@@ -140,10 +140,32 @@ def test_clipping_goes_by_the_norm_of_the_whole_gradient(made, way):
         assert norm == pytest.approx(replica_training.CLIP_NORM, rel=1e-5)
 
 
-def test_each_replica_draws_dropout_of_its_own(made):
+def test_each_layer_drops_something_of_its_own_on_each_replica(made):
     """With one mask for all, a row's noise is that of its fellows."""
-    masks = made["mirrored/dropout/masks"]
-    for number, mask in enumerate(masks):
-        assert 0.2 < (mask == 0).mean() < 0.8
-        for other in masks[:number]:
-            assert (mask != other).any()
+    layers = _below(made, "mirrored/dropout/masks")
+    # One layer: of the embeddings, a mask of each sublayer's weights or units
+    # and one of its output.
+    assert len(layers) == 1 + 2 * 2 + 2 * 3
+    for masks in layers:
+        for number, mask in enumerate(masks):
+            assert 0.2 < (mask == 0).mean() < 0.8
+            for other in masks[:number]:
+                assert (mask != other).any()
+
+
+def _changes(made, way, name):
+    pairs = zip(
+        _below(made, f"{way}/same/{name}/before"),
+        _below(made, f"{way}/same/{name}/after"),
+        strict=True,
+    )
+    return [after - before for before, after in pairs]
+
+
+def test_a_training_step_drops_otherwise_on_each_replica(made):
+    """Of a batch that all have alike the mean gradient is not that of one."""
+    for name, alike in {"whole": True, "dropping": False}.items():
+        one, many = (_changes(made, way, name) for way in ("one", "mirrored"))
+        difference = max(np.abs(a - b).max() for a, b in zip(one, many))
+        assert (difference <= 1e-6) == alike
+        assert alike or difference > 1e-3

@@ -20,7 +20,9 @@ from tests.trainers.helpers import (
 from trainers import input_data
 from trainers.batch_plan import Batch, BatchShape
 
+# The paper's is the default, which a model might take whatever is asked for.
 SMOOTHING = 0.1
+SMOOTHINGS = [0.0, SMOOTHING, 0.4]
 PAIRS = made_up_pairs(45, seed=4)
 NAMES = ("loss", "perplexity", "accuracy")
 
@@ -72,12 +74,12 @@ def _change(model, batch):
     return [a - b for a, b in zip(before, weights_of(model))]
 
 
-def _gradient(model, batch):
+def _gradient(model, batch, smoothing=SMOOTHING):
     """Of the mean over target tokens, written with one-hot labels."""
     inputs, labels = batch
     size = model.config.vocabulary_size
-    wanted = np.full((*labels.shape, size), SMOOTHING / (size - 1), np.float32)
-    np.put_along_axis(wanted, labels[..., None], 1 - SMOOTHING, axis=-1)
+    wanted = np.full((*labels.shape, size), smoothing / (size - 1), np.float32)
+    np.put_along_axis(wanted, labels[..., None], 1 - smoothing, axis=-1)
     wanted *= (labels != 0)[..., None]
     with tf.GradientTape() as tape:
         logits = model(inputs, training=False)
@@ -97,20 +99,22 @@ def _with_sgd(**changes):
     return model
 
 
-def test_a_step_reports_what_numpy_computes():
-    model = minute_model()
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_a_step_reports_what_numpy_computes(smoothing):
+    model = minute_model(label_smoothing=smoothing)
     steps = 4
     for batch in _batches(steps):
         inputs, labels = batch
-        wanted = figures(_logits(model, inputs), labels, SMOOTHING)
+        wanted = figures(_logits(model, inputs), labels, smoothing)
         logs = _train_step(model, batch)
         for name in (*NAMES, "tokens"):
             expected = getattr(wanted, name)
             assert float(logs[name]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_dev_figures_weigh_every_token_of_uneven_batches_alike():
-    model = minute_model()
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_dev_figures_weigh_every_token_of_uneven_batches_alike(smoothing):
+    model = minute_model(label_smoothing=smoothing)
     pairs = made_up_pairs(21, seed=5)
     plan = plan_of(pairs)
     assert plan.batches_per_epoch >= 3
@@ -124,7 +128,7 @@ def test_dev_figures_weigh_every_token_of_uneven_batches_alike():
     inputs, labels = input_data.make_batch(
         pairs, Batch(every, every, BatchShape(24, 9, 9))
     )
-    wanted = figures(_logits(model, inputs), labels, SMOOTHING)
+    wanted = figures(_logits(model, inputs), labels, smoothing)
     assert set(dev) == set(NAMES)
     for name in NAMES:
         assert dev[name] == pytest.approx(getattr(wanted, name), rel=1e-5)
@@ -146,6 +150,14 @@ def test_an_update_follows_the_gradient_of_the_mean_over_tokens(share):
     model = _with_sgd(share_embeddings=share)
     batch = _batches(1)[0]
     expected = _gradient(model, batch)
+    assert largest_difference(_change(model, batch), expected) <= 1e-6
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_an_update_smooths_labels_as_the_config_says(smoothing):
+    model = _with_sgd(label_smoothing=smoothing)
+    batch = _batches(1)[0]
+    expected = _gradient(model, batch, smoothing)
     assert largest_difference(_change(model, batch), expected) <= 1e-6
 
 
