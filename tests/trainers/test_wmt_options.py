@@ -1,12 +1,16 @@
 """Options of the command that change how it trains."""
 
 import json
+import math
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.trainers import cipher, commands, weights_files
 from trainers.checkpoints import Checkpoints
 
@@ -213,20 +217,109 @@ def test_dev_and_test_are_counted_with_the_tokeniser_asked_for(
     commands.assert_one_clear_line(refused, "tokenize=13a, not zh")
 
 
-@pytest.mark.slow
-def test_deterministic_operations_give_the_same_model(plain, tmp_path):
-    """In processes of their own: the switch cannot be turned back."""
+def test_labels_are_smoothed_as_much_as_asked_for(plain, worker, tmp_path):
     _data(plain, tmp_path)
-    # Python's order of sets, say, is another one in a process that shares
-    # nothing with the other.
-    for name, run in (("one", commands.wmt), ("two", commands.wmt_alone)):
-        result = run(
-            *PLAIN,
-            "--set=dropout=0.1",
-            "--deterministic",
-            f"--model_dir={name}",
-            folder=tmp_path,
+    result = _run(worker, tmp_path, "--set=label_smoothing=0.5")
+    assert _largest_difference(_weights(tmp_path), _weights(plain[0])) > 1e-4
+    assert _losses(result)[-1] > _losses(plain[1])[-1] + 0.01
+
+
+def test_bfloat16_rounds_and_learns_the_same(plain, worker, tmp_path):
+    _data(plain, tmp_path)
+    result = _run(worker, tmp_path, "--precision=mixed_bfloat16")
+    difference = _largest_difference(_weights(tmp_path), _weights(plain[0]))
+    # Between the rounding of float32 and that of bfloat16, a few updates on.
+    assert 1e-5 < difference < 0.05
+    assert _losses(result) == pytest.approx(_losses(plain[1]), rel=0.02)
+
+
+def _dumped_by_xla(folder, option):
+    """The names of what XLA compiled in a training, and the training."""
+    environment = processes.user_environment()
+    environment["XLA_FLAGS"] = f"--xla_dump_to={folder / 'xla'}"
+    result = processes.run(
+        commands.WMT,
+        [*PLAIN, "--model_dir=m", option],
+        folder,
+        environment,
+    )
+    assert result.code == 0, result.err
+    return [path.name for path in (folder / "xla").glob("*loss_and_grad*")]
+
+
+def test_xla_compiles_where_it_is_asked_to(plain, tmp_path):
+    for option, names in {"--jit": True, "--nojit": False}.items():
+        folder = tmp_path / option
+        folder.mkdir()
+        _data(plain, folder)
+        assert bool(_dumped_by_xla(folder, option)) == names
+        difference = _largest_difference(_weights(folder), _weights(plain[0]))
+        assert difference <= 1e-5
+
+
+_TELLS = """
+import atexit, runpy
+from tensorflow.python.framework import config
+atexit.register(
+    lambda: print("deterministic:", config.is_op_determinism_enabled())
+)
+runpy.run_module("trainers.wmt", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_deterministic_operations_are_asked_of_tensorflow(tmp_path, asked):
+    """On CPUs that changes no bit; on GPUs it does."""
+    option = "--deterministic" if asked else "--nodeterministic"
+    done = subprocess.run(
+        [sys.executable, "-c", _TELLS, option, "--dataset=text:none"],
+        cwd=tmp_path,
+        env=commands.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"deterministic: {asked}" in done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_all_that_the_readme_trains_with_together(worker, tmp_path):
+    """Two devices, XLA, bfloat16, packed rows and dropout: as with none."""
+    cipher.write(tmp_path)
+    many = zip(*cipher.sentences(2000))
+    cipher.write_split(tmp_path, "toy.train", *many)
+    one_by_length = ("--batching=length", "--shapes=1", "--set=dropout=0")
+    arguments = [
+        *(each for each in PLAIN if each not in one_by_length),
+        *("--set=dropout=0.1", "--row_tokens=64", "--train_steps=200"),
+        *("--dev_steps=50", "--report_steps=50", "--set=learning_rate_scale=3"),
+        "--batch_tokens=512",
+    ]
+    flagship = [
+        *("--strategy=mirrored", "--logical_cpus=2", "--jit"),
+        "--precision=mixed_bfloat16",
+    ]
+    results = {}
+    for name, options in {"plain": [], "flagship": flagship}.items():
+        result = commands.wmt(
+            *arguments, *options, f"--model_dir={name}", folder=tmp_path
         )
         assert result.code == 0, result.err
-    one, two = _weights(tmp_path, "one"), _weights(tmp_path, "two")
-    assert _largest_difference(one, two) == 0
+        results[name] = _losses(result)
+        (record,) = json.loads((tmp_path / name / "scores.json").read_text())
+        assert record["step"] == 200
+        assert all(map(math.isfinite, results[name]))
+    assert "on 2 devices" in result.out
+    assert results["flagship"][-1] < 0.8 * results["flagship"][0]
+    # What is dropped is another each time, which shows while much is learnt.
+    assert results["flagship"] == pytest.approx(results["plain"], rel=0.15)
+    # An update is one of both devices: another run goes on where it was.
+    result = commands.wmt(
+        *arguments,
+        *flagship,
+        "--train_steps=210",
+        "--model_dir=flagship",
+        folder=tmp_path,
+    )
+    assert result.code == 0, result.err
+    assert "Going on from step 200." in result.out
