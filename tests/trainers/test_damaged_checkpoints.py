@@ -48,6 +48,20 @@ def test_a_truncated_one_is_passed_over(saved, kept, caplog):
     assert f"Passing over the damaged {path}" in caplog.text
 
 
+def test_one_that_lacks_an_array_is_passed_over(saved, caplog):
+    """Half of it copied by a tool that knows archives, say."""
+    checkpoints, model, values = saved
+    path = checkpoints.path(30)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    for name in [*arrays]:
+        left = {each: arrays[each] for each in arrays if each != name}
+        np.savez(path, **left)
+        assert checkpoints.restore_latest(model) == (20, HISTORIES[20])
+        assert same(values_of(model), values[20])
+    assert f"Passing over the damaged {path}" in caplog.text
+
+
 def _flipped(whole, first, last, stride):
     """The contents with one bit the other way, at many places."""
     for place in range(first, last, stride):
