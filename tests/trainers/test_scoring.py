@@ -115,8 +115,12 @@ def test_an_evaluation_says_how_each_score_was_made():
     bleu = score_bleu(HYPOTHESES, _evaluation_set(references), "13a")
     assert record["score"] == round(bleu.score, 4)
     assert record["signature"] == bleu.signature
-    low, high = record["confidence_95"]
-    assert low < bleu.score < high
+    interval = bleu_interval(HYPOTHESES, _evaluation_set(references), "13a")
+    assert record["confidence_95"] == [
+        round(interval.low, 4),
+        round(interval.high, 4),
+    ]
+    assert interval.low < bleu.score < interval.high
     assert "perplexity" not in record
     lines = evaluation.lines
     assert lines[0] == bleu.line
