@@ -111,6 +111,20 @@ def test_an_over_long_source_is_cut(translator, monkeypatch):
     close([found[1]], translator.translate([TEXTS[0]]))
 
 
+def test_learned_positions_are_a_limit_too(translator):
+    model = tiny.model(positions="learned", max_positions=6)
+    limited = Translator(model, translator.tokenizer, min_length=0)
+    long = " ".join(TEXTS[:4])
+    (ids,) = translator.tokenizer.encode([long])
+    (found,) = limited.translate([long])
+    assert found.source_is_cut
+    tokens, scores, *_ = kt.translate_ids(
+        model, tf.constant([[*ids[:5], END_ID]]), 6
+    )
+    (decoded,) = translator.tokenizer.decode(tokens[:, 0])
+    close([found], [Translation(decoded, float(scores[0, 0]))])
+
+
 def test_progress_counts_every_sentence_that_is_not_blank(translator):
     steps = []
     translator.translate([*TEXTS, "", " "], on_progress=steps.append)
