@@ -8,7 +8,7 @@ from export.batches import BATCH_TOKENS, in_batches
 from export.ctranslate2_weights import VOCABULARY_FILE
 from export.errors import InputError
 from export.translation import BLANK, Translation
-from keras_transformer.length_penalty import length_penalty
+from keras_transformer.decoding.rules import length_penalty
 
 _END = "</s>"
 

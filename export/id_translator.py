@@ -6,9 +6,9 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.forwarded_cache import ForwardedCache
-from keras_transformer.recording_decoder import RecordingDecoder
+from keras_transformer.decoding.alignment import RecordingDecoder
+from keras_transformer.decoding.translate import decoder_of, output_limits
 from keras_transformer.special_ids import END_ID, PAD_ID
-from keras_transformer.translate_ids import decoder_of, output_limits
 
 
 class IdTranslator:

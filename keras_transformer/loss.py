@@ -5,7 +5,8 @@ import typing
 import keras
 from keras import ops
 
-from keras_transformer.own_gradient import own_gradient
+from keras_transformer.kernels.gradients import own_gradient
+from keras_transformer.kernels.linear import column_sums
 from keras_transformer.special_ids import PAD_ID
 
 
@@ -174,3 +175,121 @@ def _add_at(values, labels, amounts):
         rows, places, ops.reshape(amounts, (-1,)), reduction="add"
     )
     return ops.reshape(rows, shape)
+
+
+def projected_losses(states, matrix, labels, smoothing, label_rows=None):
+    """Returns the losses of tokens whose logits are states @ matrix^T.
+
+    They are those of `LabelSmoothedCrossEntropy.token_losses` of the logits.
+    The logits' gradient is the softmax, scaled, with a constant added to all
+    of a row and another one at the label. It is as large as the logits and
+    is not made: its product with the matrix, and with the states, is that of
+    the softmax, scaled and added to afterwards, where all is V / D times
+    smaller.
+
+    Args:
+        states: float [..., D], the decoder's output.
+        matrix: float32 [V, D], the pre-softmax matrix.
+        labels: int32 [...], 0 on padding.
+        smoothing: e, epsilon_ls.
+        label_rows: float32 [..., D], the rows of the labels. They have their
+            part in the gradient: who looks them up in another tensor than
+            `matrix` gets that part, which is sparse, apart. None for those
+            of `matrix`.
+
+    Returns:
+        TokenLosses.
+    """
+    matrix = ops.cast(matrix, "float32")
+    labels = ops.cast(labels, "int32")
+    if label_rows is None:
+        label_rows = ops.take(matrix, labels, axis=0)
+    rows, label_rows = (
+        ops.reshape(ops.cast(each, "float32"), (-1, matrix.shape[1]))
+        for each in (states, label_rows)
+    )
+    summaries = _projected_summaries(ops.reshape(labels, (-1,)))
+    found = summaries(rows, matrix, label_rows)
+    found = ops.reshape(found, (*ops.shape(labels), 4))
+    return losses_of_summaries(found, labels, matrix.shape[0], smoothing)
+
+
+def _projected_summaries(labels):
+    """Returns a function of float32 [R, D], [V, D] and [R, D].
+
+    Args:
+        labels: int32 [R].
+
+    What that returns is float32 [R, 4], as `losses_of_summaries` takes it.
+    The highest logit gets no gradient.
+    """
+
+    @own_gradient
+    def summaries(rows, matrix, label_rows):
+        logits = ops.matmul(rows, ops.transpose(matrix))
+        # One operation, where exp(logits - normaliser) is two, and slow ones.
+        softmax = ops.softmax(logits, axis=-1)
+        label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
+        maxima = ops.max(logits, axis=-1, keepdims=True)
+        normalisers = maxima - ops.log(ops.max(softmax, axis=-1, keepdims=True))
+        of_matrix = column_sums(matrix)
+        sums = ops.matmul(rows, of_matrix[:, None])
+        outputs = [normalisers, label_logits, sums, maxima]
+
+        def gradient(upstream):
+            scale, at_label, everywhere, _ = ops.split(upstream, 4, axis=-1)
+            by_rows = (
+                scale * ops.matmul(softmax, matrix)
+                + at_label * label_rows
+                + everywhere * of_matrix
+            )
+            by_matrix = (
+                ops.matmul(ops.transpose(softmax), scale * rows)
+                + ops.matmul(ops.transpose(everywhere), rows)[0]
+            )
+            return by_rows, by_matrix, at_label * rows
+
+        return ops.concatenate(outputs, axis=-1), gradient
+
+    return summaries
+
+
+def symmetric_divergence(first, second):
+    """Returns the mean of KL(p || q) and KL(q || p) of each token.
+
+    R-Drop (Liang et al. 2021, arXiv 2106.14448) makes two passes over a
+    batch, each with a dropout of its own, and adds this of the two to their
+    losses: what is left out by chance is to make no difference.
+
+    Args:
+        first: logits of p, float [..., V].
+        second: logits of q, float [..., V].
+
+    Returns:
+        float32 [...], with a gradient for both.
+    """
+
+    # The gradient is written out, or every step on the way to it would be
+    # kept, and each is as large as the logits.
+    @own_gradient
+    def divergence(first, second):
+        p, q, ratios, of_p, of_q = _compared(first, second)
+
+        def gradient(upstream):
+            half = 0.5 * upstream[..., None]
+            return (
+                half * (p * (ratios - of_p) + p - q),
+                half * (q * (of_q - ratios) + q - p),
+            )
+
+        return 0.5 * (of_p - of_q)[..., 0], gradient
+
+    return divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
+
+
+def _compared(first, second):
+    """Returns p, q, log(p / q), and its means under p and under q."""
+    first, second = ops.log_softmax(first), ops.log_softmax(second)
+    p, q, ratios = ops.exp(first), ops.exp(second), first - second
+    means = [ops.sum(each * ratios, axis=-1, keepdims=True) for each in (p, q)]
+    return p, q, ratios, *means

@@ -37,3 +37,47 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_steps": self.warmup_steps,
             "scale": self.scale,
         }
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule whose last steps fall along a straight line towards 0.
+
+    Not in the paper, which averages checkpoints to the same end (section
+    6.1); Hägele et al. 2024, arXiv 2405.18392, compare the two. Step
+    `train_steps` still makes an update, with 1 / (cooldown_steps + 1) of the
+    schedule's rate; later steps have rate 0.
+
+    Args:
+        schedule: LearningRateSchedule of the steps before, such as
+            `TransformerSchedule`.
+        train_steps: the last step, counted from 1.
+        cooldown_steps: how many of the last steps have less than the
+            schedule's rate.
+    """
+
+    def __init__(self, schedule, train_steps, cooldown_steps):
+        super().__init__()
+        self.schedule = schedule
+        self.train_steps = train_steps
+        self.cooldown_steps = cooldown_steps
+
+    def __call__(self, step):
+        """Returns the learning rate of a step, float32 scalar."""
+        left = self.train_steps + 1.0 - ops.cast(step, "float32")
+        share = ops.clip(left / (self.cooldown_steps + 1.0), 0.0, 1.0)
+        return share * self.schedule(step)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            "schedule": keras.optimizers.schedules.serialize(self.schedule),
+            "train_steps": self.train_steps,
+            "cooldown_steps": self.cooldown_steps,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the schedule from what `get_config` returned."""
+        inner = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(inner, config["train_steps"], config["cooldown_steps"])

@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.kernels.dropout import Dropout
 from keras_transformer.layers.decoder import Decoder
-from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.learned_positions import LearnedPositionEmbedding
-from keras_transformer.layers.sinusoidal_positions import (
+from keras_transformer.layers.positions import (
+    LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
 )
 from keras_transformer.special_ids import PAD_ID

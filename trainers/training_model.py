@@ -11,10 +11,9 @@ import contextlib
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.divergence import symmetric_divergence
-from keras_transformer.projected_loss import projected_losses
+from keras_transformer.kernels.gradients import uncompiled
+from keras_transformer.loss import projected_losses, symmetric_divergence
 from keras_transformer.special_ids import PAD_ID
-from keras_transformer.uncompiled import uncompiled
 from trainers.fused_adam import FusedAdam
 from trainers.keras_private import WithoutSymbolicBuild
 from trainers.real_positions import real_positions

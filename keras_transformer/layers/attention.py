@@ -6,14 +6,14 @@ import itertools
 import keras
 from keras import ops
 
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.heads import (
+from keras_transformer.kernels.dropout import Dropout
+from keras_transformer.kernels.heads import (
     join_few,
     join_heads,
     split_few,
     split_heads,
 )
-from keras_transformer.layers.linear import glorot_blocks, linear
+from keras_transformer.kernels.linear import glorot_blocks, linear
 from keras_transformer.layers.scaled_dot_product import (
     attention_weights,
     mean_of_values,

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_transformer.layers.linear import linear
+from keras_transformer.kernels.linear import linear
 from keras_transformer.special_ids import PAD_ID
 
 

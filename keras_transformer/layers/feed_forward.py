@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.linear import linear
+from keras_transformer.kernels.dropout import Dropout
+from keras_transformer.kernels.linear import linear
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.layer_norm import LayerNorm
+from keras_transformer.kernels.dropout import Dropout
+from keras_transformer.kernels.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

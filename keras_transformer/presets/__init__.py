@@ -1,14 +1,13 @@
 """Named configurations: each is a dict of TransformerConfig fields."""
 
-from keras_transformer.presets.base import BASE
-from keras_transformer.presets.big import BIG, BIG_ENFR
-from keras_transformer.presets.multi30k_tiny import MULTI30K_TINY
-from keras_transformer.presets.multi30k_tiny_cooldown import (
-    MULTI30K_TINY_COOLDOWN,
-)
+from keras_transformer.presets.paper import BASE, BIG, BIG_ENFR
 from keras_transformer.presets.parsing import PARSING, PARSING_SEMI
+from keras_transformer.presets.small import (
+    MULTI30K_TINY,
+    MULTI30K_TINY_COOLDOWN,
+    TINY,
+)
 from keras_transformer.presets.table3 import TABLE3
-from keras_transformer.presets.tiny import TINY
 
 PRESETS = {
     "base": BASE,

@@ -8,7 +8,7 @@ d_ff 2048, 8 heads, attention and residual dropout 0.2, warm-up 16,000, five
 times the learning-rate formula, embeddings not shared.
 """
 
-from keras_transformer.presets.base import BASE
+from keras_transformer.presets.paper import BASE
 
 PARSING = BASE | {
     "vocabulary_size": 16_000,  # section 6.3

@@ -7,7 +7,7 @@ Each row differs from base in the fields given here; none averages its
 checkpoints (Table 3's caption: development set, no checkpoint averaging).
 """
 
-from keras_transformer.presets.base import BASE
+from keras_transformer.presets.paper import BASE
 
 _ROW = BASE | {"average_checkpoints": 0}
 

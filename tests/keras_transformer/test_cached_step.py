@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.beam_decoder import BeamDecoder
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.transformer import padding_mask
 from tests.keras_transformer import helpers
 

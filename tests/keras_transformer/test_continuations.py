@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.continuations import best_continuations
+from keras_transformer.decoding.candidates import best_continuations
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers
 

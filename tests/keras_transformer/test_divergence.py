@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.divergence import symmetric_divergence
+from keras_transformer.loss import symmetric_divergence
 from tests.keras_transformer import helpers
 from tests.keras_transformer.gradients import gradients_by_arrays, slope
 

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.layers.dropout import Dropout, dropout
-from keras_transformer.uncompiled import uncompiled
+from keras_transformer.kernels.dropout import Dropout, dropout
+from keras_transformer.kernels.gradients import uncompiled
 from tests.keras_transformer.gradients import gradients_by_arrays
 from tests.keras_transformer.helpers import to_numpy
 

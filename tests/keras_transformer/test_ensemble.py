@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.ensemble import MEANS
+from keras_transformer.decoding.ensemble import MEANS
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers
 from tests.keras_transformer.test_translate_ids import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.uncompiled import uncompiled
+from keras_transformer.kernels.gradients import uncompiled
 from tests.keras_transformer import helpers, whole_model
 from tests.keras_transformer.gradients import gradients
 from tests.keras_transformer.reference import mean_loss

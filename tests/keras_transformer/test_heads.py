@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.layers import heads
+from keras_transformer.kernels import heads
 
 BLOCK = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
 # -0.0, infinities and NaN are bits like others.

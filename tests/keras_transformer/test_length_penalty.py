@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.length_penalty import length_penalty
+from keras_transformer.decoding.rules import length_penalty
 from tests.keras_transformer import helpers, reference
 
 

@@ -6,10 +6,10 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.recording_decoder import RecordingDecoder
+from keras_transformer.decoding.alignment import RecordingDecoder
+from keras_transformer.decoding.beam_search import staged_beam_search
+from keras_transformer.decoding.translate import decoder_of, output_limits
 from keras_transformer.special_ids import NEVER_SAID
-from keras_transformer.staged_beam_search import staged_beam_search
-from keras_transformer.translate_ids import decoder_of, output_limits
 from tests.keras_transformer import helpers
 from tests.keras_transformer.test_translate_ids import (
     ROOM,

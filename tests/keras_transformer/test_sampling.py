@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.random_numbers import uniform
+from keras_transformer.decoding.sampling import uniform
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.segmented_beam_search import segmented_beam_search
+from keras_transformer.decoding.beam_search import segmented_beam_search
 from tests.keras_transformer import beam_tables as bt
 
 pytestmark = pytest.mark.skipif(

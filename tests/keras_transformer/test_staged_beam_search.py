@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.staged_beam_search import staged_beam_search
-from keras_transformer.translate_ids import decoder_of
+from keras_transformer.decoding.beam_search import staged_beam_search
+from keras_transformer.decoding.translate import decoder_of
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers
 from tests.keras_transformer.test_translate_ids import SOURCE, model_with

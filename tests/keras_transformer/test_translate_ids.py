@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.translate_ids import output_limits
+from keras_transformer.decoding.translate import output_limits
 from tests.keras_transformer import beam_tables as bt
 from tests.keras_transformer import helpers, reference
 

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.layers.layer_norm import layer_norm
-from keras_transformer.layers.linear import linear
-from keras_transformer.projected_loss import projected_losses
-from keras_transformer.uncompiled import is_uncompiled, uncompiled
+from keras_transformer.kernels.gradients import is_uncompiled, uncompiled
+from keras_transformer.kernels.layer_norm import layer_norm
+from keras_transformer.kernels.linear import linear
+from keras_transformer.loss import projected_losses
 from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.gradients import gradients_by_arrays, slope
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.uncompiled import uncompiled
+from keras_transformer.kernels.gradients import uncompiled
 from tests.trainers import helpers
 from tests.trainers.helpers import (
     figures,

@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from keras_transformer.layers.linear import column_sums
-from keras_transformer.own_gradient import own_gradient
-from keras_transformer.uncompiled import is_uncompiled
+from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
+from keras_transformer.kernels.linear import column_sums
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

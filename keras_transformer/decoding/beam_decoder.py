@@ -4,7 +4,7 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.cache import Cache
+from keras_transformer.layers.cache import Cache
 from keras_transformer.transformer import padding_mask
 
 

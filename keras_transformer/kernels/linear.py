@@ -3,8 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.own_gradient import own_gradient
-from keras_transformer.uncompiled import is_uncompiled
+from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
 
 
 def linear(inputs, kernel, bias=None):

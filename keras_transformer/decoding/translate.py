@@ -1,16 +1,20 @@
-"""Beam search over a Transformer: ids in, ids out."""
+"""What one does with a Transformer: translate, score and align ids."""
 
 from keras import ops
 
-from keras_transformer.beam_decoder import BeamDecoder
-from keras_transformer.beam_search import Demands
-from keras_transformer.cache import Cache
-from keras_transformer.ensemble import Ensemble
-from keras_transformer.recording_decoder import RecordingDecoder
-from keras_transformer.search_rules import search_rules
-from keras_transformer.segmented_beam_search import segmented_beam_search
-from keras_transformer.special_ids import PAD_ID
-from keras_transformer.staged_beam_search import staged_beam_search
+from keras_transformer.decoding.alignment import RecordingDecoder, alignment_of
+from keras_transformer.decoding.beam_decoder import BeamDecoder
+from keras_transformer.decoding.beam_search import (
+    Demands,
+    segmented_beam_search,
+    staged_beam_search,
+)
+from keras_transformer.decoding.ensemble import Ensemble
+from keras_transformer.decoding.rules import search_rules
+from keras_transformer.layers.cache import Cache
+from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.special_ids import BEGIN_ID, PAD_ID
+from keras_transformer.transformer import padding_mask
 
 # Steps until sentences leave: few enough that little unfilled cache is
 # read, so many that copying the caches does not count.
@@ -198,3 +202,74 @@ def _demands(config, source, demands):
     if demands is not None:
         return demands
     return Demands(output_limits(source, config.max_output_extra))
+
+
+def score_ids(model, source, target):
+    """Returns the log-probability of each given translation.
+
+    Args:
+        model: Transformer or Ensemble.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+
+    Returns:
+        float32 [B]: the sum over the target's tokens, the end id counted.
+    """
+    logits = model({"source": source, "target": _shifted(target)})
+    losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)
+    return -ops.sum(losses.plain, axis=1)
+
+
+def align_ids(model, source, target, layer=None):
+    """Returns how much each target token attends to each source token.
+
+    Args:
+        model: Transformer or Ensemble, of which the mean is taken.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+        layer: of `alignment_of`.
+
+    Returns:
+        float32 [B, T, S], mean over the heads: row t is of the step that
+        gives `target[:, t]`, sums to 1 and is 0 on padding.
+
+    Raises:
+        ValueError: there is no such layer.
+    """
+    return alignment_of(model, _cross_attention(model, source, target), layer)
+
+
+def _cross_attention(model, source, target):
+    """Returns what `alignment_of` takes."""
+    if isinstance(model, Ensemble):
+        return [_cross_attention(one, source, target) for one in model.models]
+    shifted = _shifted(target)
+    *_, weights = model.decoder(
+        model.embed_target(shifted),
+        model.encode(source),
+        attention_mask=padding_mask(shifted),
+        memory_mask=padding_mask(source),
+        return_weights=True,
+    )
+    return weights
+
+
+def attend_ids(model, source, target):
+    """Returns what every head attends to while it gives a translation.
+
+    Args:
+        model: Transformer.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+
+    Returns:
+        As `Transformer.attention`. Row t of `decoder` and `cross` is of the
+        step that gives `target[:, t]`; the keys of `decoder` are what the
+        decoder was given, the begin id and `target[:, :-1]`.
+    """
+    return model.attention({"source": source, "target": _shifted(target)})
+
+
+def _shifted(target):
+    begin = ops.full_like(target[:, :1], BEGIN_ID)
+    return ops.concatenate([begin, target[:, :-1]], axis=1)

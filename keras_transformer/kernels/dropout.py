@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.uncompiled import is_uncompiled
+from keras_transformer.kernels.gradients import is_uncompiled
 
 _CASES = 256
 # Beyond it Keras' own: what is compared would not always fit 8 bits.

@@ -1,9 +1,34 @@
-"""How hypotheses are compared, and when a search stops: section 6.1."""
+"""What hypotheses may be, how they are compared, when a search stops."""
 
 import dataclasses
 
-from keras_transformer.length_penalty import length_penalty as penalise
+from keras import ops
+
 from keras_transformer.special_ids import NEVER_SAID
+
+
+def length_penalty(length, alpha, kind="gnmt"):
+    """Returns what a log-probability is divided by.
+
+    Args:
+        length: int32 [...], tokens of the hypothesis, the end id counted.
+        alpha: exponent; 0 gives 1 for every length.
+        kind: "gnmt": ((5 + length) / 6) ** alpha (section 6.1, from Wu et
+            al. 2016), or "power": length ** alpha.
+
+    Returns:
+        float32 [...].
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    length = ops.cast(length, "float32")
+    if kind == "gnmt":
+        return ops.power((5.0 + length) / 6.0, alpha)
+    if kind == "power":
+        return ops.power(length, alpha)
+    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")
+
 
 STOPS = ("certain", "finished", "never")
 
@@ -16,7 +41,7 @@ class SearchRules:
         beam_size: K.
         alpha: exponent of the length penalty, at least 0.
         length_penalty: "gnmt" or "power"; see
-            `keras_transformer.length_penalty`.
+            `keras_transformer.decoding.rules`.
         never: ids that no hypothesis may hold. The probabilities of the
             others stay as they are.
         stop: when a sentence stops before its maximum length. "certain": as
@@ -63,7 +88,7 @@ class SearchRules:
 
     def penalty(self, length):
         """Returns what a log-probability is divided by."""
-        return penalise(length, self.alpha, self.length_penalty)
+        return length_penalty(length, self.alpha, self.length_penalty)
 
 
 def search_rules(config):

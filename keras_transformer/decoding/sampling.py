@@ -6,9 +6,41 @@ import typing
 
 from keras import ops
 
-from keras_transformer.continuations import IMPOSSIBLE
-from keras_transformer.random_numbers import uniform
-from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
+from keras_transformer.decoding.candidates import IMPOSSIBLE
+from keras_transformer.decoding.translate import decoder_of, output_limits
+from keras_transformer.special_ids import BEGIN_ID, END_ID, NEVER_SAID, PAD_ID
+
+
+def uniform(*coordinates):
+    """Returns numbers in [0, 1), each a hash of its coordinates.
+
+    Args:
+        *coordinates: int32, broadcastable to one another.
+
+    Returns:
+        float32 of the shape they broadcast to, multiples of 2 ** -24.
+    """
+    mixed = 0
+    for each in coordinates:
+        mixed = _mix(ops.cast(each, "uint32") + mixed)
+    return ops.cast(_shifted_right(mixed, 8), "float32") * 2.0**-24
+
+
+def _mix(bits):
+    """Scatters 32 bits: two rounds of xor, shift and multiply.
+
+    The constants are Chris Wellons' "lowbias32" (2018, public domain), found
+    by search for the least bias.
+    """
+    bits = ops.bitwise_xor(bits, _shifted_right(bits, 16))
+    bits = bits * ops.convert_to_tensor(0x7FEB352D, "uint32")
+    bits = ops.bitwise_xor(bits, _shifted_right(bits, 15))
+    bits = bits * ops.convert_to_tensor(0x846CA68B, "uint32")
+    return ops.bitwise_xor(bits, _shifted_right(bits, 16))
+
+
+def _shifted_right(bits, by):
+    return ops.right_shift(bits, ops.convert_to_tensor(by, "uint32"))
 
 
 class Samples(typing.NamedTuple):
@@ -157,3 +189,35 @@ def _draw(logits, chance, rules):
     order = ops.minimum(order, allowed - 1)
     drawn = ops.take_along_axis(tokens, order[..., None], axis=-1)
     return ops.cast(drawn[..., 0], "int32")
+
+
+def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
+    """Draws translations of a batch.
+
+    Args:
+        model: Transformer or Ensemble.
+        source: int32 [B, S], each sentence ending with the end id, then
+            padding.
+        max_length: T, room for output tokens: a number or int32 scalar.
+        seeds: int32 [B]; a sentence's samples depend on its own alone.
+        rules: SamplingRules; by default one sample of the model's own
+            distribution.
+        max_lengths: int32 [B], of each sentence, the end id counted; by
+            default its length without its end id + `config.max_output_extra`.
+
+    Returns:
+        Samples: tokens [B, N, T] and log_probs [B, N].
+    """
+    rules = rules or SamplingRules()
+    rules = dataclasses.replace(rules, never=NEVER_SAID + rules.never)
+    decoder = decoder_of(model, rules.samples)
+    if max_lengths is None:
+        max_lengths = output_limits(source, model.config.max_output_extra)
+    return sample(
+        decoder.step,
+        decoder.start(source, max_length),
+        ops.minimum(max_lengths, max_length),
+        max_length,
+        seeds,
+        rules,
+    )

@@ -5,8 +5,8 @@ import math
 
 from keras import ops
 
-from keras_transformer.beam_decoder import BeamDecoder
-from keras_transformer.cache import Cache
+from keras_transformer.decoding.beam_decoder import BeamDecoder
+from keras_transformer.layers.cache import Cache
 
 MEANS = ("log_probabilities", "probabilities")
 

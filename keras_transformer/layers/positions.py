@@ -1,0 +1,133 @@
+"""Positions: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
+
+import abc
+
+import keras
+import numpy as np
+from keras import ops
+
+
+class PositionLayer(keras.layers.Layer):
+    """Adds a vector for each position; subclasses say which.
+
+    Args:
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs, positions=None):
+        """Adds each position's vector.
+
+        Args:
+            inputs: float [B, T, D].
+            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
+
+        Returns:
+            float [B, T, D].
+        """
+        if positions is None:
+            positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
+        return inputs + ops.cast(self.encode(positions), inputs.dtype)
+
+    @abc.abstractmethod
+    def encode(self, positions):
+        """Returns the vectors of int32 [...] positions: float [..., D]."""
+
+
+_FINE = 128
+_COARSE = 128
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class SinusoidalPositionEncoding(PositionLayer):
+    """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
+
+    An angle computed in float32 is off by 1e-4 at position 1,000. So the
+    sine of a position is put together from two exact tables, position =
+    128 * coarse + fine, by the addition theorem; that holds up to position
+    16,383.
+
+    Args:
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def build(self, input_shape):
+        """Makes the tables for [B, T, D]; there are no weights."""
+        width = input_shape[-1]
+        rates = 10000.0 ** (-np.arange(0, width, 2) / width)
+        self._fine = np.arange(_FINE)[:, None] * rates
+        self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
+        self.built = True
+
+    def encode(self, positions):
+        """Returns the encoding of int32 [...] positions: float32 [..., D]."""
+        fine, coarse = positions % _FINE, positions // _FINE
+        sin_fine, cos_fine = _look_up(self._fine, fine)
+        sin_coarse, cos_coarse = _look_up(self._coarse, coarse)
+        sin = sin_coarse * cos_fine + cos_coarse * sin_fine
+        cos = cos_coarse * cos_fine - sin_coarse * sin_fine
+        pairs = ops.stack([sin, cos], axis=-1)
+        width = 2 * self._fine.shape[1]
+        return ops.reshape(pairs, (*ops.shape(positions), width))
+
+
+def _look_up(angles, rows):
+    return (
+        ops.take(
+            ops.convert_to_tensor(np.sin(angles), "float32"), rows, axis=0
+        ),
+        ops.take(
+            ops.convert_to_tensor(np.cos(angles), "float32"), rows, axis=0
+        ),
+    )
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LearnedPositionEmbedding(PositionLayer):
+    """Adds a learned vector for each position.
+
+    Args:
+        max_positions: rows of the table; a position beyond it is an error,
+            where a backend checks (JAX gives NaN).
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: a sequence of known length is longer than the table.
+    """
+
+    def __init__(self, max_positions, **kwargs):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+
+    def build(self, input_shape):
+        """Makes the table for [B, T, D]."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_positions, input_shape[-1]),
+            initializer=keras.initializers.RandomNormal(
+                stddev=input_shape[-1] ** -0.5
+            ),
+        )
+        self.built = True
+
+    def call(self, inputs, positions=None):
+        """Adds the embedding; see PositionLayer."""
+        # Packed rows are longer than any sentence in them, and give positions.
+        length = inputs.shape[1] if positions is None else None
+        if isinstance(length, int) and length > self.max_positions:
+            raise ValueError(
+                f"A sequence of {length} positions does not fit the table of "
+                f"max_positions={self.max_positions}; raise max_positions."
+            )
+        return super().call(inputs, positions)
+
+    def encode(self, positions):
+        """Returns the embedding of int32 [...] positions: float [..., D]."""
+        return ops.take(self.embeddings, positions, axis=0)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "max_positions": self.max_positions}
