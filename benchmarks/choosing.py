@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 
-from export.errors import InputError
+from export.command import InputError
 
 
 class Peer:

@@ -23,7 +23,7 @@ from benchmarks import machine
 from benchmarks.timing import spread
 from export import command
 from export.atomic import written_whole
-from export.errors import InputError
+from export.command import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
 from trainers import input_data, processors

@@ -31,7 +31,7 @@ from benchmarks.decode_text import Pieces, read_sentences  # noqa: E402
 from benchmarks.quiet import Watch  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
-from export.errors import InputError  # noqa: E402
+from export.command import InputError  # noqa: E402
 from trainers import processors  # noqa: E402
 
 FLAGS = flags.FLAGS

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from export.errors import InputError
+from export.command import InputError
 
 # Name in MarianMTModel: kernel and the number of the block in it.
 _SELF = {

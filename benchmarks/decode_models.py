@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from export.errors import InputError
+from export.command import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
 _LAST_LINES = 15
@@ -81,7 +81,7 @@ def ctranslate2_int8(model_dir, folder):
 
 
 def _ctranslate2(model_dir, folder, quantization):
-    from export.ctranslate2_weights import save_ctranslate2
+    from export.conversion.ctranslate2_weights import save_ctranslate2
 
     path = folder / f"ctranslate2-{quantization}"
     if not path.exists():

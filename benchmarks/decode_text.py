@@ -5,7 +5,7 @@ import pathlib
 
 import sentencepiece
 
-from export.errors import InputError
+from export.command import InputError
 
 
 class Pieces:

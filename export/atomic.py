@@ -8,7 +8,7 @@ import shutil
 import stat
 import zlib
 
-from export.errors import InputError
+from export.command import InputError
 
 
 @contextlib.contextmanager

@@ -17,13 +17,16 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.attention_view import AttentionView
-from export.chosen_view import chosen_view
-from export.errors import InputError
-from export.line_streams import READER_HAS_GONE
-from export.opening import exported_version
-from export.paper_figures import SENTENCES, paper_figure, paper_layer
-from export.whole_lines import WholeLines
+from export.attention_views.view import (
+    SENTENCES,
+    AttentionView,
+    chosen_view,
+    paper_figure,
+    paper_layer,
+)
+from export.command import InputError
+from export.lines.streams import READER_HAS_GONE, WholeLines
+from export.server_runtime.saved_model import exported_version
 
 FLAGS = flags.FLAGS
 
@@ -99,12 +102,12 @@ def main(arguments):
     asked = {name: FLAGS[name].value for name in _VIEW}
     view = chosen_view(view, sentence, **asked)
     if FLAGS.svg:
-        from export.attention_svg import attention_svg
+        from export.attention_views.svg import attention_svg
 
         _write(FLAGS.svg, attention_svg(sentence, view))
     output = FLAGS.output or ("" if FLAGS.svg else _PAGE)
     if output:
-        from export.attention_html import attention_html
+        from export.attention_views.html import attention_html
 
         texts = _texts(sentence, note)
         page = attention_html(sentence, view, texts, views)
@@ -144,8 +147,8 @@ def _check_model():
 
 
 def _read(text):
-    from export.attended_sentence import AttendedSentence
-    from export.attention_reader import AttentionReader
+    from export.attention_views.reader import AttentionReader
+    from export.attention_views.words import AttendedSentence
 
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]

@@ -11,22 +11,61 @@ scores within 0.0001. The exit code is 2 where something is not as it should be.
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
+import time
+import typing
 
 from absl import flags
 
 from export import command
-from export.comparison import COMPARED, Comparison, ModelAnswers
-from export.description import read_description
-from export.errors import InputError
-from export.made_up_text import made_up_texts
-from export.opening import exported_version
-from export.operations import foreign_operations
+from export.command import InputError
 from export.progress_bar import ProgressBar
-from export.server_session import ServerError, ServerSession
-from export.signature_times import signature_times
-from export.warm_up import read_warm_up
+from export.server_runtime.saved_model import (
+    exported_version,
+    foreign_operations,
+    read_description,
+)
+from export.server_runtime.session import ServerError, ServerSession
+from export.serving.comparison import COMPARED, Comparison, ModelAnswers
+from export.serving.warm_up import made_up_texts, read_warm_up
+
+_LATER = 5
+
+
+class Times(typing.NamedTuple):
+    """Seconds.
+
+    Attributes:
+        warm_up: of all warm-up requests together, in a fresh process.
+        first: of the first request after them.
+        later: of the same request, the median of five more.
+    """
+
+    warm_up: float
+    first: float
+    later: float
+
+
+def signature_times(run, requests):
+    """Returns the Times of one signature.
+
+    Args:
+        run: function of a request.
+        requests: list of the warm-up requests; the first is what is asked
+            again.
+    """
+    warm_up = sum(_seconds(run, request) for request in requests)
+    first, *later = (_seconds(run, requests[0]) for _ in range(_LATER + 1))
+    return Times(warm_up, first, statistics.median(later))
+
+
+def _seconds(run, request):
+    started = time.perf_counter()
+    run(request)
+    return time.perf_counter() - started
+
 
 FLAGS = flags.FLAGS
 
@@ -160,7 +199,7 @@ def _model_answers(texts, limits):
     # Python's TensorFlow must not come into this process.
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "export.model_answers"),
+            *(sys.executable, "-m", "export.serving.model_answers"),
             f"--model_dir={FLAGS.model_dir}",
         ],
         input=json.dumps({"settings": settings, "texts": texts}),

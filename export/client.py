@@ -17,11 +17,12 @@ own, --grpc without encryption.
 
 from absl import flags
 
-from export import command, line_flags
-from export.errors import InputError
-from export.remote_translator import RemoteTranslator
-from export.rest_server import RestServer
-from export.served_model import ServedModel
+from export import command
+from export.command import InputError
+from export.lines import line_flags
+from export.remote.remote_translator import RemoteTranslator
+from export.remote.rest_server import RestServer
+from export.remote.served_model import ServedModel
 
 FLAGS = flags.FLAGS
 
@@ -79,7 +80,7 @@ def _server():
     if FLAGS.url is not None:
         return RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
     # Only who asks with it needs the package.
-    from export.grpc_server import GrpcServer
+    from export.remote.grpc_server import GrpcServer
 
     return GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
 

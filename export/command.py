@@ -5,7 +5,15 @@ import sys
 
 from absl import app, flags, logging
 
-from export.errors import InputError
+
+class InputError(Exception):
+    """Something given from outside (a flag, file, text, archive) is wrong.
+
+    The message is one sentence that says what was wrong, what was expected
+    and what to do. Commands print it as it is, without a traceback, and exit
+    with a code other than 0.
+    """
+
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130

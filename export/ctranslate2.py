@@ -14,20 +14,20 @@ import sacrebleu
 from absl import flags
 
 from export import command
-from export.agreement import agreement
-from export.ctranslate2_translator import CTranslate2Translator
-from export.ctranslate2_weights import (
+from export.command import InputError
+from export.conversion.ctranslate2_translator import CTranslate2Translator
+from export.conversion.ctranslate2_weights import (
     QUANTIZATIONS,
     VOCABULARY_FILE,
     require_ctranslate2,
     save_ctranslate2,
 )
-from export.errors import InputError
-from export.limits import source_limit
+from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
-from export.references import read_references, read_sentences
-from export.translator import MAX_SOURCE_TOKENS, Translator
+from export.translators.text_ids import source_limit
+from export.translators.text_translator import agreement
+from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS
 

@@ -16,11 +16,12 @@ import itertools
 from absl import flags
 
 import keras_transformer as kt
-from export import command, line_formats
-from export.batches import BATCH_TOKENS
-from export.limits import MOST_EXTRA
-from export.line_streams import answer_lines
-from export.translator import Translator
+from export import command
+from export.lines import formats
+from export.lines.streams import answer_lines
+from export.translators.batches import BATCH_TOKENS
+from export.translators.text_ids import MOST_EXTRA
+from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -97,8 +98,8 @@ def main(arguments):
 
 def _line_format():
     if FLAGS.samples > 1:
-        return line_formats.n_best
-    return line_formats.scored if FLAGS.scores else line_formats.texts
+        return formats.n_best
+    return formats.scored if FLAGS.scores else formats.texts
 
 
 if __name__ == "__main__":

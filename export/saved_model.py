@@ -13,20 +13,20 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-from export import command, stop_flag
+from export import command
 from export.atomic import written_whole
-from export.describe import describe, describe_signatures
-from export.description import DESCRIPTION_FILE
-from export.errors import InputError
-from export.limits import MOST_EXTRA
+from export.command import InputError
+from export.lines import search_flags
 from export.model_directory import ModelDirectory
-from export.served_translator import ServedTranslator
-from export.versions import is_version
-from export.warm_up import WARM_UP_FILE, make_warm_up
+from export.server_runtime.saved_model import DESCRIPTION_FILE, is_version
+from export.serving.description import describe, describe_signatures
+from export.serving.served_translator import ServedTranslator
+from export.serving.warm_up import WARM_UP_FILE, make_warm_up
+from export.translators.text_ids import MOST_EXTRA
 
 FLAGS = flags.FLAGS
 
-flags.adopt_module_key_flags(stop_flag)
+flags.adopt_module_key_flags(search_flags)
 
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True

@@ -13,16 +13,17 @@ import itertools
 from absl import flags
 
 from export import command
-from export.batches import BATCH_TOKENS
-from export.line_streams import (
+from export.lines.streams import (
     READER_HAS_GONE,
     open_input,
     open_output,
+    paired_lines,
     progress,
+    read_lines,
     sizes_for,
 )
-from export.opening import open_translator
-from export.translate_lines import paired_lines, read_lines
+from export.translators.batches import BATCH_TOKENS
+from export.translators.load import open_translator
 
 FLAGS = flags.FLAGS
 

@@ -26,22 +26,23 @@ spells otherwise is said at the end.
 
 from absl import flags
 
-from export import command, line_flags, stop_flag
-from export.batches import BATCH_TOKENS
-from export.errors import InputError
-from export.limits import MOST_EXTRA
-from export.line_streams import answer_lines
-from export.opening import (
+from export import command
+from export.command import InputError
+from export.lines import line_flags, search_flags
+from export.lines.prefixes import PrefixLines
+from export.lines.streams import answer_lines
+from export.translators.batches import BATCH_TOKENS
+from export.translators.load import (
     open_compiled_translator,
     open_prefix_translator,
     open_translator,
 )
-from export.prefix_lines import PrefixLines
+from export.translators.text_ids import MOST_EXTRA
 
 FLAGS = flags.FLAGS
 
 flags.adopt_module_key_flags(line_flags)
-flags.adopt_module_key_flags(stop_flag)
+flags.adopt_module_key_flags(search_flags)
 
 flags.DEFINE_multi_string(
     "model",

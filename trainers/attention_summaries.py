@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from export.attention_reader import AttentionReader
-from export.translator import Translator
+from export.attention_views.reader import AttentionReader
+from export.translators.translator import Translator
 from trainers.attention_entropy import attention_entropy
 from trainers.dev_texts import texts_of
 from trainers.log_writing import log_writing

@@ -3,7 +3,7 @@
 import shlex
 
 from export.progress_bar import ProgressBar
-from export.translator import Translator
+from export.translators.translator import Translator
 from trainers.evaluation import evaluate
 from trainers.keep_scores import keep_scores
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export.translator import Translator
+from export.translators.translator import Translator
 from trainers import bleu_tokenizers
 from trainers.dev_texts import texts_of
 

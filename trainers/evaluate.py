@@ -17,11 +17,11 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.batches import BATCH_TOKENS
-from export.errors import InputError
-from export.opening import open_translator
+from export.command import InputError
+from export.lines.streams import read_lines
 from export.progress_bar import ProgressBar
-from export.translate_lines import read_lines
+from export.translators.batches import BATCH_TOKENS
+from export.translators.load import open_translator
 from trainers import bleu_tokenizers, dataset_flags, provenance
 from trainers.evaluation import evaluate
 from trainers.perplexity import measure_perplexity

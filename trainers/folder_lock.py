@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 
-from export.errors import InputError
+from export.command import InputError
 
 _HELD = (errno.EACCES, errno.EAGAIN)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)

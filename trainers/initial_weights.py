@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from export.errors import InputError
+from export.command import InputError
 
 # What may differ between two models of the same weights.
 _TRAINING_FIELDS = (

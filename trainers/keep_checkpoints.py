@@ -5,7 +5,7 @@ import time
 
 import keras
 
-from export.errors import InputError
+from export.command import InputError
 
 
 class KeepCheckpoints(keras.callbacks.Callback):

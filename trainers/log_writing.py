@@ -4,7 +4,7 @@ import contextlib
 
 import tensorflow as tf
 
-from export.errors import InputError
+from export.command import InputError
 
 
 @contextlib.contextmanager

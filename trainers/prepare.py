@@ -6,7 +6,7 @@ import shlex
 from absl import flags
 
 from export import command
-from export.errors import InputError
+from export.command import InputError
 from trainers import dataset_flags, settings
 from trainers.prepared.preparing import STORED_TOKENS, prepare_corpus
 from trainers.prepared.shards import LONGEST

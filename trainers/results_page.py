@@ -2,7 +2,7 @@
 
 import re
 
-from export.errors import InputError
+from export.command import InputError
 from export.progress_bar import clock
 from trainers.published.scores import published_scores
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.command import InputError
 
 _KINDS = {
     field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)

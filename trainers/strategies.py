@@ -6,7 +6,7 @@ import re
 
 import tensorflow as tf
 
-from export.errors import InputError
+from export.command import InputError
 
 _ADDRESS = re.compile(r".+:\d+")
 NAMES = ("auto", "one", "mirrored", "multiworker")

@@ -17,7 +17,7 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.errors import InputError
+from export.command import InputError
 from trainers import bleu_tokenizers, dataset_flags, table3_page
 from trainers.published.table3 import PAPER
 from trainers.subcommand import run_subcommand

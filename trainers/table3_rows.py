@@ -6,7 +6,7 @@ import re
 import typing
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.command import InputError
 from keras_transformer.presets import PRESETS
 from trainers import settings
 from trainers.published.table3 import PAPER

@@ -5,7 +5,7 @@ import pathlib
 import shlex
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.command import InputError
 
 
 class Runs:

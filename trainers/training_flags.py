@@ -5,7 +5,7 @@ import dataclasses
 from absl import flags
 
 from export import command
-from export.errors import InputError
+from export.command import InputError
 from trainers import batch_plans, bleu_tokenizers
 from trainers.training_plan import TrainingPlan
 

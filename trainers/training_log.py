@@ -4,7 +4,7 @@ import json
 import time
 
 from export.atomic import written_whole
-from export.errors import InputError
+from export.command import InputError
 from export.model_directory import ModelDirectory
 
 

@@ -7,7 +7,7 @@ import sys
 
 import sentencepiece
 
-from export.errors import InputError
+from export.command import InputError
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers import processors
 from trainers.stop_signals import StopSignals

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from export.errors import InputError
+from export.command import InputError
 
 # What TensorFlow's long messages say of it.
 _CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)

@@ -3,7 +3,7 @@
 import ctranslate2
 
 from benchmarks.decode_text import Pieces
-from export.batches import AT_ONCE
+from export.translators.batches import AT_ONCE
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 

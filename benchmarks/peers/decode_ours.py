@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from export.batches import AT_ONCE, side_by_side
-from export.compiled_translator import CompiledTranslator
 from export.model_directory import ModelDirectory
-from export.translator import Translator
+from export.translators.batches import AT_ONCE, side_by_side
+from export.translators.compiled_translator import CompiledTranslator
+from export.translators.translator import Translator
 
 # So that each call is one batch.
 _NO_LIMIT = 1 << 30

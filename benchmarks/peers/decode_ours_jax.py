@@ -8,7 +8,7 @@ import keras_transformer as kt
 from benchmarks.decode_models import load
 from benchmarks.decode_text import Pieces
 from benchmarks.peers.ours_stateless import peak_gpu_bytes
-from export.id_pair import padded
+from export.translators.text_ids import padded
 from keras_transformer.special_ids import END_ID
 
 # Source lengths are padded to multiples of it; each is compiled once.

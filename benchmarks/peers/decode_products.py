@@ -102,7 +102,7 @@ def _xla(run):
         return jax.jit(run)
     import tensorflow as tf
 
-    from export.xla_flags import multiply_by_eigen
+    from export.translators.compiled_translator import multiply_by_eigen
 
     multiply_by_eigen()
     return tf.function(run, autograph=False, jit_compile=True)

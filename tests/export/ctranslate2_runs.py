@@ -12,7 +12,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from export import ctranslate2
-from export.errors import InputError
+from export.command import InputError
 
 
 def main(runs):

@@ -7,7 +7,7 @@ import pathlib
 from absl import flags
 from absl.testing import flagsaver
 
-from export.errors import InputError
+from export.command import InputError
 
 
 def run(*arguments):

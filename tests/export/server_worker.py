@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, sys.argv[1])
 
-from export.server_session import ServerError, ServerSession  # noqa: E402
+from export.server_runtime.session import ServerError, ServerSession  # noqa: E402
 
 sessions = {}
 

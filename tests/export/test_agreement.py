@@ -2,8 +2,7 @@
 
 import pytest
 
-from export.agreement import agreement
-from export.translation import Translation
+from export.translators.text_translator import Translation, agreement
 
 
 def test_figures_by_hand():

@@ -32,7 +32,7 @@ SCHEMES = ("light", "dark")
 
 def colours(scheme):
     """Returns the colours of a scheme by their names."""
-    css = tiny.ROOT / "export" / "attention_page" / "page.css"
+    css = tiny.ROOT / "export" / "attention_views" / "page" / "page.css"
     light, dark = css.read_text(encoding="utf-8").split(":root {")[1:3]
     block = {"light": light, "dark": dark}[scheme].split("}")[0]
     return dict(re.findall(r"--([\w-]+): (#\w{6});", block))

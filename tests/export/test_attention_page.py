@@ -5,9 +5,9 @@ import base64
 import numpy as np
 import pytest
 
-from export.attended_sentence import AttendedSentence
-from export.attention_html import attention_html
-from export.attention_view import AttentionView
+from export.attention_views.html import attention_html
+from export.attention_views.view import AttentionView
+from export.attention_views.words import AttendedSentence
 from tests.export import attended
 
 pytest.importorskip("selenium", reason="selenium is not installed")

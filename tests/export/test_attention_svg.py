@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from export.attended_sentence import AttendedSentence
-from export.attention_svg import COLOURS, attention_svg
-from export.attention_view import AttentionView
+from export.attention_views.svg import COLOURS, attention_svg
+from export.attention_views.view import AttentionView
+from export.attention_views.words import AttendedSentence
 from tests.export import attended, tiny
 
 NAME = "{http://www.w3.org/2000/svg}"
@@ -83,6 +83,6 @@ def test_text_stays_text(maps):
 
 
 def test_the_page_has_the_same_colours():
-    css = tiny.ROOT / "export" / "attention_page" / "page.css"
+    css = tiny.ROOT / "export" / "attention_views" / "page" / "page.css"
     found = re.findall(r"--head-\d: (#\w+);", css.read_text(encoding="utf-8"))
     assert tuple(found[: len(COLOURS)]) == COLOURS

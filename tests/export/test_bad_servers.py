@@ -8,13 +8,12 @@ import grpc
 import numpy as np
 import pytest
 
-from export import rest_server
-from export.errors import InputError
-from export.grpc_server import GrpcServer
-from export.remote_translator import RemoteTranslator
-from export.rest_server import RestServer
-from export.served_model import ServedModel
-from export.serving_errors import Unavailable
+from export.command import InputError
+from export.remote import rest_server
+from export.remote.grpc_server import GrpcServer
+from export.remote.remote_translator import RemoteTranslator
+from export.remote.rest_server import RestServer
+from export.remote.served_model import ServedModel, Unavailable
 from tests.export import fake_serving
 
 MODEL = ServedModel("translator")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from export.batches import in_batches, side_by_side
+from export.translators.batches import in_batches, side_by_side
 
 LENGTHS = [5, 1, 9, 2, 2, 7, 1, 3, 30, 4]
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from export.attended_sentence import AttendedSentence
-from export.attention_view import AttentionView
-from export.chosen_view import chosen_view
-from export.errors import InputError
+from export.attention_views.view import AttentionView, chosen_view
+from export.attention_views.words import AttendedSentence
+from export.command import InputError
 from tests.export import attended
 
 TEXT = "The old, old car stopped."

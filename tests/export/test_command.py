@@ -16,7 +16,7 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from absl import flags
 from export import command
-from export.errors import InputError
+from export.command import InputError
 
 flags.DEFINE_enum("do", "work", [
     "work", "refuse", "refuse-below", "interrupt", "wait", "break", "log-level"

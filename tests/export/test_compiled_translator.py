@@ -2,9 +2,10 @@
 
 import pytest
 
-from export import compiled_translator, xla_flags
-from export.compiled_translator import CompiledTranslator
-from export.errors import InputError
+from export.command import InputError
+from export.translators import compiled_translator
+from export.translators import compiled_translator as xla_flags
+from export.translators.compiled_translator import CompiledTranslator
 from tests import made_up_text
 from tests.export.test_translator import close
 

@@ -11,10 +11,10 @@ import pytest
 import sacrebleu
 import sentencepiece
 
-from export.ctranslate2_translator import CTranslate2Translator
-from export.ctranslate2_weights import save_ctranslate2
+from export.conversion.ctranslate2_translator import CTranslate2Translator
+from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.model_directory import ModelDirectory
-from export.translator import Translator
+from export.translators.translator import Translator
 from keras_transformer.special_ids import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text, processes

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from export.description import DESCRIPTION_FILE, read_description
-from export.errors import InputError
+from export.command import InputError
+from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
 
 WHOLE = {
     "parameters": 9,

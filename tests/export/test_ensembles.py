@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from export.ensembles import load_ensemble
-from export.errors import InputError
+from export.command import InputError
 from export.model_directory import ModelDirectory
-from export.translator import Translator
+from export.translators.translator import Translator, load_ensemble
 from tests import made_up_text
 from tests.export import commands, tiny
 

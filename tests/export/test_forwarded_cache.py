@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.forwarded_cache import ForwardedCache
+from export.translators.id_translator import ForwardedCache
 
 BATCH, HEADS, STEPS, BEAMS, WIDTHS = 2, 3, 5, 4, (6, 8)
 

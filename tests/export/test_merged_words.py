@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from export.attention_maps import AttentionMaps
-from export.merged_words import merged_words
+from export.attention_views.reader import AttentionMaps
+from export.attention_views.words import merged_words
 
 SOURCE = ("▁The", "▁anim", "al", "▁", "😀", "!", "</s>")
 TARGET = ("▁L", "'", "an", "imal", "▁!", "</s>")

@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
-from export.operations import foreign_operations
+from export.command import InputError
+from export.server_runtime.saved_model import foreign_operations
 
 
 def upper(text):

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from export.attended_sentence import AttendedSentence
-from export.paper_figures import SENTENCES, paper_figure, paper_layer
+from export.attention_views.view import SENTENCES, paper_figure, paper_layer
+from export.attention_views.words import AttendedSentence
 from tests.export import attended
 
 

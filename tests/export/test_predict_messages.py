@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.predict_messages import (
+from export.remote.served_model import ServedModel
+from export.server_runtime.predict_messages import (
     pack_predict_request,
     unpack_predict_response,
 )
-from export.served_model import ServedModel
 from tests.export.fake_serving import as_proto_field
 
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from export.prefix_lines import UnknownCharacter
-from export.prefix_translator import PrefixTranslator
-from export.translation import Translation
+from export.lines.prefixes import UnknownCharacter
+from export.translators.prefix_translator import PrefixTranslator
+from export.translators.text_translator import Translation
 from tests import made_up_text
 from tests.export import commands
 from tests.export.test_translator import close

@@ -2,8 +2,8 @@
 
 import pytest
 
-from export.errors import InputError
-from export.references import read_references, read_sentences
+from export.command import InputError
+from export.lines.files import read_references, read_sentences
 
 
 @pytest.fixture

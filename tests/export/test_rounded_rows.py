@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.rounded_rows import ONE, rounded_rows
+from export.attention_views.html import ONE, rounded_rows
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=120).filter(sum))

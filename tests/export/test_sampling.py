@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.translation import Translation
-from export.translator import Translator
+from export.translators.text_translator import Translation
+from export.translators.translator import Translator
 from tests.export import commands
 
 TEXTS = ["ba ka.", "", "do ri ba bi ka mu.", "mu.", "ri ri ba ka do bi."]

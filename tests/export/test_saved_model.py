@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
-from export.operations import foreign_operations
+from export.server_runtime.saved_model import foreign_operations
 from tests.export import saved_model_runs, tiny
 
 # Of tensorflow-text; linked into every stock server since 2.8.

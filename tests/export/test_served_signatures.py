@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from export.word_alignment import word_alignment
+from export.translators.word_alignment import word_alignment
 from tests import made_up_text
 from tests.export import tiny
 from tests.export.serving import Refused

@@ -141,14 +141,13 @@ def test_what_a_client_gets_wrong_is_refused_and_harms_nothing(
 def test_the_serving_process_knows_neither_keras_nor_us(server, exported):
     server.load(exported)
     loaded = server.modules()
-    assert "export.server_session" in loaded
+    assert "export.server_runtime.session" in loaded
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
-        "export.server_session",
-        "export.messages",
-        "export.runtime_tensors",
-        "export.signatures",
-        "export.tensorflow_runtime",
+        "export.server_runtime.session",
+        "export.server_runtime.saved_model",
+        "export.server_runtime.tensors",
+        "export.server_runtime.library",
     }
     tops = {name.partition(".")[0] for name in loaded}
     assert tops.isdisjoint(

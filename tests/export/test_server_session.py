@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.runtime_tensors import as_array
-from export.server_session import ServerSession
+from export.server_runtime.session import ServerSession
+from export.server_runtime.tensors import as_array
 from tests.export.serving import Refused
 
 ECHO = {

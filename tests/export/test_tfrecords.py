@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from export.tfrecords import pack_records, unpack_records
+from export.serving.warm_up import pack_records, unpack_records
 
 RECORDS = [b"", b"\x00", b"caf\xc3\xa9" * 1000, bytes(range(256))]
 

@@ -155,7 +155,7 @@ def test_compiled_it_aligns_the_same(model_path, translator):
 
 
 def test_a_model_directory_takes_a_search(model_path):
-    from export.translator import Translator
+    from export.translators.translator import Translator
 
     flags = ["--beam_size=6", "--alpha=1", "--max_extra=9", "--min_length=2"]
     flags.append("--stop=finished")
@@ -289,7 +289,7 @@ def test_killed_it_leaves_whole_lines(exported, expected, tmp_path):
 def test_an_export_needs_no_tensorflow_in_python(echo):
     code = (
         "import json, sys\n"
-        "from export.opening import open_translator\n"
+        "from export.translators.load import open_translator\n"
         "from export import line_formats, translate_lines, whole_lines\n"
         f"found = open_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"

@@ -8,11 +8,15 @@ import threading
 
 import pytest
 
-from export import line_formats
-from export.errors import InputError
-from export.translate_lines import chunk_sizes, read_lines, translate_lines
-from export.translation import BLANK, Translation
-from export.whole_lines import WholeLines
+from export.command import InputError
+from export.lines import formats
+from export.lines.streams import (
+    WholeLines,
+    chunk_sizes,
+    read_lines,
+    translate_lines,
+)
+from export.translators.text_translator import BLANK, Translation
 
 FOUND = [
     Translation("le chat", -0.25, ((0, 0), (2, 1))),
@@ -23,12 +27,12 @@ FOUND = [
 @pytest.mark.parametrize(
     "line_format, lines",
     [
-        (line_formats.texts, ["le chat"]),
-        (line_formats.scored, ["-0.250000\tle chat"]),
-        (line_formats.aligned, ["le chat\t0-0 2-1"]),
-        (line_formats.scored_and_aligned, ["-0.250000\tle chat\t0-0 2-1"]),
+        (formats.texts, ["le chat"]),
+        (formats.scored, ["-0.250000\tle chat"]),
+        (formats.aligned, ["le chat\t0-0 2-1"]),
+        (formats.scored_and_aligned, ["-0.250000\tle chat\t0-0 2-1"]),
         (
-            line_formats.n_best,
+            formats.n_best,
             ["7 ||| le chat ||| -0.250000", "7 ||| un chat ||| -1.500000"],
         ),
     ],
@@ -40,10 +44,10 @@ def test_formats(line_format, lines):
 @pytest.mark.parametrize(
     "line_format, line",
     [
-        (line_formats.texts, ""),
-        (line_formats.scored, "0.000000\t"),
-        (line_formats.aligned, "\t"),
-        (line_formats.n_best, "0 |||  ||| 0.000000"),
+        (formats.texts, ""),
+        (formats.scored, "0.000000\t"),
+        (formats.aligned, "\t"),
+        (formats.n_best, "0 |||  ||| 0.000000"),
     ],
 )
 def test_formats_of_a_blank_line(line_format, line):
@@ -52,7 +56,7 @@ def test_formats_of_a_blank_line(line_format, line):
 
 def test_a_translation_never_breaks_a_line():
     found = [Translation("a\nb\tc\rd", 0.0)]
-    assert line_formats.aligned(0, found) == ["a b c d\t"]
+    assert formats.aligned(0, found) == ["a b c d\t"]
 
 
 def shouted(texts):
@@ -65,7 +69,7 @@ def shouted(texts):
 def run(lines, sizes, ask=shouted):
     written = []
     cut = translate_lines(
-        iter(lines), ask, line_formats.texts, written.append, iter(sizes)
+        iter(lines), ask, formats.texts, written.append, iter(sizes)
     )
     return written, cut
 
@@ -86,7 +90,7 @@ def test_numbers_go_on_over_chunks():
     translate_lines(
         iter("abc"),
         shouted,
-        line_formats.n_best,
+        formats.n_best,
         written.extend,
         itertools.repeat(2),
     )

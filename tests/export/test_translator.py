@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 import keras_transformer as kt
-from export.errors import InputError
-from export.id_translator import IdTranslator, pieces_of
-from export.translator import Translation, Translator
+from export.command import InputError
+from export.translators.id_translator import IdTranslator, pieces_of
+from export.translators.translator import Translation, Translator
 from keras_transformer.special_ids import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text

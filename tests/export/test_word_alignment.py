@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from export.word_alignment import word_alignment
+from export.translators.word_alignment import word_alignment
 
 # "the black cat" and "le chat noir".
 SOURCE = ["▁the", "▁bl", "ack", "▁cat", "</s>", ""]

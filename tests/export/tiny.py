@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.command import InputError
 from export.model_directory import ModelDirectory
-from export.translator import Translator
+from export.translators.translator import Translator
 from tests import made_up_text
 
 ROOT = pathlib.Path(__file__).parents[2]

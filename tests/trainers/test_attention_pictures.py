@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from export.attention_maps import AttentionMaps
+from export.attention_views.reader import AttentionMaps
 from trainers.pictures import labels
 from trainers.pictures.attention_pictures import (
     KINDS,

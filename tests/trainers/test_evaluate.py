@@ -11,7 +11,7 @@ import sacrebleu
 import tensorflow as tf
 
 from export.model_directory import ModelDirectory
-from export.served_translator import ServedTranslator
+from export.serving.served_translator import ServedTranslator
 from tests.trainers import cipher, commands
 
 

@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from trainers import keep_checkpoints
 from trainers.keep_checkpoints import KeepCheckpoints
 from trainers.step_counter import StepCounter

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from export.translator import Translator
+from export.translators.translator import Translator
 from keras_transformer.special_ids import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text

@@ -6,7 +6,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
+from export.command import InputError
 from tests.trainers import event_files
 from trainers import progress
 from trainers.progress import Progress

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.published.table3 import FINDINGS, PAPER
 from trainers.table3_rows import make_rows
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from export.translator import Translator
+from export.translators.translator import Translator
 from tests.trainers import cipher, event_files, weights_files
 from trainers.checkpoints import Checkpoints
 from trainers.corpora import open_corpus

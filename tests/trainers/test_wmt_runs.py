@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from export.translator import Translator
+from export.translators.translator import Translator
 from tests.trainers import cipher, commands, event_files, weights_files
 from trainers.checkpoints import Checkpoints
 

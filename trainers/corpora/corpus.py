@@ -91,7 +91,7 @@ class Corpus(abc.ABC):
         each time. A source with several references gives a pair for each.
 
         Raises:
-            export.errors.InputError: there is no such split, or what it is
+            export.command.InputError: there is no such split, or what it is
                 read from turns out to be broken or without any pair.
         """
 
@@ -103,7 +103,7 @@ class Corpus(abc.ABC):
         so that translations stay beside the lines of the files.
 
         Raises:
-            export.errors.InputError: as for `pairs`.
+            export.command.InputError: as for `pairs`.
         """
 
     @abc.abstractmethod

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from export.errors import InputError
+from export.command import InputError
 
 _DIGITS = 16
 _MEGABYTE = 1 << 20

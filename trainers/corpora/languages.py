@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from export.errors import InputError
+from export.command import InputError
 
 
 def resolve_languages(

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Iterator
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.corpus import Corpus, EvaluationSet
 
 Row = tuple[str, tuple[str, ...]]

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 from export.atomic import written_whole
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.package_index import (
     FetchError,
     fetch_source_distribution,

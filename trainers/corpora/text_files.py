@@ -12,7 +12,7 @@ beside `….test.de`.
 import re
 from collections.abc import Iterator
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.fingerprints import file_fingerprint
 from trainers.corpora.languages import refuse_same
 from trainers.corpora.lines import aligned_lines

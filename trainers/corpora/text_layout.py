@@ -4,7 +4,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from export.errors import InputError
+from export.command import InputError
 
 SPLITS = {
     "train": ("train",),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
 from trainers.corpora.languages import resolve_languages
 from trainers.corpora.row_corpus import Row, RowCorpus

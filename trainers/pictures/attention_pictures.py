@@ -5,7 +5,7 @@ import typing
 import numpy as np
 from PIL import Image, ImageDraw
 
-from export.words_of_pieces import SPACE
+from export.translators.word_alignment import SPACE
 from trainers.pictures.labels import Label
 from trainers.pictures.shades import shades
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import pathlib
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.corpus import EvaluationSet
 from trainers.prepared.manifest import read_manifest
 from trainers.prepared.shards import damaged, file_crc32, read_shard

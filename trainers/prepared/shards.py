@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 
 from export.atomic import written_whole
-from export.errors import InputError
+from export.command import InputError
 
 # A length must fit the arrays' 16 bits.
 LONGEST = np.iinfo(np.uint16).max

@@ -1,6 +1,6 @@
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
 
 MEGABYTE = 1 << 20

@@ -1,6 +1,6 @@
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora import open_corpus
 from trainers.corpora.languages import resolve_languages
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora import open_corpus, tatoeba, tatoeba_archive
 from trainers.corpora.tatoeba import (
     parse,

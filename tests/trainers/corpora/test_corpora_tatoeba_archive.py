@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.corpora import tatoeba_archive
 from trainers.corpora.package_index import FetchError
 from trainers.corpora.tatoeba_archive import cache_folder, read_tatoeba_text

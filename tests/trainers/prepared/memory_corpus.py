@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from export.errors import InputError
+from export.command import InputError
 from tests.trainers import cipher
 from trainers.corpora.row_corpus import RowCorpus
 from trainers.prepared.preparing import prepare_corpus

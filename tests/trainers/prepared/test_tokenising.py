@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.command import InputError
 from trainers.prepared import tokenising
 from trainers.prepared.tokenising import tokenise
 

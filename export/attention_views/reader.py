@@ -1,0 +1,174 @@
+"""Reads what a model attends to while it translates."""
+
+import dataclasses
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.command import InputError
+from export.translators.batches import in_batches
+from export.translators.id_translator import one_graph
+from export.translators.text_ids import padded
+from export.translators.translator import IDS_SPEC, Translator
+from keras_transformer.special_ids import BEGIN_ID, UNKNOWN_ID
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMaps:
+    """Attention weights of one translation; no padding anywhere.
+
+    Letters: L layers, H heads, S source tokens, T target tokens. Every row
+    sums to 1. Row t of `decoder` and `cross` is of the step that gives
+    `target_tokens[t]`; that step sees `target_inputs[: t + 1]`, so the
+    columns of `decoder` are those and not `target_tokens`.
+
+    Attributes:
+        text: the source.
+        translation: as text.
+        source_tokens: [S] str, such as "\u2581the", the last one "</s>". A
+            piece that the vocabulary lacks stands as it is in the text.
+        target_tokens: [T] str, the same of the translation.
+        target_inputs: [T] str: "<s>", then `target_tokens` but the last.
+        encoder: float32 [L, H, S, S], rows attending to columns.
+        decoder: float32 [L, H, T, T].
+        cross: float32 [L, H, T, S].
+        source_is_cut: whether the text was longer than the model takes, so
+            that only its beginning is here.
+        target_is_cut: the same of a translation that was given.
+    """
+
+    text: str
+    translation: str
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    target_inputs: tuple[str, ...]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+    source_is_cut: bool = False
+    target_is_cut: bool = False
+
+
+class AttentionReader:
+    """Attention weights of sentences as they are decoded.
+
+    Args:
+        translator: Translator of one model, not of an ensemble.
+    """
+
+    def __init__(self, translator):
+        self._translator = translator
+        self._tokenizer = translator.tokenizer
+        self._pieces = sentencepiece.SentencePieceProcessor(
+            model_proto=self._tokenizer.proto
+        )
+        model = translator.model
+
+        def attend(source, target):
+            weights = kt.attend_ids(model, source, target)
+            return {kind: tf.stack(each, 1) for kind, each in weights.items()}
+
+        self._attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
+
+    @classmethod
+    def from_directory(cls, path, **settings):
+        """Returns the reader of a model directory.
+
+        Args:
+            path: of the model directory.
+            **settings: of Translator.
+
+        Raises:
+            InputError: it is not a whole model directory.
+        """
+        return cls(Translator.from_directory(path, **settings))
+
+    def read(self, texts, translations=None):
+        """Reads the attention of sentences.
+
+        Args:
+            texts: list of str, a sentence each.
+            translations: list of str, as many, that the model is made to
+                give; None for what its beam search finds.
+
+        Returns:
+            A list of AttentionMaps.
+
+        Raises:
+            InputError: a text is blank.
+        """
+        texts = list(texts)
+        if translations is None:
+            pairs = self._translator.best_ids(texts)
+        else:
+            pairs = self._translator.given_ids(texts, translations)
+        for text, pair in zip(texts, pairs):
+            if len(pair.source) == 1:
+                raise InputError(
+                    f"In the text {text!r} there is nothing to translate; "
+                    "give a sentence."
+                )
+
+        def ask(batch):
+            return self._weights([pairs[number] for number in batch])
+
+        weights = in_batches(
+            [pair.length for pair in pairs], self._translator.batch_tokens, ask
+        )
+        if translations is None:
+            translations = self._tokenizer.decode(
+                padded([pair.target for pair in pairs])
+            )
+        return [
+            self._maps(*each)
+            for each in zip(texts, translations, pairs, weights)
+        ]
+
+    def _weights(self, pairs):
+        """Returns a dict of numpy arrays for each pair, padding left out."""
+        found = self._attend(
+            padded([pair.source for pair in pairs]),
+            padded([pair.target for pair in pairs]),
+        )
+        found = {kind: each.numpy() for kind, each in found.items()}
+        return [
+            _real(pair, {kind: each[row] for kind, each in found.items()})
+            for row, pair in enumerate(pairs)
+        ]
+
+    def _maps(self, text, translation, pair, weights):
+        target = self._tokens(translation, pair.target)
+        begin = self._tokenizer.id_to_piece(BEGIN_ID)
+        return AttentionMaps(
+            text=text,
+            translation=translation,
+            source_tokens=self._tokens(text, pair.source),
+            target_tokens=target,
+            target_inputs=(begin, *target[:-1]),
+            **weights,
+            source_is_cut=pair.source_is_cut,
+            target_is_cut=pair.target_is_cut,
+        )
+
+    def _tokens(self, text, ids):
+        """Returns the pieces of ids, unknown ones as the text has them."""
+        tokens = [self._tokenizer.id_to_piece(number) for number in ids]
+        if UNKNOWN_ID in ids:
+            written = self._pieces.encode(text, out_type=str)
+            for place in np.flatnonzero(ids == UNKNOWN_ID):
+                tokens[place] = written[place]
+        return tuple(tokens)
+
+
+def _real(pair, weights):
+    sides = {
+        "encoder": (pair.source, pair.source),
+        "decoder": (pair.target, pair.target),
+        "cross": (pair.target, pair.source),
+    }
+    return {
+        kind: weights[kind][:, :, : len(queries), : len(keys)]
+        for kind, (queries, keys) in sides.items()
+    }

@@ -1,0 +1,203 @@
+"""Which part of all attention is shown: a user's choice, or the paper's."""
+
+import dataclasses
+import itertools
+import typing
+
+import numpy as np
+
+from export.command import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionView:
+    """A choice of what to show; all numbers count from 0.
+
+    Attributes:
+        kind: "encoder" or "decoder" for their self-attention, or "cross".
+        layer: number of the layer.
+        heads: tuple of the numbers of the heads, ascending.
+        unit: "words" or "pieces".
+        word: number of the row whose lines alone are shown; None for the
+            lines of all.
+    """
+
+    kind: str
+    layer: int
+    heads: tuple[int, ...]
+    unit: str = "words"
+    word: int | None = None
+
+
+def chosen_view(
+    view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
+):
+    """Changes a view to what was asked for; None leaves what it is.
+
+    Args:
+        view: AttentionView.
+        sentence: AttendedSentence that is to be shown.
+        kind: of its KINDS.
+        layer: number of the layer, from 1.
+        heads: list of str: numbers of the heads from 1, or "all" alone.
+        unit: of its UNITS.
+        word: str: a word that looks, the first such, or "#4" for the fourth
+            of all.
+
+    Returns:
+        An AttentionView.
+
+    Raises:
+        InputError: there is no such layer, head or word.
+    """
+    changes = {}
+    if kind or unit:
+        # A word of other lists would be another word.
+        changes = {
+            "kind": kind or view.kind,
+            "unit": unit or view.unit,
+            "word": None,
+        }
+    if layer is not None:
+        changes["layer"] = _number("layer", layer, sentence.layers)
+    if heads == ["all"]:
+        changes["heads"] = tuple(range(sentence.heads))
+    elif heads:
+        numbers = {_number("head", each, sentence.heads) for each in heads}
+        changes["heads"] = tuple(sorted(numbers))
+    view = dataclasses.replace(view, **changes)
+    if word is None:
+        return view
+    return dataclasses.replace(view, word=_word(word, view, sentence))
+
+
+def _number(name, given, count):
+    try:
+        number = int(given)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= count:
+        raise InputError(
+            f"There is no {name} {given}; they are numbered from 1 to {count}."
+        )
+    return number - 1
+
+
+def _word(word, view, sentence):
+    rows = sentence.part(view.unit, view.kind).rows
+    if word.startswith("#") and word != "#":
+        return _number("word", word[1:], len(rows))
+    found = sentence.find(view.unit, view.kind, word)
+    if found is None:
+        raise InputError(
+            f"--word={word} is none of the {view.unit} that look; take one of "
+            f"these, or its number as #1: {' '.join(rows)}"
+        )
+    return found
+
+
+_LAW = (
+    "The Law will never be perfect, but its application should be just - "
+    "this is what we are missing, in my opinion."
+)
+SENTENCES = {
+    3: "It is in this spirit that a majority of American governments have "
+    "passed new laws since 2009 making the registration or voting process "
+    "more difficult.",
+    4: _LAW,
+    5: _LAW,
+}
+
+
+class PaperFigure(typing.NamedTuple):
+    """What a figure shows, fitted to a model.
+
+    Attributes:
+        views: pairs of a name and an AttentionView, in the paper's order.
+        note: what the paper shows and what is shown instead.
+    """
+
+    views: tuple[tuple[str, AttentionView], ...]
+    note: str
+
+
+def paper_figure(number, sentence):
+    """Fits a figure to a model.
+
+    Which number a head has is chance, so heads are chosen by what the
+    figure is about: for Figure 4 the two that put the largest weight on one
+    word, seen from "its"; for Figure 5 the two whose maps differ most.
+
+    Args:
+        number: 3, 4 or 5.
+        sentence: AttendedSentence of `SENTENCES[number]`.
+
+    Returns:
+        A PaperFigure.
+    """
+    layer = paper_layer(sentence.layers)
+    views, paper, here = _FIGURES[number](sentence, layer)
+    note = (
+        f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
+        f"{paper}. Here: layer {layer + 1} of {sentence.layers}, {here}."
+    )
+    return PaperFigure(tuple(views), note)
+
+
+def paper_layer(layers):
+    """Returns the layer, from 0, at the depth of the paper's: 5 of 6."""
+    return max(1, (10 * layers + 6) // 12) - 1
+
+
+def _long_distance(sentence, layer):
+    heads = tuple(range(sentence.heads))
+    making = sentence.find("words", "encoder", "making")
+    view = AttentionView("encoder", layer, heads, word=making)
+    return (
+        [("Figure 3", view)],
+        "all 8 heads, from the word \u201cmaking\u201d",
+        f"all heads, {sentence.heads} of them",
+    )
+
+
+def _anaphora(sentence, layer):
+    its = sentence.find("words", "encoder", "its")
+    weights = sentence.part("words", "encoder").weights[layer, :, its or 0]
+    sharpest = np.argsort(-weights.max(axis=1), kind="stable")[:2].tolist()
+    pair = tuple(sorted(sharpest))
+    first = AttentionView("encoder", layer, tuple(sharpest[:1]))
+    both = AttentionView("encoder", layer, pair, word=its)
+    return (
+        [("Figure 4, top", first), ("Figure 4, bottom", both)],
+        "head 5 from every word, then heads 5 and 6 from \u201cits\u201d, "
+        "where they are very sharp",
+        f"{_named(sharpest)}, the sharpest from \u201cits\u201d (the numbers "
+        "of heads are chance)",
+    )
+
+
+def _structure(sentence, layer):
+    weights = sentence.part("words", "encoder").weights[layer]
+    pairs = itertools.combinations(range(sentence.heads), 2)
+    pair = max(
+        pairs,
+        key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
+        default=(0,),
+    )
+    names = ("Figure 5, top", "Figure 5, bottom")
+    return (
+        [
+            (name, AttentionView("encoder", layer, (head,)))
+            for name, head in zip(names, pair)
+        ],
+        "two heads that do different things",
+        f"{_named(pair)}, whose maps differ most",
+    )
+
+
+def _named(heads):
+    numbers = " and ".join(f"{head + 1}" for head in heads)
+    return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
+
+
+_FIGURES = {3: _long_distance, 4: _anaphora, 5: _structure}

@@ -1,0 +1,190 @@
+"""The same weights as a model folder for CTranslate2."""
+
+import importlib.util
+
+import numpy as np
+import sentencepiece
+from keras import ops
+
+from export.atomic import written_whole
+from export.command import InputError
+
+QUANTIZATIONS = ("float32", "float16", "int16", "int8")
+VOCABULARY_FILE = "vocabulary.model"
+# A sinusoid has no end; CTranslate2 wants a table.
+_SINUSOID_POSITIONS = 1024
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+
+
+def save_ctranslate2(model, vocabulary, path, quantization="float32"):
+    """Writes a Transformer as a CTranslate2 model folder.
+
+    The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
+    piece to the source itself. The SentencePiece model lies beside the
+    weights.
+
+    Args:
+        model: Transformer.
+        vocabulary: bytes of its SentencePiece model.
+        path: of the folder; nothing is there yet.
+        quantization: how CTranslate2 stores matrices: "float32", "float16",
+            "int16" or "int8".
+
+    Raises:
+        InputError: the package ctranslate2 is missing, it has no such model
+            or quantization, or writing fails.
+    """
+    require_ctranslate2()
+    _check_quantization(quantization)
+    _check_config(model.config)
+    spec = _filled(model)
+    pieces = _pieces(vocabulary, model.config.vocabulary_size)
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.config.layer_norm_epsilon
+    spec.validate()
+    spec.optimize(quantization)
+    with written_whole(path) as temporary:
+        temporary.mkdir()
+        spec.save(str(temporary))
+        (temporary / VOCABULARY_FILE).write_bytes(vocabulary)
+
+
+def require_ctranslate2():
+    """Checks that the package is there; it is no dependency of ours.
+
+    Raises:
+        InputError: it is not.
+    """
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise InputError(
+            "The package ctranslate2 is not installed; install it with: "
+            "pip install -r requirements-serving.txt"
+        )
+
+
+def _check_quantization(name):
+    if name not in QUANTIZATIONS:
+        raise InputError(
+            f"There is no quantization {name!r}; choose one of "
+            f"{', '.join(QUANTIZATIONS)}."
+        )
+
+
+def _check_config(config):
+    reasons = {
+        "attention_window": config.attention_window > 0,
+        "d_k and d_v other than d_model / num_heads": not (
+            config.d_k == config.d_v
+            and config.d_k * config.num_heads == config.d_model
+        ),
+    }
+    for reason, found in reasons.items():
+        if found:
+            raise InputError(
+                f"CTranslate2 cannot run this model: it has no {reason}; "
+                "export it as a SavedModel instead (export.saved_model)."
+            )
+
+
+def _pieces(vocabulary, size):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
+    pieces = [processor.IdToPiece(i) for i in range(len(processor))]
+    if len(pieces) != size:
+        raise InputError(
+            f"The vocabulary has {len(pieces)} pieces and the model {size}; "
+            "they must be of the same training."
+        )
+    return pieces
+
+
+def _filled(model):
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    config = model.config
+    activation = _ACTIVATIONS[config.activation]
+    spec = TransformerSpec.from_config(
+        config.num_layers,
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation[activation],
+    )
+    _fill_stack(spec.encoder, model.encoder)
+    _fill_stack(spec.decoder, model.decoder)
+    # Theirs is laid out in another way, so that it is never left to them.
+    spec.encoder.position_encodings.encodings = _positions(
+        model.source_positions, config
+    )
+    spec.decoder.position_encodings.encodings = _positions(
+        model.target_positions, config
+    )
+    spec.encoder.embeddings[0].weight = _embeddings(model.source_embedding)
+    spec.decoder.embeddings.weight = _embeddings(model.target_embedding)
+    spec.decoder.projection.weight = _embeddings(model.output_embedding)
+    return spec
+
+
+def _embeddings(layer):
+    return _array(layer.embeddings)
+
+
+def _positions(layer, config):
+    rows = (
+        config.max_positions
+        if config.positions == "learned"
+        else _SINUSOID_POSITIONS
+    )
+    return _array(layer.encode(np.arange(rows, dtype="int32")))
+
+
+def _fill_stack(spec, stack):
+    for layer_spec, layer in zip(spec.layer, stack.layers):
+        _fill_attention(
+            layer_spec.self_attention,
+            ("query_key_value", "output"),
+            layer.self_attention,
+            layer.self_attention_residual,
+        )
+        if hasattr(layer_spec, "attention"):
+            _fill_attention(
+                layer_spec.attention,
+                ("query", "key_value", "output"),
+                layer.cross_attention,
+                layer.cross_attention_residual,
+            )
+        _fill_feed_forward(
+            layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual
+        )
+    if hasattr(spec, "layer_norm"):
+        _fill_norm(spec.layer_norm, stack.final_norm)
+
+
+def _fill_attention(spec, names, layer, residual):
+    for linear, name in zip(spec.linear, names, strict=True):
+        _fill_linear(
+            linear,
+            getattr(layer, f"{name}_kernel"),
+            getattr(layer, f"{name}_bias"),
+        )
+    _fill_norm(spec.layer_norm, residual.layer_norm)
+
+
+def _fill_feed_forward(spec, layer, residual):
+    _fill_linear(spec.linear_0, layer.inner_kernel, layer.inner_bias)
+    _fill_linear(spec.linear_1, layer.output_kernel, layer.output_bias)
+    _fill_norm(spec.layer_norm, residual.layer_norm)
+
+
+def _fill_linear(spec, kernel, bias):
+    spec.weight = np.ascontiguousarray(_array(kernel).T)
+    if bias is not None:
+        spec.bias = _array(bias)
+
+
+def _fill_norm(spec, layer):
+    spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
+
+
+def _array(tensor):
+    return np.asarray(ops.convert_to_numpy(tensor), np.float32)

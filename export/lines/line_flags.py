@@ -1,0 +1,73 @@
+"""The flags of commands that translate lines, and what they ask for."""
+
+from absl import flags
+
+from export.command import InputError
+from export.lines import formats
+from export.lines.streams import answer_lines
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "input", None, "File of lines to translate; standard input by default."
+)
+flags.DEFINE_string(
+    "output",
+    None,
+    "File for the translations, written anew; standard output by default.",
+)
+flags.DEFINE_integer(
+    "n_best",
+    1,
+    "Translations of a line, at most the beam size.",
+    lower_bound=1,
+)
+flags.DEFINE_boolean("scores", False, "Write the score before the text.")
+flags.DEFINE_boolean(
+    "alignments",
+    False,
+    "Write after the text which source word each word is from.",
+)
+
+
+def line_format():
+    """Returns the function of `export.lines.formats` that was asked for.
+
+    Raises:
+        InputError: the flags do not go together.
+    """
+    if FLAGS.n_best > 1:
+        if FLAGS.alignments:
+            raise InputError(
+                "--alignments are of the best translation alone; leave out "
+                "--n_best, or ask for them in a run of their own."
+            )
+        return formats.n_best
+    return {
+        (False, False): formats.texts,
+        (True, False): formats.scored,
+        (False, True): formats.aligned,
+        (True, True): formats.scored_and_aligned,
+    }[FLAGS.scores, FLAGS.alignments]
+
+
+def translate_stream(translator, form):
+    """Translates --input into --output.
+
+    Args:
+        translator: what has `n_best` and `align` as TextTranslator has them.
+        form: of `line_format`.
+
+    Returns:
+        The command's exit code, or None for 0.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+
+    def ask(texts, on_progress):
+        if FLAGS.alignments:
+            return [[best] for best in translator.align(texts, on_progress)]
+        return translator.n_best(texts, FLAGS.n_best, on_progress)
+
+    return answer_lines("Translating", FLAGS.input, FLAGS.output, ask, form)

@@ -1,0 +1,166 @@
+"""An export's answers beside those of its model directory."""
+
+import dataclasses
+
+import numpy as np
+import sentencepiece
+
+from export.translators.text_ids import padded
+from export.translators.text_translator import IMPOSSIBLE
+from export.translators.word_alignment import word_alignment
+
+# Rounding differs between batches: absolutely, and for a part of the score.
+_TOLERANCE, _SHARE = 1e-4, 1e-5
+
+
+@dataclasses.dataclass
+class Comparison:
+    """What comparing one signature's answers has shown so far.
+
+    Attributes:
+        texts: how many were asked for.
+        equal: of those, how many answers had the very same text.
+        difference: the largest of two scores.
+        first: what the first answer is that differs, or None.
+    """
+
+    texts: int = 0
+    equal: int = 0
+    difference: float = 0.0
+    first: str | None = None
+
+    def add(self, text, found, expected, scores, expected_scores):
+        """Adds one answer: its text and its scores, an array or one."""
+        scores, expected_scores = np.array(scores), np.array(expected_scores)
+        apart = np.abs(scores - expected_scores)
+        self.texts += 1
+        self.equal += found == expected
+        self.difference = max(self.difference, float(apart.max(initial=0.0)))
+        allowed = _TOLERANCE + _SHARE * np.abs(expected_scores)
+        if self.first is None and found != expected:
+            self.first = f"{found!r} where {expected!r} is right, for {text!r}"
+        elif self.first is None and not (apart <= allowed).all():
+            self.first = (
+                f"a score of {scores} where {expected_scores} is right, for "
+                f"{text!r}"
+            )
+
+
+class ModelAnswers:
+    """A model directory's answers to some texts, and questions of them.
+
+    Args:
+        vocabulary: bytes of the SentencePiece model.
+        texts: list of str.
+        answers: dict of `export.serving.model_answers.answer`.
+        limits: dict of the export's translator.json.
+    """
+
+    def __init__(self, vocabulary, texts, answers, limits):
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_proto=vocabulary
+        )
+        self._texts = texts
+        self._answers = answers
+        self._beam_size = limits["beam_size"]
+        self._most = limits["max_source_tokens"]
+
+    def inputs(self, signature, start, end):
+        """Returns the inputs of a request about the texts from start to end."""
+        texts = self._texts[start:end]
+        if signature == "tokens":
+            return {"ids": padded([self._ids(text) for text in texts])}
+        inputs = {"text": texts}
+        if signature == "score":
+            best = self._answers["best"][start:end]
+            inputs["translation"] = [text for text, _ in best]
+        return inputs
+
+    def compare(self, signature, start, outputs, comparison):
+        """Compares the answers to a request, the first one of text `start`.
+
+        Args:
+            signature: name of one of `COMPARED`.
+            start: number of the first text.
+            outputs: dict of arrays.
+            comparison: Comparison to add to.
+        """
+        rows = len(outputs["truncated"])
+        for row in range(rows):
+            place = start + row
+            item = {name: array[row] for name, array in outputs.items()}
+            text = self._texts[place]
+            pair = COMPARED[signature](self, place, item)
+            found, expected, *scores = pair
+            comparison.add(
+                text,
+                [*found, bool(item["truncated"])],
+                [*expected, self._answers["truncated"][place]],
+                *scores,
+            )
+
+    def _best(self, place, item):
+        text, score = self._answers["best"][place]
+        found = item["translation"].decode("utf-8")
+        return [found], [text], item["score"], score
+
+    def _n_best(self, place, item):
+        found = [text.decode("utf-8") for text in item["translations"]]
+        return found, *self._all(place, item)
+
+    def _tokens(self, place, item):
+        found = [
+            self._processor.Decode([i for i in row if not self._is_special(i)])
+            for row in item["ids"].tolist()
+        ]
+        return found, *self._all(place, item)
+
+    def _all(self, place, item):
+        expected = self._answers["n_best"][place]
+        missing = self._beam_size - len(expected)
+        texts, scores = zip(*expected, *[("", IMPOSSIBLE)] * missing)
+        return list(texts), item["scores"], scores
+
+    def _align(self, place, item):
+        text, score, links = self._answers["alignments"][place]
+        source, target = (
+            [piece.decode("utf-8") for piece in item[name]]
+            for name in ("source_tokens", "target_tokens")
+        )
+        found = word_alignment(
+            self._texts[place], source, target, item["alignment"]
+        )
+        return (
+            [item["translation"].decode("utf-8"), *map(list, found)],
+            [text, *map(list, links)],
+            item["score"],
+            score,
+        )
+
+    def _score(self, place, item):
+        return [], [], item["score"], self._answers["scores"][place]
+
+    def _lengths(self, place, item):
+        found = [int(item["length"]), int(item["limit"])]
+        text = self._texts[place]
+        expected = [len(self._ids(text)), self._most]
+        return found, expected, 0.0, 0.0
+
+    def _ids(self, text):
+        return [*self._processor.EncodeAsIds(text), self._processor.eos_id()]
+
+    def _is_special(self, number):
+        return self._processor.IsControl(number)
+
+
+# What is compared of each signature: functions of ModelAnswers, a text's
+# number and the answer, that give what was found and what is right: a list,
+# and scores.
+COMPARED = {
+    "serving_default": ModelAnswers._best,
+    "n_best": ModelAnswers._n_best,
+    "align": ModelAnswers._align,
+    "tokens": ModelAnswers._tokens,
+    "score": ModelAnswers._score,
+    "lengths": ModelAnswers._lengths,
+}

@@ -1,0 +1,102 @@
+"""Makes what an export says of itself."""
+
+import datetime
+import hashlib
+import importlib.metadata
+import json
+
+from tensorflow.core.protobuf import saved_model_pb2
+
+import keras_transformer as kt
+from export.server_runtime.saved_model import read_signatures
+from keras_transformer.presets import PRESETS
+
+_PACKAGES = ("keras", "tensorflow", "tensorflow-text")
+# The fields of a configuration that make the model; the others train it or
+# decode with it.
+_ARCHITECTURE = (
+    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm"),
+    *("activation", "attention_bias", "share_embeddings", "positions"),
+    "attention_window",
+)
+
+
+def describe(directory, servable):
+    """Returns the content of translator.json but for the signatures, a dict.
+
+    Args:
+        directory: ModelDirectory.
+        servable: ServedTranslator made of it.
+
+    Raises:
+        InputError: a file of the directory is not valid.
+    """
+    run = directory.read_run() if directory.run_path.exists() else {}
+    config = directory.read_config()
+    return {
+        "source_language": run.get("source_language"),
+        "target_language": run.get("target_language"),
+        "dataset": run.get("dataset"),
+        "preset": preset_of(config),
+        "configuration": json.loads(config.to_json()),
+        "parameters": servable.parameters,
+        "vocabulary": {
+            "size": config.vocabulary_size,
+            "sha256": hashlib.sha256(directory.read_vocabulary()).hexdigest(),
+        },
+        "scores": directory.read_scores(),
+        "limits": {
+            "beam_size": servable.config.beam_size,
+            "alpha": servable.config.alpha,
+            "stop": servable.stop,
+            "max_source_tokens": servable.max_source_tokens,
+            "max_output_extra": servable.config.max_output_extra,
+        },
+        "versions": {
+            "keras_transformer": kt.__version__,
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+        "date": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
+    }
+
+
+def preset_of(config):
+    """Returns the name of the preset whose architecture this is, or None."""
+    for name in PRESETS:
+        preset = kt.TransformerConfig.preset(
+            name, vocabulary_size=config.vocabulary_size
+        )
+        if all(
+            getattr(preset, field) == getattr(config, field)
+            for field in _ARCHITECTURE
+        ):
+            return name
+    return None
+
+
+def describe_signatures(version):
+    """Returns a dict of the signatures' inputs and outputs.
+
+    They are read from what was saved: asked for before, each would be traced
+    once more when it is saved.
+
+    Args:
+        version: pathlib.Path of the version's folder.
+    """
+    data = (version / "saved_model.pb").read_bytes()
+    (meta_graph,) = saved_model_pb2.SavedModel.FromString(data).meta_graphs
+    found = read_signatures(meta_graph.SerializeToString())
+    return {
+        name: {
+            "inputs": _tensors(signature.inputs),
+            "outputs": _tensors(signature.outputs),
+        }
+        for name, signature in found.items()
+    }
+
+
+def _tensors(infos):
+    return {
+        name: {"dtype": info.dtype, "shape": info.shape}
+        for name, info in infos.items()
+    }

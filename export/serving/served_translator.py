@@ -1,0 +1,269 @@
+"""The translator as a graph that TensorFlow Serving can run."""
+
+import tensorflow as tf
+
+from export.translators.id_translator import (
+    IdTranslator,
+    beginning,
+    cut,
+    pieces_of,
+    trim,
+)
+from export.translators.text_ids import character_limit, source_limit
+from export.translators.text_translator import IMPOSSIBLE
+from keras_transformer.special_ids import PAD_ID, UNKNOWN_ID
+
+_IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
+
+
+def _signature(*inputs):
+    text = [tf.TensorSpec([None], tf.string, name=name) for name in inputs]
+    return tf.function(input_signature=text, autograph=False)
+
+
+class ServedTranslator(tf.Module):
+    """Text in, text out, with everything between inside the graph.
+
+    The Keras model itself is not an attribute: a SavedModel that holds a
+    Keras 3 model passes `tf.saved_model.load` and fails in the server. Its
+    variables are, and each is stored once.
+
+    Letters: B sentences, K beams, S source and T target pieces. Text's bytes
+    that are not UTF-8 count as U+FFFD, and NUL as nothing. Empty text, or
+    only spaces, gives empty text. No answer depends on the rest of its batch.
+    Of a source that is longer than the limit the beginning counts, and
+    `truncated` says so.
+
+    Args:
+        model: Transformer.
+        tokenizer: Tokenizer.
+        max_source_tokens: longer sources are cut to this many ids, the end
+            id counted: one over-long text must not fail a merged batch. Of
+            its characters so many are read as `character_limit` says.
+        **search: of IdTranslator: beam_size, alpha, max_extra, stop.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    def __init__(self, model, tokenizer, max_source_tokens, **search):
+        super().__init__(name="served_translator")
+        self.tokenizer = tokenizer
+        self._ids = IdTranslator(model, **search)
+        self.config = self._ids.config
+        self.stop = self._ids.stop
+        self.max_source_tokens = source_limit(self.config, max_source_tokens)
+        self.max_target_tokens = source_limit(
+            self.config,
+            self.max_source_tokens + self.config.max_output_extra,
+        )
+        self.parameters = model.count_params()
+        self.model_variables = [variable.value for variable in model.weights]
+        # Functions of their own, so that signatures share them.
+        self._encode = tf.function(
+            self._ids.encode, input_signature=[_IDS], autograph=False
+        )
+        self._best, self._search = (
+            tf.function(
+                each,
+                input_signature=[_IDS, self._ids.memory_spec],
+                autograph=False,
+            )
+            for each in (self._ids.best, self._ids.search)
+        )
+
+    def signatures(self):
+        """Returns the functions of the SavedModel's signatures by name."""
+        return {
+            "serving_default": self.translate,
+            "n_best": self.n_best,
+            "align": self.align,
+            "score": self.score,
+            "tokens": self.tokens,
+            "lengths": self.lengths,
+        }
+
+    @_signature("text")
+    def translate(self, text):
+        """The signature `serving_default`.
+
+        Args:
+            text: string [B], a sentence each.
+
+        Returns:
+            `translation`, string [B]; `score`, float32 [B]: log-probability
+            / length penalty, 0 for empty text; `truncated`, boolean [B].
+        """
+        source, truncated = self._source(text)
+        memory = self._encode(source)
+        tokens, scores = self._best(source, memory)
+        is_text = _has_text(source)
+        translation = self.tokenizer.detokenize(tokens[:, 0])
+        return {
+            "translation": tf.where(is_text, translation, ""),
+            "score": tf.where(is_text, scores[:, 0], 0.0),
+            "truncated": truncated,
+        }
+
+    @_signature("text")
+    def n_best(self, text):
+        """The signature `n_best`.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `translations`, string [B, K], and `scores`, float32 [B, K], best
+            first; "" and -1e9 where there are fewer than K, and after the
+            first of empty text; `truncated`, boolean [B].
+        """
+        source, truncated = self._source(text)
+        memory = self._encode(source)
+        tokens, scores = _masked(source, *self._search(source, memory))
+        shape = [tf.shape(source)[0], self.config.beam_size]
+        texts = self.tokenizer.detokenize(
+            tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
+        )
+        return {
+            "translations": tf.reshape(texts, shape),
+            "scores": tf.reshape(scores, shape),
+            "truncated": truncated,
+        }
+
+    @_signature("text")
+    def align(self, text):
+        """The signature `align`.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `translation`, `score` and `truncated` as of `serving_default`;
+            `source_tokens`, string [B, S], and `target_tokens`, string
+            [B, T]: pieces with "</s>" as the last, "" for padding and empty
+            text; `alignment`, float32 [B, T, S]: cross-attention, the mean
+            over the heads of `kt.alignment_of`; each row sums to 1 over the
+            source's pieces, "</s>" counted; 0 for padding.
+        """
+        source, truncated = self._source(text)
+        memory = self._encode(source)
+        target, scores, alignment = self._ids.align(source, memory)
+        is_text = _has_text(source)
+        target = trim(tf.where(is_text[:, None], target, PAD_ID))
+        alignment = alignment[:, : tf.shape(target)[1]]
+        source = tf.where(is_text[:, None], source, PAD_ID)
+        is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
+        return {
+            "translation": self.tokenizer.detokenize(target),
+            "score": tf.where(is_text, scores, 0.0),
+            "truncated": truncated,
+            "source_tokens": pieces_of(self.tokenizer, source),
+            "target_tokens": pieces_of(self.tokenizer, target),
+            "alignment": tf.where(is_pair, alignment, 0.0),
+        }
+
+    @_signature("text", "translation")
+    def score(self, text, translation):
+        """The signature `score`.
+
+        Args:
+            text: string [B].
+            translation: string [B], one of each text. One longer than the
+                search could give is cut there.
+
+        Returns:
+            `score`, float32 [B]: log-probability of each translation. For
+            empty text 0 where the translation is empty, else -1e9.
+            `truncated`, boolean [B]: text or translation was cut.
+        """
+        tf.debugging.assert_equal(
+            tf.shape(text),
+            tf.shape(translation),
+            "There must be as many translations as texts.",
+        )
+        source, source_is_cut = self._source(text)
+        target, target_is_cut = self._beginning(
+            translation, self.max_target_tokens
+        )
+        of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
+        score = self._ids.score(source, target)
+        return {
+            "score": tf.where(_has_text(source), score, of_nothing),
+            "truncated": source_is_cut | target_is_cut,
+        }
+
+    @tf.function(input_signature=[_IDS], autograph=False)
+    def tokens(self, ids):
+        """The signature `tokens`, without an operation on text.
+
+        Args:
+            ids: int32 [B, S], each sentence ending with the end id 3, then
+                padding 0. Other numbers than the vocabulary's count as the
+                unknown piece; too many ids are cut.
+
+        Returns:
+            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], and
+            `truncated`, boolean [B], as of `n_best`.
+        """
+        known = (ids >= 0) & (ids < self.config.vocabulary_size)
+        source, truncated = cut(
+            tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
+        )
+        # The model needs one position at least.
+        missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
+        source = tf.pad(source, [[0, 0], [0, missing]])
+        memory = self._encode(source)
+        tokens, scores = _masked(source, *self._search(source, memory))
+        return {
+            "ids": trim(tokens),
+            "scores": scores,
+            "truncated": truncated,
+        }
+
+    @_signature("text")
+    def lengths(self, text):
+        """The signature `lengths`, for clients that fill batches.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `length`, int32 [B]: pieces of each text, its end counted;
+            `limit`, int32 [B]: how many of them are translated; `truncated`,
+            boolean [B]. Of a text that is cut for its characters the pieces
+            are those of what is left.
+        """
+        text, is_cut = beginning(
+            self.tokenizer, text, character_limit(self.max_source_tokens)
+        )
+        lengths = tf.cast(self.tokenizer.tokenize(text).row_lengths(), tf.int32)
+        limit = tf.zeros_like(lengths) + self.max_source_tokens
+        return {
+            "length": lengths,
+            "limit": limit,
+            "truncated": is_cut | (lengths > limit),
+        }
+
+    def _source(self, text):
+        return self._beginning(text, self.max_source_tokens)
+
+    def _beginning(self, text, limit):
+        text, has_more_characters = beginning(
+            self.tokenizer, text, character_limit(limit)
+        )
+        ids, has_more_ids = cut(self.tokenizer.tokenize(text), limit)
+        return ids, has_more_characters | has_more_ids
+
+
+def _masked(source, tokens, scores):
+    """What was found, but for empty text, which has empty text alone."""
+    is_text = _has_text(source)
+    nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
+    return (
+        tf.where(is_text[:, None, None], tokens, PAD_ID),
+        tf.where(is_text[:, None], scores, nothing),
+    )
+
+
+def _has_text(ids):
+    return tf.math.count_nonzero(ids, axis=1) > 1

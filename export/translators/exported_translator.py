@@ -1,0 +1,119 @@
+"""Translates text with an exported version, as a server would."""
+
+from export.command import InputError
+from export.server_runtime.session import ServerError, ServerSession
+from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.text_translator import Sentence, TextTranslator
+
+
+class ExportedTranslator(TextTranslator):
+    """The same calls as Translator, answered by a SavedModel.
+
+    Args:
+        path: folder of one exported version.
+        batch_tokens: source positions in a batch, padding counted.
+
+    Raises:
+        InputError: there is no such version, or it cannot be loaded.
+    """
+
+    def __init__(self, path, batch_tokens=BATCH_TOKENS):
+        self.batch_tokens = batch_tokens
+        self._path = path
+        try:
+            self._session = ServerSession(path)
+        except ServerError as error:
+            raise InputError(
+                f"{path} is not an exported version that TensorFlow Serving "
+                f"could load: {error}"
+            ) from error
+        self._signatures = self._session.signatures()
+        if "n_best" in self._signatures:
+            outputs = self._signatures["n_best"].outputs
+            self.beam_size = outputs["scores"].shape[1]
+
+    def score(self, texts, translations):
+        """Scores given translations; see `Translator.score`."""
+        pairs = list(zip(texts, translations, strict=True))
+        # Blank text is asked about as well.
+        lengths = [
+            max(source.length, target.length, 2)
+            for source, target in zip(
+                self._sentences(list(texts)),
+                self._sentences(list(translations)),
+            )
+        ]
+
+        def ask(batch):
+            texts, translations = zip(*(pairs[number] for number in batch))
+            answer = self._ask(
+                "score", text=_bytes(texts), translation=_bytes(translations)
+            )
+            return answer["score"].tolist()
+
+        return in_batches(lengths, self.batch_tokens, ask)
+
+    def lengths(self, texts):
+        """See the base class.
+
+        Raises:
+            InputError: an export of an older version does not tell.
+        """
+        self._require("lengths")
+        return super().lengths(texts)
+
+    def _sentences(self, texts):
+        if "lengths" not in self._signatures:
+            # An export of an older version: characters order them as well.
+            return [Sentence(text, (), len(text) + 1, False) for text in texts]
+        if not texts:
+            return []
+        answer = self._ask("lengths", text=_bytes(texts))
+        return [
+            Sentence(text, (), min(length, limit), length > limit)
+            for text, length, limit in zip(
+                texts, answer["length"].tolist(), answer["limit"].tolist()
+            )
+        ]
+
+    def _search_texts(self, sentences, n):
+        if n == 1:
+            answer = self._ask_about("serving_default", sentences)
+            texts, scores = answer["translation"], answer["score"]
+            return [[_str(text)] for text in texts], scores[:, None].tolist()
+        answer = self._ask_about("n_best", sentences)
+        texts = [[_str(text) for text in row] for row in answer["translations"]]
+        return [row[:n] for row in texts], answer["scores"][:, :n].tolist()
+
+    def _align_texts(self, sentences):
+        answer = self._ask_about("align", sentences)
+        return zip(
+            map(_str, answer["translation"]),
+            answer["score"].tolist(),
+            [[_str(piece) for piece in row] for row in answer["source_tokens"]],
+            [[_str(piece) for piece in row] for row in answer["target_tokens"]],
+            answer["alignment"],
+        )
+
+    def _ask_about(self, signature, sentences):
+        texts = [sentence.text for sentence in sentences]
+        return self._ask(signature, text=_bytes(texts))
+
+    def _ask(self, signature, **inputs):
+        self._require(signature)
+        return self._session.run(signature, inputs)
+
+    def _require(self, signature):
+        if signature not in self._signatures:
+            raise InputError(
+                f"{self._path} has no signature {signature}; export its model "
+                "again with export.saved_model."
+            )
+
+
+def _bytes(texts):
+    return [text.encode("utf-8") for text in texts]
+
+
+def _str(text):
+    return text.decode("utf-8")

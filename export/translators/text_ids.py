@@ -1,0 +1,73 @@
+"""Text as ids: how long it may be, and how batches of it are padded."""
+
+import typing
+
+import numpy as np
+
+# Room is made for every piece that an output may have.
+MOST_EXTRA = 100_000
+
+# Far more than text has: a run of unknown characters is one piece of any
+# length, and takes the tokenizer time that grows with its square.
+_CHARACTERS_OF_A_PIECE = 64
+
+
+def source_limit(config, asked):
+    """Returns how many ids of a source are kept, the end id counted.
+
+    Args:
+        config: TransformerConfig.
+        asked: the limit asked for.
+
+    Returns:
+        That limit, or the number of learned positions when it is lower.
+    """
+    if config.positions == "learned":
+        return min(asked, config.max_positions)
+    return asked
+
+
+def character_limit(tokens):
+    """Returns how many characters of a text are looked at.
+
+    Args:
+        tokens: how many ids of it are kept.
+    """
+    return _CHARACTERS_OF_A_PIECE * tokens
+
+
+class IdPair(typing.NamedTuple):
+    """A source and a target, each ending with the end id.
+
+    Attributes:
+        source: int32 [S].
+        target: int32 [T].
+        source_is_cut: whether the source was longer than the model takes.
+        target_is_cut: the same of a target that was given.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    source_is_cut: bool
+    target_is_cut: bool = False
+
+    @property
+    def length(self):
+        """Ids of the longer side; 1 where there is nothing to translate."""
+        if len(self.source) == 1:
+            return 1
+        return max(len(self.source), len(self.target))
+
+
+def padded(rows, width=None):
+    """Returns a list of int arrays as one int32 [B, width], 0 after each.
+
+    Args:
+        rows: list of int arrays.
+        width: the longest's by default.
+    """
+    width = width or max(map(len, rows))
+    matrix = np.zeros((len(rows), width), np.int32)
+    for row, ids in zip(matrix, rows):
+        row[: len(ids)] = ids
+    return matrix
