@@ -26,13 +26,14 @@ from export.atomic import written_whole
 from export.command import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
-from trainers import input_data, processors
-from trainers.batch_plan import BatchPlan, padding_share
-from trainers.length_batches import plan_by_length
-from trainers.packed_batches import plan_packed
+from trainers import processes
+from trainers.batches import input_data
+from trainers.batches.by_length import plan_by_length
+from trainers.batches.packed import plan_packed
+from trainers.batches.plan import BatchPlan, padding_share
 from trainers.prepared.prepared_corpus import PreparedCorpus
-from trainers.strategies import make_strategy
-from trainers.training_model import TrainingTransformer
+from trainers.training.strategies import make_strategy
+from trainers.training.training_model import TrainingTransformer
 
 FLAGS = flags.FLAGS
 
@@ -210,7 +211,7 @@ def _page(pairs, kinds):
     lines += [
         "",
         f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
-        f"TensorFlow {tf.__version__}, {processors.count()} cores of "
+        f"TensorFlow {tf.__version__}, {processes.count()} cores of "
         f"{machine.cpu_name()}.",
         "",
         f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at most; "

@@ -6,7 +6,7 @@ import platform
 import shlex
 import subprocess
 
-from trainers import processors
+from trainers import processes
 
 
 def device(wanted):
@@ -66,7 +66,7 @@ def line(script, arguments, backend):
             *arguments,
         ]
     )
-    hardware = f"{processors.count()} cores of {cpu_name()}"
+    hardware = f"{processes.count()} cores of {cpu_name()}"
     if gpu := gpu_name():
         hardware += f", {gpu}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from benchmarks.matrix_products import real_logits, weight_products
-from trainers.input_data import make_packed_batch
-from trainers.packed_batches import plan_packed
-from trainers.token_pairs import TokenPairs
+from trainers.batches.input_data import make_packed_batch
+from trainers.batches.packed import plan_packed
+from trainers.batches.token_pairs import TokenPairs
 
 # As the trainer's default; a little less where that wastes no row, as rows
 # come in multiples of 8.

@@ -32,7 +32,7 @@ from benchmarks.step_batches import (  # noqa: E402
 from benchmarks.systems import choose  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
-from trainers import processors  # noqa: E402
+from trainers import processes  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -120,7 +120,7 @@ def main(_):
             FLAGS.tokens,
             FLAGS.shapes,
         ),
-        cores=processors.count(),
+        cores=processes.count(),
     )
     watch = Watch(FLAGS.tries)
     measure = measure_alone if FLAGS.alone else measure_together

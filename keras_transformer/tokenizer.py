@@ -44,7 +44,7 @@ class Tokenizer(tf.Module):
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
-                "trainers.vocabulary."
+                "trainers.prepared.vocabulary."
             )
 
     def _ends(self):

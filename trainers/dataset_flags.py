@@ -5,7 +5,7 @@ import multiprocessing
 
 from absl import flags
 
-from trainers import processors
+from trainers import processes
 from trainers.corpora import open_corpus
 
 FLAGS = flags.FLAGS
@@ -39,7 +39,7 @@ flags.DEFINE_integer(
 
 def workers():
     """Returns how many threads tokenise."""
-    return FLAGS.workers or processors.count()
+    return FLAGS.workers or processes.count()
 
 
 def corpus(usual=None):

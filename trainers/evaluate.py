@@ -22,9 +22,9 @@ from export.lines.streams import read_lines
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import open_translator
-from trainers import bleu_tokenizers, dataset_flags, provenance
-from trainers.evaluation import evaluate
-from trainers.perplexity import measure_perplexity
+from trainers import dataset_flags, provenance
+from trainers.scores import bleu_tokenizers
+from trainers.scores.evaluation import evaluate, measure_perplexity
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -91,7 +91,7 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Not above: an export's session wants a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.keep_scores import keep_scores
+    from trainers.scores.records import keep_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = dataset_flags.corpus(directory.read_run())

@@ -8,8 +8,8 @@ from absl import flags
 from export import command
 from export.command import InputError
 from trainers import dataset_flags, settings
-from trainers.prepared.preparing import STORED_TOKENS, prepare_corpus
 from trainers.prepared.shards import LONGEST
+from trainers.prepared.writing import STORED_TOKENS, prepare_corpus
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.

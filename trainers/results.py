@@ -17,7 +17,7 @@ from absl import flags
 from export import command
 from export.atomic import written_whole
 from export.command import InputError
-from trainers.results_page import make_page, put_between_marks
+from trainers.reports.results_page import make_page, put_between_marks
 
 FLAGS = flags.FLAGS
 

@@ -18,11 +18,12 @@ from absl import flags
 from export import command
 from export.atomic import written_whole
 from export.command import InputError
-from trainers import bleu_tokenizers, dataset_flags, table3_page
-from trainers.published.table3 import PAPER
-from trainers.subcommand import run_subcommand
-from trainers.table3_rows import make_rows
-from trainers.table3_runs import Runs
+from trainers import dataset_flags
+from trainers.processes import run_subcommand
+from trainers.reports import table3_page
+from trainers.reports.published import PAPER
+from trainers.reports.table3_rows import Runs, make_rows
+from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.

@@ -9,32 +9,22 @@ from export import command
 from export.command import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
-from trainers import (
-    bleu_tokenizers,
-    closing,
-    dataset_flags,
-    preparation,
-    provenance,
-    settings,
-    training_flags,
-)
-from trainers.folder_lock import folder_lock
-from trainers.initial_weights import refuse_other_model
+from trainers import dataset_flags, provenance, settings
 from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
 from trainers.prepared.prepared_corpus import PreparedCorpus
-from trainers.prepared.preparing import (
-    STORED_TOKENS,
-    prepare_corpus,
-    source_of,
-)
-from trainers.strategies import NAMES as STRATEGIES
-from trainers.strategies import is_chief, make_strategy, split_cpu
-from trainers.training import train
+from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
+from trainers.processes import folder_lock
+from trainers.scores import bleu_tokenizers, final_report
+from trainers.training import plan_flags, run
+from trainers.training.fit import train
+from trainers.training.run import refuse_other_model
+from trainers.training.strategies import NAMES as STRATEGIES
+from trainers.training.strategies import is_chief, make_strategy, split_cpu
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
-flags.adopt_module_key_flags(training_flags)
+flags.adopt_module_key_flags(plan_flags)
 
 flags.DEFINE_string(
     "prepared_dir",
@@ -109,9 +99,9 @@ def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
     config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
-    plan = training_flags.plan()
+    plan = plan_flags.plan()
     _refuse_two_makers()
-    preparation.refuse_too_few_positions(config, plan)
+    run.refuse_too_few_positions(config, plan)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
@@ -123,17 +113,17 @@ def main(arguments):
         init_from = ModelDirectory(FLAGS.init_from)
         refuse_other_model(config, init_from)
     corpus, directory, plan = _corpus_and_directory(config, plan, init_from)
-    prepared = preparation.prepare(directory, config, corpus, plan)
+    prepared = run.prepare(directory, config, corpus, plan)
     made = provenance.facts("trainers.wmt")
     if not is_chief(strategy):
         train(prepared, plan, strategy, made, init_from)
         return
     with folder_lock(directory.path, "training"):
-        preparation.claim(directory, config, corpus, plan)
+        run.claim(directory, config, corpus, plan)
         train(prepared, plan, strategy, made, init_from)
         if FLAGS.score:
-            closing.score(prepared, plan.tokenize, made)
-    closing.name_next(directory)
+            final_report.score(prepared, plan.tokenize, made)
+    final_report.name_next(directory)
 
 
 def _corpus_and_directory(config, plan, init_from):
@@ -167,7 +157,7 @@ def _corpus_and_directory(config, plan, init_from):
     directory = _directory(source)
     plan = _settled(plan, directory, source)
     # Before hours of work for nothing.
-    preparation.refuse_other_training(directory, config, source, plan)
+    run.refuse_other_training(directory, config, source, plan)
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
@@ -183,7 +173,7 @@ def _settled(plan, directory, source):
     language = source.target_language
     if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
         bleu_tokenizers.refuse_if_machines_may_differ(language, plan.tokenize)
-    return preparation.with_tokenizer(plan, directory, language)
+    return run.with_tokenizer(plan, directory, language)
 
 
 def _refuse_other_data(folder, source):

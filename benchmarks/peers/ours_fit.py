@@ -4,8 +4,8 @@ import keras
 
 from benchmarks.packed_step import pack
 from benchmarks.peers import keras_fit
-from trainers.strategies import has_gpu, make_strategy
-from trainers.training_model import TrainingTransformer
+from trainers.training.strategies import has_gpu, make_strategy
+from trainers.training.training_model import TrainingTransformer
 
 
 class OursFit(keras_fit.KerasFit):

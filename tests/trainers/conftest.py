@@ -13,7 +13,7 @@ from tests.trainers.prepared.memory_corpus import (
 )
 from tests.trainers.training_plans import CONFIG, PLAN
 from trainers.checkpoints import Checkpoints
-from trainers.preparation import claim
+from trainers.training.run import claim
 
 
 @pytest.fixture(scope="session")

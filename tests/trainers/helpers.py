@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
-from trainers.token_pairs import TokenPairs
-from trainers.training_model import TrainingTransformer
+from trainers.batches.token_pairs import TokenPairs
+from trainers.training.training_model import TrainingTransformer
 
 MINUTE = {
     "vocabulary_size": 13,
@@ -68,8 +68,8 @@ def token_pairs(sources, targets) -> TokenPairs:
 
 
 def plan_of(pairs, batch_tokens=64, shapes=3, seed=1):
-    """The batches as `trainers.training` plans them."""
-    from trainers.length_batches import plan_by_length
+    """The batches as `trainers.training.fit` plans them."""
+    from trainers.batches.by_length import plan_by_length
 
     return plan_by_length(
         pairs.source_lengths, pairs.target_lengths, batch_tokens, shapes, seed

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
-from trainers import input_data
-from trainers.strategies import make_strategy, split_cpu
-from trainers.training_model import TrainingTransformer
+from trainers.batches import input_data
+from trainers.training.strategies import make_strategy, split_cpu
+from trainers.training.training_model import TrainingTransformer
 
 STEPS = 20
 CLIP_NORM = 0.05

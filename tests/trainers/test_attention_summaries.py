@@ -19,11 +19,14 @@ from tests.trainers.helpers import (
     token_pairs,
     weights_of,
 )
-from trainers import input_data
-from trainers.attention_entropy import attention_entropy
-from trainers.attention_summaries import AttentionSummaries, choose_sentences
-from trainers.markdown_tables import markdown_table
-from trainers.step_counter import StepCounter
+from trainers.batches import input_data
+from trainers.pictures.attention_summaries import (
+    AttentionSummaries,
+    attention_entropy,
+    choose_sentences,
+    markdown_table,
+)
+from trainers.training.callbacks import StepCounter
 
 SIZE = 200
 PAIRS = made_up_pairs(30, seed=4, vocabulary=SIZE)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers import batch_plan
-from trainers.batch_plan import (
+from trainers.batches import plan as batch_plan
+from trainers.batches.plan import (
     BatchPlan,
     BatchShape,
     Bucket,

@@ -10,7 +10,7 @@ from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_spm
 
 from export.command import InputError
 from tests.trainers.prepared.memory_corpus import vocabulary
-from trainers import bleu_tokenizers
+from trainers.scores import bleu_tokenizers
 
 
 @pytest.fixture

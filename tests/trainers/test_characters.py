@@ -3,8 +3,8 @@ import collections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers import characters
-from trainers.characters import frequent_characters
+from trainers.prepared import vocabulary
+from trainers.prepared.vocabulary import frequent_characters
 
 
 def test_the_most_frequent_first_and_none_below_three():
@@ -36,7 +36,7 @@ def test_what_sentencepiece_reserves_is_no_character():
 
 
 def test_sentences_are_read_once_and_in_parts(monkeypatch):
-    monkeypatch.setattr(characters, "_SENTENCES", 2)
+    monkeypatch.setattr(vocabulary, "_SENTENCES", 2)
     # A part of blank lines is not the end.
     texts = iter(["aa", "b", "", "", "ab", "b"])
     assert frequent_characters(texts, 9) == "ab"

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 import sacrebleu
 
-from trainers.compound_split import score_compound_split
 from trainers.corpora import EvaluationSet
+from trainers.scores.metrics import score_compound_split
 
 HYPOTHESES = [
     "Das rich-text-Format ist in der EU-Kommission bekannt, sagte „Müller“.",

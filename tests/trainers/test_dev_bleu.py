@@ -4,8 +4,8 @@ import numpy as np
 import sacrebleu
 
 from tests.trainers.helpers import minute_model
-from trainers.dev_bleu import DevBleu
-from trainers.token_pairs import TokenPairs
+from trainers.batches.token_pairs import TokenPairs
+from trainers.training.callbacks import DevBleu
 
 END = 3
 
@@ -41,7 +41,7 @@ def test_is_the_score_of_the_translations(monkeypatch):
             asked.append(list(texts))
             return [type("Found", (), {"text": text}) for text in texts]
 
-    monkeypatch.setattr("trainers.dev_bleu.Translator", Copying)
+    monkeypatch.setattr("trainers.training.callbacks.Translator", Copying)
     bleu = DevBleu(model, _Letters(), TokenPairs([(ids, lengths)]), 2, "char")
     sources = ["w5 w6 w7 w8", "w7 w7 w9"]
     references = ["w9 w8 w7 w6", "w6 w5 w4 w9"]

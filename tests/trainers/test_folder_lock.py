@@ -13,12 +13,12 @@ from export.command import InputError
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.prepared.memory_corpus import contents, prepare
-from trainers.folder_lock import folder_lock
+from trainers.processes import folder_lock
 
 HOLDER = """
 import pathlib
 import sys
-from trainers.folder_lock import folder_lock
+from trainers.processes import folder_lock
 with folder_lock(pathlib.Path(sys.argv[1]), "training"):
     print("locked", flush=True)
     sys.stdin.read()
@@ -213,5 +213,5 @@ def test_finished_data_need_no_lock(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("locked")
 
-    monkeypatch.setattr("trainers.prepared.preparing.folder_lock", refuse)
+    monkeypatch.setattr("trainers.prepared.writing.folder_lock", refuse)
     assert prepare(tmp_path).manifest.complete

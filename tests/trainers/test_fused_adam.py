@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from trainers.fused_adam import FusedAdam
+from trainers.training.optimizer import FusedAdam
 
 SHAPES = [(5, 3), (7,)]
 RATES = [0.1, 0.02, 0.3, 0.05]

@@ -13,7 +13,7 @@ from tests.trainers.helpers import (
     minute_model,
     weights_of,
 )
-from trainers.initial_weights import load_initial_weights, refuse_other_model
+from trainers.training.run import load_initial_weights, refuse_other_model
 
 # Another training of the same model: every field that may differ, does.
 OTHER_TRAINING = {

@@ -10,7 +10,7 @@ from tests.damage import flip_bit
 from tests.trainers import cipher, commands, weights_files
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from trainers.checkpoints import Checkpoints
-from trainers.measure_dev import best_first
+from trainers.training.callbacks import best_first
 
 HISTORY = [{"step": 10, "loss": 1.0}]
 

@@ -4,15 +4,14 @@ import types
 import pytest
 
 from export.command import InputError
-from trainers import keep_checkpoints
-from trainers.keep_checkpoints import KeepCheckpoints
-from trainers.step_counter import StepCounter
+from trainers.training import callbacks
+from trainers.training.callbacks import KeepCheckpoints, StepCounter
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = types.SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(keep_checkpoints.time, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: now.seconds)
     return now
 
 

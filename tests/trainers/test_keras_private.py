@@ -13,7 +13,7 @@ import tensorflow as tf
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from trainers import keras_private
+from trainers.training import keras_private
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def _names_the_release():
     """Prints what pytest shows where a test fails."""
     print(
         f"Keras {keras.__version__} may have changed this: put "
-        "trainers/keras_private.py right, or lower pyproject.toml's bound."
+        "trainers/training/optimizer.py right, or lower pyproject.toml's bound."
     )
 
 

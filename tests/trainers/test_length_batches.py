@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainers import tatoeba_lengths
-from trainers.batch_plan import padding_share
-from trainers.length_batches import plan_by_length
+from trainers.batches.by_length import plan_by_length
+from trainers.batches.plan import padding_share
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80

@@ -3,9 +3,8 @@ import json
 import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
-from trainers.input_data import evaluation_data
-from trainers.measure_dev import MeasureDev, on_plateau
-from trainers.step_counter import StepCounter
+from trainers.batches.input_data import evaluation_data
+from trainers.training.callbacks import MeasureDev, StepCounter, on_plateau
 
 DATA = object()
 

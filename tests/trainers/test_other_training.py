@@ -14,8 +14,8 @@ from tests.trainers.training_plans import (
     assert_refused,
     changed,
 )
-from trainers import preparation
-from trainers.preparation import claim, refuse_other_training
+from trainers.training import run as preparation
+from trainers.training.run import claim, refuse_other_training
 
 
 @pytest.mark.parametrize(

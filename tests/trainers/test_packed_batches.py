@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers import tatoeba_lengths
-from trainers.batch_plan import padding_share
-from trainers.packed_batches import plan_packed, row_lengths
+from trainers.batches.packed import plan_packed, row_lengths
+from trainers.batches.plan import padding_share
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80

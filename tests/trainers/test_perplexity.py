@@ -11,7 +11,7 @@ from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 from trainers.corpora import EvaluationSet
-from trainers.perplexity import measure_perplexity
+from trainers.scores.evaluation import measure_perplexity
 
 SOURCES = ("ba doké.", "", "fà luno ba", "te")
 REFERENCES = (("doké ba", "ba."), ("né",), ("luno fà te ba",), ("te", "ba"))

@@ -16,8 +16,8 @@ from tests.trainers.training_plans import (
     assert_refused,
     changed,
 )
-from trainers import preparation
-from trainers.preparation import (
+from trainers.training import run as preparation
+from trainers.training.run import (
     claim,
     refuse_too_few_positions,
     with_tokenizer,

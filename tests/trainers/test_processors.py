@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trainers import processors
+from trainers import processes
 
 ASK = "from trainers import processors; print(processors.count())"
 
@@ -26,7 +26,7 @@ def _count_in(prepare):
 )
 def test_a_process_confined_to_one_processor_has_one():
     mine = os.sched_getaffinity(0)
-    assert processors.count() == len(mine)
+    assert processes.count() == len(mine)
     one = {min(mine)}
     assert _count_in(lambda: os.sched_setaffinity(0, one)) == 1
 
@@ -34,6 +34,6 @@ def test_a_process_confined_to_one_processor_has_one():
 def test_without_affinity_all_of_the_machine_count(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert processors.count() == 7
+    assert processes.count() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert processors.count() == 1
+    assert processes.count() == 1

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from export.command import InputError
 from tests.trainers import event_files
-from trainers import progress
-from trainers.progress import Progress
-from trainers.step_counter import StepCounter
+from trainers.training import progress
+from trainers.training.callbacks import StepCounter
+from trainers.training.progress import Progress
 
 RATE = 3e-4
 # Loss, negative log-probability, accuracy and target tokens of five steps.

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
-from trainers import input_data
+from trainers.batches import input_data
 from trainers.checkpoints import Checkpoints
-from trainers.keep_checkpoints import KeepCheckpoints
-from trainers.step_counter import StepCounter
+from trainers.training.callbacks import KeepCheckpoints, StepCounter
 
 PAIRS = made_up_pairs(45, seed=4)
 DROPOUT = 0.3

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from trainers.corpora import EvaluationSet
-from trainers.evaluation import evaluate
-from trainers.scoring import bleu_interval, score_bleu, score_chrf
+from trainers.scores.evaluation import evaluate
+from trainers.scores.metrics import bleu_interval, score_bleu, score_chrf
 
 HYPOTHESES = [
     "The cat sat on the mat, didn't it?",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.step_counter import StepCounter
+from trainers.training.callbacks import StepCounter
 
 
 def _counter(first, last):

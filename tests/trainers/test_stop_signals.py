@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from trainers.stop_signals import StopSignals
+from trainers.processes import StopSignals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

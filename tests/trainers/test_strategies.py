@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export.command import InputError
-from trainers.strategies import (
+from trainers.training.strategies import (
     NAMES,
     check_tf_config,
     is_chief,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainers.subcommand import run_subcommand
+from trainers.processes import run_subcommand
 
 SAVES = """
     import signal, sys, pathlib, time

@@ -12,8 +12,7 @@ import time
 import pytest
 
 from tests.trainers import cipher, commands
-from trainers.table3_rows import make_rows
-from trainers.table3_runs import Runs
+from trainers.reports.table3_rows import Runs, make_rows
 
 DATA = (
     "--dataset=text:toy",

@@ -5,9 +5,9 @@ import io
 
 import pytest
 
-from trainers import table3_page
-from trainers.table3_findings import AGREES, DIFFERS, TOO_CLOSE, find
-from trainers.table3_rows import make_rows
+from trainers.reports import table3_page
+from trainers.reports.table3_page import AGREES, DIFFERS, TOO_CLOSE, find
+from trainers.reports.table3_rows import make_rows
 
 
 def _score(perplexity, bleu, half=1.0):

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from export.command import InputError
-from trainers.published.table3 import FINDINGS, PAPER
-from trainers.table3_rows import make_rows
+from trainers.reports.published import FINDINGS, PAPER
+from trainers.reports.table3_rows import make_rows
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
 # base's. Read off arXiv 1706.03762v7.

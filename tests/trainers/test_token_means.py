@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.token_means import TokenMeans
+from trainers.training.callbacks import TokenMeans
 
 NAMES = ("loss", "perplexity", "accuracy")
 # Loss, negative log-probability and accuracy of each token of a batch.

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.token_pairs import TokenPairs, ranges
+from trainers.batches.token_pairs import TokenPairs, ranges
 
 IDS = st.lists(st.integers(0, 65_535), max_size=5)
 # Lists of shards, which are lists of pairs; any of them may be empty.

@@ -15,9 +15,9 @@ from tests.trainers.slow_batches import (
     slowly,
     some_texts,
 )
-from trainers.batch_plan import BatchPlan, Bucket
-from trainers.input_data import evaluation_data, training_data
-from trainers.strategies import make_strategy
+from trainers.batches.input_data import evaluation_data, training_data
+from trainers.batches.plan import BatchPlan, Bucket
+from trainers.training.strategies import make_strategy
 
 # How many pairs a row of a plan holds, at most.
 KINDS = {"length": 1, "pack": 3}

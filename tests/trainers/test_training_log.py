@@ -4,7 +4,7 @@ import json
 import pytest
 
 from export.command import InputError
-from trainers.training_log import TrainingLog
+from trainers.provenance import TrainingLog
 
 FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}
 

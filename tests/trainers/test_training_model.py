@@ -17,8 +17,8 @@ from tests.trainers.helpers import (
     plan_of,
     weights_of,
 )
-from trainers import input_data
-from trainers.batch_plan import Batch, BatchShape
+from trainers.batches import input_data
+from trainers.batches.plan import Batch, BatchShape
 
 # The paper's is the default, which a model might take whatever is asked for.
 SMOOTHING = 0.1

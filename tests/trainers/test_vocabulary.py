@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from export.command import InputError
 from keras_transformer.tokenizer import Tokenizer
 from tests.trainers.cipher import sentences
-from trainers.characters import frequent_characters
-from trainers.vocabulary import train_vocabulary
+from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
 
 PAIRS = sentences(200)
 

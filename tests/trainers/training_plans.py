@@ -6,7 +6,7 @@ import pytest
 
 from export.command import InputError
 from tests.trainers.helpers import minute_config
-from trainers.training_plan import TrainingPlan
+from trainers.training.plan import TrainingPlan
 
 PLAN = TrainingPlan(
     precision="float32",

@@ -3,7 +3,72 @@
 import abc
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+from export.command import InputError
+
+
+def resolve_languages(
+    dataset: str,
+    languages: Sequence[str],
+    source: str | None,
+    target: str | None,
+    default: tuple[str, str] | None,
+) -> tuple[str, str]:
+    """Returns (source language, target language).
+
+    Where neither is given, that is `default`; where one is given and the
+    corpus has just two languages, the other follows.
+
+    Args:
+        dataset: the corpus as the user named it.
+        languages: the languages the corpus has.
+        source: the source language asked for, if any.
+        target: the target language asked for, if any.
+        default: the direction meant when none is asked for, if there is one.
+
+    Raises:
+        InputError: a language that the corpus does not have, the same one
+            twice, or too little to tell the direction.
+    """
+    if source is None and target is None and default is not None:
+        return default
+    possible = ", ".join(languages)
+    for language in (source, target):
+        if language is not None and language not in languages:
+            raise InputError(
+                f"{dataset} has no language {language!r}; it has {possible}."
+            )
+    if len(languages) == 2:
+        source = source or _other(languages, target)
+        target = target or _other(languages, source)
+    if source is None or target is None:
+        raise InputError(
+            f"{dataset} needs a source and a target language "
+            f"(--source_language, --target_language); it has {possible}."
+        )
+    refuse_same(dataset, source, target, possible)
+    return source, target
+
+
+def refuse_same(dataset: str, source: str, target: str, possible: str) -> None:
+    """Refuses a direction from a language into itself.
+
+    Raises:
+        InputError: the two are the same; the message lists `possible`.
+    """
+    if source == target:
+        raise InputError(
+            f"The source and the target language of {dataset} are both "
+            f"{source!r}; choose two different ones of: {possible}."
+        )
+
+
+def _other(languages: Sequence[str], language: str | None) -> str | None:
+    """Returns the one of two languages that `language` is not."""
+    if language is None:
+        return None
+    return languages[1] if language == languages[0] else languages[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,3 +177,74 @@ class Corpus(abc.ABC):
 
         What exactly it covers is said by each kind of corpus.
         """
+
+
+Row = tuple[str, tuple[str, ...]]
+
+
+class RowCorpus(Corpus):
+    """Makes pairs and evaluation sets out of rows.
+
+    A subclass says which splits there are and yields their raw rows; the
+    cleaning (stripping, leaving out empty references) happens here, once.
+
+    Args:
+        name: the corpus as the user named it.
+        source_language: code of the language to translate from.
+        target_language: code of the language to translate into.
+    """
+
+    def __init__(
+        self, name: str, source_language: str, target_language: str
+    ) -> None:
+        self.name = name
+        self.source_language = source_language
+        self.target_language = target_language
+
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        """See the base class."""
+        return (
+            (source, reference)
+            for source, references in self._clean_rows(split)
+            if source
+            for reference in references
+        )
+
+    def evaluation_set(self, split: str) -> EvaluationSet:
+        """See the base class."""
+        rows = list(self._clean_rows(split))
+        return EvaluationSet(
+            sources=tuple(source for source, _ in rows),
+            references=tuple(references for _, references in rows),
+        )
+
+    @abc.abstractmethod
+    def _rows(self, split: str) -> Iterator[Row]:
+        """Yields the raw rows of a split that `splits` names."""
+
+    def _absence(self, split: str) -> str:
+        """Says, for the user, that a split is not there."""
+        return (
+            f"{self.name} has no {split!r} split; "
+            f"it has {', '.join(self.splits())}."
+        )
+
+    def _clean_rows(self, split: str) -> Iterator[Row]:
+        # Not itself a generator: a wrong name is refused at the call, not
+        # at the first pair.
+        if split not in self.splits():
+            raise InputError(self._absence(split))
+        return self._stripped(split)
+
+    def _stripped(self, split: str) -> Iterator[Row]:
+        empty = True
+        for source, references in self._rows(split):
+            source = source.strip()
+            references = tuple(filter(None, map(str.strip, references)))
+            empty = empty and not (source and references)
+            yield source, references
+        if empty:
+            raise InputError(
+                f"The {split} split of {self.name} holds no sentence pair; "
+                "at least one with text on both sides was expected."
+            )

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from export.command import InputError
+from trainers.corpora.corpus import Row, RowCorpus, resolve_languages
 from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
-from trainers.corpora.languages import resolve_languages
-from trainers.corpora.row_corpus import Row, RowCorpus
 
 _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _BATCH = 1024

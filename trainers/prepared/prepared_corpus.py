@@ -5,10 +5,10 @@ import json
 import pathlib
 
 from export.command import InputError
+from trainers.batches.token_pairs import TokenPairs
 from trainers.corpora.corpus import EvaluationSet
 from trainers.prepared.manifest import read_manifest
 from trainers.prepared.shards import damaged, file_crc32, read_shard
-from trainers.token_pairs import TokenPairs
 
 VOCABULARY_FILE = "vocabulary.model"
 TEST_FILE = "test.json"

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from trainers.corpora import tatoeba_archive
+from trainers.corpora import tatoeba
 
 
 def _write_text(path, lines):
@@ -59,19 +59,17 @@ class _Index:
         self.cache = cache
         self._monkeypatch = monkeypatch
         monkeypatch.setenv("KERAS_TRANSFORMER_CACHE", str(cache))
-        monkeypatch.setattr(
-            tatoeba_archive, "fetch_source_distribution", self._fetch
-        )
+        monkeypatch.setattr(tatoeba, "fetch_source_distribution", self._fetch)
 
     def serve(self, text):
         """Serves an archive of this text as the one that is expected."""
         self.content = _archive_of(text)
         digest = hashlib.sha256(self.content).hexdigest()
-        self._monkeypatch.setattr(tatoeba_archive, "SHA256", digest)
-        self._monkeypatch.setattr(tatoeba_archive, "SIZE", len(self.content))
+        self._monkeypatch.setattr(tatoeba, "SHA256", digest)
+        self._monkeypatch.setattr(tatoeba, "SIZE", len(self.content))
 
     def _fetch(self, name, version, size):
         assert (name, version) == ("nmt", "0.0.6")
-        assert size == tatoeba_archive.SIZE
+        assert size == tatoeba.SIZE
         self.fetched += 1
         return self.content

@@ -2,7 +2,7 @@ import pytest
 
 from export.command import InputError
 from trainers.corpora import open_corpus
-from trainers.corpora.languages import resolve_languages
+from trainers.corpora.corpus import resolve_languages
 
 
 @pytest.mark.parametrize("name", ["", "tatoeba-en-de", "file:x y", "../x"])

@@ -7,13 +7,12 @@ import threading
 
 import pytest
 
-from trainers.corpora import package_index, pip_settings
+from trainers.corpora import package_index
+from trainers.corpora import package_index as pip_settings
 from trainers.corpora.package_index import (
     FetchError,
-    fetch_source_distribution,
-)
-from trainers.corpora.pip_settings import (
     PipSettings,
+    fetch_source_distribution,
     parse_listing,
     read_pip_settings,
     settings_of,

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export.command import InputError
-from trainers.corpora import open_corpus, tatoeba, tatoeba_archive
+from trainers.corpora import open_corpus, tatoeba
+from trainers.corpora import tatoeba as tatoeba_archive
 from trainers.corpora.tatoeba import (
     parse,
     split_by_english,

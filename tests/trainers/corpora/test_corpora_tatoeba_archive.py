@@ -4,9 +4,9 @@ import pathlib
 import pytest
 
 from export.command import InputError
-from trainers.corpora import tatoeba_archive
+from trainers.corpora import tatoeba
 from trainers.corpora.package_index import FetchError
-from trainers.corpora.tatoeba_archive import cache_folder, read_tatoeba_text
+from trainers.corpora.tatoeba import cache_folder, read_tatoeba_text
 
 TEXT = "Go.\tVa !\tby someone\n"
 
@@ -89,7 +89,7 @@ def test_without_network_the_error_says_what_to_do(index, monkeypatch):
     def fail(*_):
         raise FetchError("index: no route")
 
-    monkeypatch.setattr(tatoeba_archive, "fetch_source_distribution", fail)
+    monkeypatch.setattr(tatoeba, "fetch_source_distribution", fail)
     with pytest.raises(InputError) as caught:
         read_tatoeba_text()
     message = str(caught.value)

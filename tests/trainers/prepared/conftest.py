@@ -1,10 +1,10 @@
 import pytest
 
-from trainers.prepared import preparing, tokenising
+from trainers.prepared import shards, writing
 
 
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of 14 pairs, so that there are several."""
-    monkeypatch.setattr(tokenising, "_CHUNK", 7)
-    monkeypatch.setattr(preparing, "_SHARD_CHUNKS", 2)
+    monkeypatch.setattr(shards, "_CHUNK", 7)
+    monkeypatch.setattr(writing, "_SHARD_CHUNKS", 2)

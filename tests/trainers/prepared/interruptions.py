@@ -3,7 +3,7 @@
 import contextlib
 
 from export.atomic import written_whole
-from trainers.prepared import manifest, preparing, shards
+from trainers.prepared import manifest, shards, writing
 
 
 class Killed(BaseException):
@@ -40,6 +40,6 @@ def at_write(monkeypatch, number=None, when="after", error=Killed):
             raise error
 
     with monkeypatch.context() as patch:
-        for module in (manifest, preparing, shards):
+        for module in (manifest, writing, shards):
             patch.setattr(module, "written_whole", hooked)
         yield names

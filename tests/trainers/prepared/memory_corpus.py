@@ -7,9 +7,9 @@ import pytest
 
 from export.command import InputError
 from tests.trainers import cipher
-from trainers.corpora.row_corpus import RowCorpus
-from trainers.prepared.preparing import prepare_corpus
-from trainers.vocabulary import train_vocabulary
+from trainers.corpora.corpus import RowCorpus
+from trainers.prepared.vocabulary import train_vocabulary
+from trainers.prepared.writing import prepare_corpus
 
 SIZE = 64
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export.command import InputError
-from trainers.prepared import tokenising
-from trainers.prepared.tokenising import tokenise
+from trainers.prepared import shards
+from trainers.prepared.shards import tokenise
 
 END = 3
 
@@ -36,7 +36,7 @@ class _Counted:
 @pytest.fixture(autouse=True)
 def chunk(monkeypatch):
     """Small chunks, so that there are many."""
-    monkeypatch.setattr(tokenising, "_CHUNK", 3)
+    monkeypatch.setattr(shards, "_CHUNK", 3)
     return 3
 
 

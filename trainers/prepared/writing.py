@@ -1,0 +1,281 @@
+"""Makes prepared data out of a corpus, or goes on with it."""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import pathlib
+import shutil
+
+import numpy as np
+
+from export.atomic import remove_unfinished, written_whole
+from export.command import InputError
+from export.model_directory import ModelDirectory
+from export.progress_bar import ProgressBar
+from keras_transformer.tokenizer import Tokenizer
+from trainers.prepared.manifest import (
+    FILE,
+    Manifest,
+    Source,
+    Split,
+    read_manifest,
+    refuse_other_vocabulary,
+    write_manifest,
+)
+from trainers.prepared.prepared_corpus import (
+    TEST_FILE,
+    VOCABULARY_FILE,
+    PreparedCorpus,
+    read_vocabulary,
+)
+from trainers.prepared.shards import tokenise, write_shard
+from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
+from trainers.processes import folder_lock
+
+# Far more pieces than a sentence has; trainers.wmt leaves out what is longer
+# than its own --max_tokens.
+STORED_TOKENS = 1024
+
+# Evenly spread: more do not change 37,000 pieces much, and SentencePiece
+# holds them all in memory, about half a kB each.
+_VOCABULARY_PAIRS = 1_000_000
+# Part of the pieces that may go to rare characters: Chinese has thousands.
+_CHARACTERS = 0.25
+# Chunks of tokenising in a shard: what an interruption may lose.
+_SHARD_CHUNKS = 20
+_UINT16_VOCABULARY = 1 << 16
+
+
+def prepare_corpus(
+    folder, corpus, vocabulary_size, max_tokens, workers, vocabulary=None
+):
+    """Tokenises the train and dev splits of a corpus into shards.
+
+    What an interrupted run wrote is kept and gone on with. Where all is done
+    already, nothing is done.
+
+    Args:
+        folder: where they go.
+        corpus: Corpus.
+        vocabulary_size: V.
+        max_tokens: pairs with a side of more pieces, the end id counted, are
+            left out and counted.
+        workers: number of threads.
+        vocabulary: bytes of a SentencePiece model to use; None to train one
+            on both sides of the train split.
+
+    Returns:
+        PreparedCorpus.
+
+    Raises:
+        InputError: the corpus is broken or does not fit the vocabulary size,
+            the folder holds other data, cannot be written, or another process
+            prepares data there.
+    """
+    folder = pathlib.Path(folder)
+    new = _missing(folder)
+    source = source_of(corpus, vocabulary_size, max_tokens)
+    # What is complete may lie where nothing can be written.
+    if not _is_complete(_of_same_source(folder, source)):
+        with folder_lock(folder, "preparation"):
+            try:
+                _go_on(folder, corpus, source, workers, vocabulary)
+            except InputError as error:
+                # A disk may get room again; a broken corpus becomes another.
+                if new and not isinstance(error.__cause__, OSError):
+                    _remove(new)
+                raise
+    prepared = PreparedCorpus(folder)
+    refuse_other_vocabulary(folder, prepared.manifest, vocabulary)
+    return prepared
+
+
+def _is_complete(manifest):
+    return manifest is not None and manifest.complete
+
+
+def _go_on(folder, corpus, source, workers, vocabulary):
+    # Read once more: another process may have been at it until just now.
+    manifest = _of_same_source(folder, source)
+    if _is_complete(manifest):
+        return
+    totals = _count_pairs(corpus)
+    if manifest is None:
+        manifest = _begin(folder, corpus, source, totals, vocabulary)
+    refuse_other_vocabulary(folder, manifest, vocabulary)
+    _prepare(folder, corpus, manifest, totals, workers)
+
+
+def _missing(folder):
+    """Returns the folder and those above it that are to be made."""
+    try:
+        return [each for each in (folder, *folder.parents) if not each.exists()]
+    except OSError as error:
+        raise InputError(
+            f"Cannot keep prepared data in {folder}: {error.strerror}."
+        ) from error
+
+
+def _remove(new):
+    shutil.rmtree(new[0], ignore_errors=True)
+    for above in new[1:]:
+        # Somebody else may have put something there.
+        with contextlib.suppress(OSError):
+            above.rmdir()
+
+
+def source_of(corpus, vocabulary_size, max_tokens):
+    """Returns the Source that `prepare_corpus` would write down."""
+    return Source(
+        dataset=corpus.name,
+        source_language=corpus.source_language,
+        target_language=corpus.target_language,
+        fingerprint=corpus.fingerprint(),
+        vocabulary_size=vocabulary_size,
+        max_tokens=max_tokens,
+    )
+
+
+def _count_pairs(corpus):
+    # Reading is quick beside tokenising, and finds a broken line before it.
+    names = ["train"] + ["dev"] * ("dev" in corpus.splits())
+    return {name: sum(1 for _ in corpus.pairs(name)) for name in names}
+
+
+def _of_same_source(folder, source):
+    """Returns the manifest that is there; None when there is nothing of use."""
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.source == source:
+        return manifest
+    if not manifest.complete:
+        return None
+    there = dataclasses.asdict(manifest.source)
+    name, value = next(
+        (name, value)
+        for name, value in dataclasses.asdict(source).items()
+        if there[name] != value
+    )
+    raise InputError(
+        f"{folder} holds data prepared with {name}={there[name]}, not "
+        f"{value}; use another folder, or the same flags as before."
+    )
+
+
+def _begin(folder, corpus, source, totals, vocabulary):
+    """Clears what is of no use, writes vocabulary and a first manifest."""
+    if ModelDirectory(folder).config_path.exists():
+        raise InputError(
+            f"{folder} is a model directory; give another folder for the "
+            "prepared data."
+        )
+    if (folder / FILE).exists():
+        # The manifest last: without it, the others may be somebody else's.
+        for pattern in ("*.ids.npy", "*.lengths.npy", TEST_FILE, FILE):
+            for path in folder.glob(pattern):
+                path.unlink()
+    size = source.vocabulary_size
+    if vocabulary is None:
+        print(f"Training a vocabulary of {size:,} pieces.", flush=True)
+        stride = math.ceil(totals["train"] / _VOCABULARY_PAIRS)
+        characters = frequent_characters(
+            _both_sides(corpus, stride), int(_CHARACTERS * size)
+        )
+        vocabulary = train_vocabulary(
+            _both_sides(corpus, stride), size, characters
+        )
+    pieces = _tokenizer(vocabulary).vocabulary_size
+    if pieces != size:
+        raise InputError(
+            f"The vocabulary to use has {pieces} pieces, not "
+            f"vocabulary_size={size}; use --set=vocabulary_size={pieces}, or "
+            f"with trainers.prepare --vocabulary_size={pieces}."
+        )
+    with written_whole(folder / VOCABULARY_FILE) as temporary:
+        temporary.write_bytes(vocabulary)
+    manifest = Manifest(source, hashlib.sha256(vocabulary).hexdigest())
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _both_sides(corpus, stride):
+    """Yields the texts of every so many pairs of the train split."""
+    pairs = itertools.islice(corpus.pairs("train"), 0, None, stride)
+    return itertools.chain.from_iterable(pairs)
+
+
+def _tokenizer(proto):
+    try:
+        return Tokenizer(proto)
+    except ValueError as error:
+        raise InputError(f"The vocabulary cannot be used: {error}") from error
+
+
+def _prepare(folder, corpus, manifest, totals, workers):
+    for pattern in ("*.npy", "*.json", "*.model"):
+        remove_unfinished(folder, pattern)
+    tokenizer = _tokenizer(read_vocabulary(folder, manifest))
+    if "test" in corpus.splits():
+        digest = _write_test_set(folder, corpus.evaluation_set("test"))
+        manifest = dataclasses.replace(manifest, test_sha256=digest)
+    for name, total in totals.items():
+        manifest = _prepare_split(
+            folder, corpus, tokenizer, manifest, name, total, workers
+        )
+    write_manifest(folder, dataclasses.replace(manifest, complete=True))
+
+
+def _prepare_split(folder, corpus, tokenizer, manifest, name, total, workers):
+    split = manifest.splits.get(name, Split())
+    pairs = itertools.islice(corpus.pairs(name), split.read, None)
+    max_tokens = manifest.source.max_tokens
+    with (
+        # Its threads must end here: left to the garbage collector after an
+        # error, they could be waited for where none can start or end.
+        contextlib.closing(
+            tokenise(pairs, tokenizer, max_tokens, workers)
+        ) as chunks,
+        ProgressBar(
+            f"Tokenising {name}", total, "pairs", done=split.read
+        ) as bar,
+    ):
+        while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
+            read = sum(chunk.read for chunk in part)
+            lengths = np.concatenate([chunk.lengths for chunk in part])
+            shard = write_shard(
+                folder,
+                f"{name}-{len(split.shards):05d}",
+                read,
+                np.concatenate([chunk.ids for chunk in part]).astype(
+                    _dtype(manifest)
+                ),
+                lengths.astype(np.uint16),
+            )
+            split = split.with_shard(shard, lengths)
+            manifest = manifest.with_split(name, split)
+            write_manifest(folder, manifest)
+            bar.update(read)
+    if not split.pairs:
+        raise InputError(
+            f"No sentence pair of {name} is left ({split.dropped:,} have more "
+            f"than {max_tokens} pieces on a side); check the data set."
+        )
+    return manifest
+
+
+def _dtype(manifest):
+    small = manifest.source.vocabulary_size <= _UINT16_VOCABULARY
+    return np.uint16 if small else np.int32
+
+
+def _write_test_set(folder, evaluation_set):
+    content = {
+        "sources": evaluation_set.sources,
+        "references": evaluation_set.references,
+    }
+    text = json.dumps(content, ensure_ascii=False).encode("utf-8")
+    with written_whole(folder / TEST_FILE) as temporary:
+        temporary.write_bytes(text)
+    return hashlib.sha256(text).hexdigest()

@@ -1,1 +1,0 @@
-"""Figures of others, each with its source, to stand beside ours."""

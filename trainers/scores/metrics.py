@@ -1,0 +1,167 @@
+"""Scores of a whole corpus, each with how it was made.
+
+Compound-split BLEU is how the paper's authors counted it. Their figures are of
+tokenised text in which "rich-text" counts as the three tokens "rich
+##AT##-##AT## text", as in the papers that it compares itself with; typographic
+quotes were made plain before. That script of the authors' first code,
+get_ende_bleu.sh, tokenised the translations with Moses' tokenizer.perl, took
+references that were tokenised already, and counted with multi-bleu.perl: no
+smoothing, case kept. Here translations and references are treated alike, and
+the tokeniser is the one of sacreBLEU that BLEU itself is counted with; the
+signature says which.
+"""
+
+import dataclasses
+import re
+
+import sacrebleu
+
+from trainers.scores import bleu_tokenizers
+
+# Of a 95 % interval by bootstrap resampling (Koehn 2004).
+BOOTSTRAP_SAMPLES = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A score of a whole corpus with how it was made.
+
+    Attributes:
+        score: 0 to 100.
+        signature: all that decides it besides the texts.
+        line: score and its parts in sacreBLEU's format.
+        reference_length: tokens of the references that the lengths were
+            compared with; 0 for a metric that compares none.
+    """
+
+    score: float
+    signature: str
+    line: str
+    reference_length: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """Where 95 % of the scores of resampled sentences lie.
+
+    Attributes:
+        low: mean of the resampled scores less half the interval's width.
+        high: mean plus half the width.
+        how: samples and seed, as sacreBLEU signs them.
+    """
+
+    low: float
+    high: float
+    how: str
+
+
+def score_bleu(hypotheses, evaluation_set, tokenize):
+    """Scores translations with sacreBLEU, case kept.
+
+    Args:
+        hypotheses: list of str, one for each source.
+        evaluation_set: EvaluationSet.
+        tokenize: name of sacreBLEU's tokeniser.
+
+    Returns:
+        Score.
+    """
+    return score_with(
+        bleu_tokenizers.metric(tokenize), hypotheses, evaluation_set
+    )
+
+
+def bleu_interval(hypotheses, evaluation_set, tokenize):
+    """Returns the Interval of what `score_bleu` scores.
+
+    The seed is sacreBLEU's own, 12345 unless SACREBLEU_SEED says otherwise.
+
+    Args:
+        hypotheses: as for `score_bleu`.
+        evaluation_set: as for `score_bleu`.
+        tokenize: as for `score_bleu`.
+    """
+    metric = bleu_tokenizers.metric(tokenize)
+    result = metric.corpus_score(
+        hypotheses,
+        evaluation_set.reference_streams(),
+        n_bootstrap=BOOTSTRAP_SAMPLES,
+    )
+    return Interval(
+        result._mean - result._ci,
+        result._mean + result._ci,
+        f"bs:{BOOTSTRAP_SAMPLES}|seed:{metric.seed}",
+    )
+
+
+def score_chrf(hypotheses, evaluation_set):
+    """Scores translations with chrF (Popović 2015), as sacreBLEU does.
+
+    Args:
+        hypotheses: list of str, one for each source.
+        evaluation_set: EvaluationSet.
+
+    Returns:
+        Score.
+    """
+    return score_with(sacrebleu.CHRF(), hypotheses, evaluation_set)
+
+
+def score_with(metric, hypotheses, evaluation_set, prefix=""):
+    """Scores translations with a metric of sacreBLEU.
+
+    Args:
+        metric: a fresh one.
+        hypotheses: list of str.
+        evaluation_set: EvaluationSet.
+        prefix: of the signature, for what was done before.
+
+    Returns:
+        Score.
+    """
+    result = metric.corpus_score(hypotheses, evaluation_set.reference_streams())
+    signature = prefix + str(metric.get_signature())
+    return Score(
+        result.score,
+        signature,
+        result.format(signature=signature),
+        getattr(result, "ref_len", 0),
+    )
+
+
+_QUOTES = str.maketrans(
+    {**dict.fromkeys("„“”«»", '"'), **dict.fromkeys("‚‘’", "'")}
+)
+# ASCII: a no-break space is no white space to the authors' perl.
+_HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
+_SPLIT = r"\1 ##AT##-##AT## \2"
+
+
+def score_compound_split(hypotheses, evaluation_set, tokenize):
+    """Scores translations by compound-split tokenised BLEU.
+
+    Args:
+        hypotheses: list of str, one for each source.
+        evaluation_set: EvaluationSet.
+        tokenize: name of sacreBLEU's tokeniser.
+
+    Returns:
+        Score.
+    """
+    metric = bleu_tokenizers.metric(tokenize)
+
+    def prepared(text):
+        return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
+
+    split = dataclasses.replace(
+        evaluation_set,
+        references=tuple(
+            tuple(map(prepared, group)) for group in evaluation_set.references
+        ),
+    )
+    return score_with(
+        sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True),
+        list(map(prepared, hypotheses)),
+        split,
+        f"quotes:plain|pretok:{metric.tokenizer_signature}|hyphens:split|",
+    )

@@ -1,0 +1,280 @@
+"""What happens between two updates: counting, measuring, saving, stopping."""
+
+import math
+import time
+
+import keras
+import numpy as np
+
+from export.command import InputError
+from export.translators.translator import Translator
+from trainers.batches.token_pairs import texts_of
+from trainers.scores import bleu_tokenizers
+
+
+class TokenMeans:
+    """Loss, perplexity and accuracy, every target token weighing alike.
+
+    What is added is kept as it is until it is asked for, so that a step need
+    not be waited for.
+
+    Perplexity is exp of the mean negative log-probability without label
+    smoothing; with smoothing it would not be a perplexity.
+    """
+
+    def __init__(self):
+        self._waiting = []
+        self._tokens = 0.0
+        self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
+
+    def add(self, figures):
+        """Adds a batch: its means, and `tokens`, how many they are over."""
+        self._waiting.append(figures)
+
+    @property
+    def tokens(self):
+        """Number of target tokens so far, float."""
+        self._take()
+        return self._tokens
+
+    def figures(self):
+        """Returns a dict of the three means; of no token 0, 1 and 0."""
+        self._take()
+        tokens = max(self._tokens, 1.0)
+        means = {name: total / tokens for name, total in self._sums.items()}
+        return {**means, "perplexity": math.exp(means["perplexity"])}
+
+    def _take(self):
+        for figures in self._waiting:
+            tokens = float(figures["tokens"])
+            self._tokens += tokens
+            for name in self._sums:
+                value = float(figures[name])
+                if name == "perplexity":
+                    value = math.log(value)
+                self._sums[name] += tokens * value
+        self._waiting = []
+
+
+class StepCounter(keras.callbacks.Callback):
+    """Knows how many updates were made; stands first among the callbacks.
+
+    Args:
+        first: updates made before this run.
+        last: updates to be made in all; fit is stopped there.
+
+    Attributes:
+        first: as given.
+        last: as given.
+        step: updates made so far.
+    """
+
+    def __init__(self, first, last):
+        super().__init__()
+        self.first = self.step = first
+        self.last = last
+
+    @property
+    def finished(self):
+        """Whether all updates are made."""
+        return self.step >= self.last
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Counts an update."""
+        self.step += 1
+        if self.finished:
+            self.model.stop_training = True
+
+    def is_multiple_of(self, count):
+        """Whether the step just made is one of every `count`."""
+        return bool(count) and self.step % count == 0
+
+
+class KeepCheckpoints(keras.callbacks.Callback):
+    """Saves a checkpoint every so many steps or minutes, and stops fit.
+
+    Fit stops when any worker asked for it: after a signal, or when the time
+    is up. All workers hear of it after the same step.
+
+    Args:
+        counter: StepCounter.
+        save: function that saves a checkpoint of the step just made.
+        save_stop: the same where nothing but a signal is the reason.
+        every_steps: steps between checkpoints; 0 for none by steps.
+        every_minutes: minutes between checkpoints; 0 for none by minutes.
+        stop_time: `time.monotonic()` at which fit is stopped, or None.
+
+    Attributes:
+        interrupted: whether fit was stopped by a signal.
+
+    Raises:
+        InputError: the loss became infinite or no number; it is not saved.
+    """
+
+    def __init__(
+        self,
+        counter,
+        save,
+        save_stop,
+        every_steps,
+        every_minutes,
+        stop_time,
+    ):
+        super().__init__()
+        self.interrupted = False
+        self._counter = counter
+        self._save = save
+        self._save_stop = save_stop
+        self._every_steps = every_steps
+        self._every_seconds = 60 * every_minutes
+        self._stop_time = stop_time
+        self._saved_time = time.monotonic()
+
+    def stop(self):
+        """Asks fit to save and stop; of use from a signal's handler."""
+        self.model.signal_vote = 1.0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Votes for a stop after this step when the time is up."""
+        if self._stop_time is not None and time.monotonic() >= self._stop_time:
+            self.model.time_vote = 1.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Saves and stops when it is time."""
+        logs = logs or {}
+        self._refuse_diverged(logs)
+        self.interrupted = float(logs.get("signal", 0.0)) > 0.0
+        time_is_up = float(logs.get("time_up", 0.0)) > 0.0
+        if self._is_due() or time_is_up or self.model.stop_training:
+            self._saved_time = time.monotonic()
+            self._save()
+        elif self.interrupted:
+            self._save_stop()
+        if self.interrupted or time_is_up:
+            self.model.stop_training = True
+
+    def _is_due(self):
+        since = time.monotonic() - self._saved_time
+        by_time = self._every_seconds and since >= self._every_seconds
+        return by_time or self._counter.is_multiple_of(self._every_steps)
+
+    def _refuse_diverged(self, logs):
+        if not math.isfinite(float(logs.get("loss", 0.0))):
+            raise InputError(
+                f"The loss of step {self._counter.step:,} is not a number: "
+                "training diverged. The earlier checkpoints are kept; begin "
+                "anew with a lower learning_rate_scale or more warmup_steps, "
+                "in another --model_dir."
+            )
+
+
+class MeasureDev(keras.callbacks.Callback):
+    """Evaluates every so many updates, and after the last.
+
+    Args:
+        counter: StepCounter.
+        data: what `model.evaluate` takes.
+        batches: how many of its batches hold the whole split.
+        every: updates between measures.
+        patience: so many measures without a better one end the training; 0
+            for never.
+        history: measures so far, list of dict; added to.
+        report: function of a measure: a dict of step, loss, perplexity,
+            accuracy and, where it is measured, bleu.
+        bleu: function that returns BLEU, or None.
+
+    Attributes:
+        history: the measures, the latest last.
+    """
+
+    def __init__(
+        self,
+        counter,
+        data,
+        batches,
+        every,
+        patience,
+        history,
+        report,
+        bleu=None,
+    ):
+        super().__init__()
+        self.history = history
+        self._counter = counter
+        self._data = data
+        self._batches = batches
+        self._every = every
+        self._patience = patience
+        self._report = report
+        self._bleu = bleu
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Measures, and stops fit on a plateau, when it is time."""
+        if self._counter.finished or self._counter.is_multiple_of(self._every):
+            self._measure()
+            if on_plateau(self.history, self._patience):
+                self.model.stop_training = True
+
+    def _measure(self):
+        figures = self.model.evaluate(
+            self._data, steps=self._batches, return_dict=True, verbose=0
+        )
+        measure = {"step": self._counter.step, **figures}
+        if self._bleu is not None:
+            measure["bleu"] = self._bleu()
+        self.history.append(measure)
+        self._report(measure)
+
+
+def on_plateau(history, patience):
+    """Whether dev has not become better for too long, as `best_first` has it.
+
+    Args:
+        history: measures, list of dict.
+        patience: measures without a better one; 0 for never too long.
+    """
+    if not patience or not history:
+        return False
+    return len(history) - 1 - history.index(best_first(history)[0]) >= patience
+
+
+def best_first(history):
+    """Returns the measures, the best first, of equals the earliest.
+
+    Better is a higher BLEU where that was measured, else a lower loss.
+
+    Args:
+        history: measures, list of dict.
+    """
+    if history and "bleu" in history[-1]:
+        return sorted(history, key=lambda m: -m.get("bleu", 0.0))
+    return sorted(history, key=lambda measure: measure["loss"])
+
+
+class DevBleu:
+    """Translates the same dev sentences each time it is called.
+
+    The references are the stored pieces joined again, so spelling that the
+    vocabulary normalises is normalised in them too; final scores are made
+    from the text itself.
+
+    Args:
+        model: Transformer, with the weights of the moment.
+        tokenizer: Tokenizer.
+        pairs: TokenPairs of the dev split.
+        sentences: how many, from all over the split.
+        tokenize: name of sacreBLEU's tokeniser.
+    """
+
+    def __init__(self, model, tokenizer, pairs, sentences, tokenize):
+        stride = max(len(pairs) // sentences, 1)
+        sample = np.arange(0, len(pairs), stride)[:sentences]
+        self._translator = Translator(model, tokenizer)
+        self._metric = bleu_tokenizers.metric(tokenize)
+        self._sources, self._references = texts_of(tokenizer, pairs, sample)
+
+    def __call__(self):
+        """Returns sacreBLEU, 0 to 100."""
+        found = self._translator.translate(self._sources)
+        texts = [translation.text for translation in found]
+        return self._metric.corpus_score(texts, [self._references]).score

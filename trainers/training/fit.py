@@ -1,0 +1,270 @@
+"""Trains through `model.fit`, from the first step or where it stopped."""
+
+import math
+import sys
+import time
+
+import keras
+
+from trainers.batches import input_data, make_plan
+from trainers.checkpoints import Checkpoints
+from trainers.pictures.attention_summaries import AttentionSummaries
+from trainers.processes import StopSignals
+from trainers.provenance import TrainingLog
+from trainers.training.callbacks import (
+    DevBleu,
+    KeepCheckpoints,
+    MeasureDev,
+    StepCounter,
+    best_first,
+    on_plateau,
+)
+from trainers.training.progress import Progress
+from trainers.training.run import load_initial_weights
+from trainers.training.strategies import (
+    has_gpu,
+    is_chief,
+    noticing_lost_workers,
+    refuse_unequal_steps,
+)
+from trainers.training.training_model import TrainingTransformer
+
+
+def train(prepared, plan, strategy, made, init_from=None):
+    """Trains until the configured step, the time limit, a plateau or a signal.
+
+    Args:
+        prepared: Prepared.
+        plan: TrainingPlan.
+        strategy: tf.distribute.Strategy.
+        made: dict of command, hardware and date, for the training's log.
+        init_from: ModelDirectory whose weights a new training begins with,
+            or None.
+
+    The model directory then holds the weights to use.
+
+    Raises:
+        InputError: a checkpoint does not fit, or cannot be written.
+        SystemExit: SIGINT or SIGTERM came; a checkpoint was saved.
+    """
+    config, directory = prepared.config, prepared.directory
+    model = _new_model(config, plan, strategy)
+    checkpoints = Checkpoints(
+        directory.checkpoints_path,
+        max(plan.keep_checkpoints, config.average_checkpoints),
+    )
+    log = TrainingLog(directory)
+    step, history = checkpoints.restore_latest(model)
+    if init_from is not None:
+        _begin_with(model, init_from, step)
+    refuse_unequal_steps(strategy, step)
+    if is_chief(strategy):
+        _announce(model, prepared, step)
+    counter = StepCounter(step, config.train_steps)
+    if not counter.finished and not on_plateau(history, plan.patience):
+        log.begin(step, made)
+        _fit(model, prepared, plan, checkpoints, counter, history, log)
+    if is_chief(strategy):
+        weights = _final_weights(
+            model, plan, config, checkpoints, counter.step, history
+        )
+        directory.write_weights(model)
+        log.note_weights(*weights)
+
+
+def _begin_with(model, init_from, step):
+    if not step:
+        load_initial_weights(model, init_from)
+        return
+    print(
+        f"--init_from={init_from.path} is not read: the training has begun, "
+        "and goes on from its own checkpoint.",
+        flush=True,
+    )
+
+
+def _new_model(config, plan, strategy):
+    # Keras draws all weights and dropout from this; the data's order has a
+    # generator of its own.
+    keras.utils.set_random_seed(plan.seed)
+    with strategy.scope():
+        model = TrainingTransformer(
+            config,
+            compile_gradient=has_gpu() if plan.jit is None else plan.jit,
+            micro_batches=plan.accumulate,
+            dtype=plan.precision,
+        )
+        model.compile_for_training(plan.ema)
+    return model
+
+
+def _announce(model, prepared, first_step):
+    replicas = model.distribute_strategy.num_replicas_in_sync
+    print(
+        f"Model: {model.count_params():,} parameters, on {replicas} "
+        f"device{'s' * (replicas > 1)}. "
+        + (
+            f"Going on from step {first_step:,}."
+            if first_step
+            else "The first steps are slow."
+        ),
+        f"TensorBoard: tensorboard --logdir {prepared.directory.logs_path}",
+        sep="\n",
+        flush=True,
+    )
+
+
+def _fit(model, prepared, plan, checkpoints, counter, history, log):
+    strategy = model.distribute_strategy
+    config = prepared.config
+    stop_time = None
+    if plan.train_minutes:
+        stop_time = time.monotonic() + 60 * plan.train_minutes
+    callbacks, report = [counter], _say_nothing
+    save = save_stop = _write_nothing
+    if is_chief(strategy):
+        progress = Progress(
+            counter,
+            prepared.directory.logs_path,
+            plan.report_steps,
+            stop_time,
+            sys.stdout,
+        )
+        callbacks.append(progress)
+
+        def report(measure):
+            progress.report_dev(measure)
+            if plan.saves_best and _is_best(measure, history):
+                checkpoints.save_best(model, counter.step, history)
+
+        def save():
+            checkpoints.save(model, counter.step, history)
+            log.note(counter.step)
+
+        def save_stop():
+            checkpoints.save_stop(model, counter.step, history)
+            log.note(counter.step)
+
+    if prepared.dev is not None:
+        callbacks.append(
+            _measure_dev(model, prepared, plan, counter, history, report)
+        )
+        if is_chief(strategy) and plan.attention_steps != 0:
+            callbacks.append(
+                AttentionSummaries.of_dev(
+                    counter,
+                    model,
+                    prepared.directory.load_tokenizer(),
+                    prepared.dev,
+                    plan.attention_sentences,
+                    prepared.directory.logs_path,
+                    plan.attention_steps or plan.dev_steps,
+                )
+            )
+    # The last, so that what it saves knows what the others found.
+    keeper = KeepCheckpoints(
+        counter,
+        save,
+        save_stop,
+        plan.checkpoint_steps,
+        plan.checkpoint_minutes,
+        stop_time,
+    )
+    batches = make_plan(prepared.training, config, plan)
+    with (
+        StopSignals(keeper.stop) as signals,
+        noticing_lost_workers(strategy),
+    ):
+        model.fit(
+            input_data.training_data(
+                strategy,
+                prepared.training,
+                batches,
+                counter.first,
+                plan.accumulate,
+            ),
+            steps_per_epoch=counter.last - counter.first,
+            callbacks=[*callbacks, keeper],
+            shuffle=False,
+            verbose=0,
+        )
+    if keeper.interrupted:
+        _leave(counter.step, signals.received)
+
+
+def _measure_dev(model, prepared, plan, counter, history, report):
+    bleu = None
+    if plan.dev_bleu_sentences:
+        bleu = DevBleu(
+            model,
+            prepared.directory.load_tokenizer(),
+            prepared.dev,
+            plan.dev_bleu_sentences,
+            plan.tokenize,
+        )
+    batches = make_plan(prepared.dev, prepared.config, plan)
+    data = input_data.evaluation_data(
+        model.distribute_strategy, prepared.dev, batches
+    )
+    return MeasureDev(
+        counter,
+        data,
+        batches.batches_per_epoch,
+        plan.dev_steps,
+        plan.patience,
+        history,
+        report,
+        bleu,
+    )
+
+
+def _is_best(measure, history):
+    finite = math.isfinite(measure["loss"])
+    return finite and best_first(history)[0] is measure
+
+
+def _say_nothing(measure):
+    """Another worker reports."""
+
+
+def _write_nothing():
+    """Another worker writes."""
+
+
+def _leave(step, signal_number):
+    print(f"Saved at step {step:,}; the same command goes on.", flush=True)
+    # A worker that only heard of another's signal was asked to stop as well.
+    sys.exit(128 + (signal_number or 15))
+
+
+def _final_weights(model, plan, config, checkpoints, step, history):
+    """Gives the model the weights to use; returns their step and origin."""
+    if plan.keep_best:
+        for place, measure in enumerate(best_first(history)):
+            if checkpoints.use(model, measure["step"]):
+                return measure["step"], _describe_best(measure, place)
+        print("No checkpoint of a measured step is left: the last is used.")
+    if plan.ema:
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+        return step, f"moving average of momentum {plan.ema}"
+    if config.average_checkpoints > 1:
+        used = checkpoints.average(model, config.average_checkpoints)
+        if used:
+            print("Averaged the checkpoints of steps", *used)
+            steps = ", ".join(map(str, used))
+            return step, f"average of the checkpoints of steps {steps}"
+        print("There is no checkpoint to average: the last step is used.")
+    return step, "the last step"
+
+
+def _describe_best(measure, better):
+    """Says which step it is; of `better` ones there is no checkpoint."""
+    kind, figure = "loss", f"{measure['loss']:.4f}"
+    if "bleu" in measure:
+        kind, figure = "BLEU", f"{measure['bleu']:.2f}"
+    best = "the best" if not better else "the best that is left"
+    print(
+        f"The final weights are those of step {measure['step']:,}, whose dev "
+        f"{kind} was {best}, {figure}."
+    )
+    return f"{best} step by dev {kind}, {figure}"

@@ -1,0 +1,49 @@
+"""The private parts of Keras that training needs, and nothing else does.
+
+Any release of Keras may change them. test_keras_private.py says which one did,
+and pyproject.toml allows none that it has not seen.
+"""
+
+
+class WithoutSymbolicBuild:
+    """A mixin for models whose weights and optimizer are built already.
+
+    `fit` would reduce a first batch over replicas, which fails where their
+    shapes differ and on several machines (keras issue 20585), and would use
+    up the dataset's first elements.
+    """
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Does nothing."""
+
+
+def all_layers(model):
+    """Returns an iterable of a model's layers, at any depth, once each."""
+    return model._flatten_layers(include_self=False)
+
+
+def adam_moments(optimizer, variable):
+    """Returns what Adam has stored of a variable's gradients.
+
+    Args:
+        optimizer: keras.optimizers.Adam, built.
+        variable: tf.Variable that it updates.
+
+    Returns:
+        Two keras.Variable of the variable's shape: the running means of the
+        gradient and of its square.
+    """
+    number = optimizer._get_variable_index(variable)
+    return optimizer._momentums[number], optimizer._velocities[number]
+
+
+def change_seeds(generator, change):
+    """Makes a generator give other seeds from now on.
+
+    Args:
+        generator: keras.random.SeedGenerator.
+        change: function of the seed that Keras would give, an integer [2],
+            that returns the one to give.
+    """
+    draw = generator.next
+    generator.next = lambda ordered=True: change(draw(ordered))

@@ -1,0 +1,75 @@
+"""The optimizer of the training step: section 5.3."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from trainers.training.keras_private import adam_moments
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """`keras.optimizers.Adam`, each variable updated by one operation.
+
+    The update is memory-bound. Keras writes it as a dozen operations, each of
+    which reads and writes arrays of the variable's size; TensorFlow's own
+    kernel reads variable, moments and gradient once and writes them once.
+    The formula and the variables are the same, so checkpoints of one go on
+    with the other.
+
+    Args:
+        learning_rate: number or LearningRateSchedule.
+        **kwargs: of `keras.optimizers.Adam`.
+
+    Raises:
+        TypeError: `amsgrad` is asked for, which the kernel does not do.
+    """
+
+    def __init__(self, learning_rate=0.001, **kwargs):
+        if kwargs.get("amsgrad"):
+            raise TypeError("FusedAdam has no amsgrad; use Keras' own Adam.")
+        super().__init__(learning_rate, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one tf.Variable and its moments."""
+        momentum, velocity = adam_moments(self, variable)
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
+            beta1_power=tf.pow(tf.cast(self.beta_1, variable.dtype), step),
+            beta2_power=tf.pow(tf.cast(self.beta_2, variable.dtype), step),
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=tf.cast(self.beta_1, variable.dtype),
+            beta2=tf.cast(self.beta_2, variable.dtype),
+            epsilon=tf.cast(self.epsilon, variable.dtype),
+            grad=tf.cast(gradient, variable.dtype),
+        )
+
+
+class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Gives update n, from 1, the rate of step n.
+
+    Keras asks for the rate of the first update with step 0.
+
+    Args:
+        schedule: TransformerSchedule.
+    """
+
+    def __init__(self, schedule):
+        super().__init__()
+        self.schedule = schedule
+
+    def __call__(self, step):
+        """Returns the rate after `step` updates, float32 scalar."""
+        return self.schedule(step + 1)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"schedule": keras.optimizers.schedules.serialize(self.schedule)}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the schedule from what `get_config` returned."""
+        inner = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(inner)

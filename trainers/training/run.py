@@ -1,0 +1,283 @@
+"""What one training is: its directory, configuration and data."""
+
+import dataclasses
+
+import keras_transformer as kt
+from export.command import InputError
+from export.model_directory import ModelDirectory
+from trainers.batches.token_pairs import TokenPairs
+from trainers.corpora.corpus import EvaluationSet
+from trainers.scores import bleu_tokenizers
+
+# What may change from one run to the next in the same model directory: it
+# decides how long to train and how to decode, not which model this is.
+_MAY_CHANGE = (
+    "train_steps",
+    "cooldown_steps",
+    "average_checkpoints",
+    "beam_size",
+    "alpha",
+    "length_penalty",
+    "max_output_extra",
+)
+# What decides, beside the configuration, which update follows on which.
+_PLAN_FACTS = ("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema")
+# Of a training that was begun before run.json said so.
+_FIRST_TOKENIZER = "13a"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """All that training needs.
+
+    Attributes:
+        directory: ModelDirectory, with configuration and vocabulary in it.
+        config: TransformerConfig.
+        dataset: name of the data set.
+        training: TokenPairs.
+        dev: TokenPairs, or None where the corpus has no dev split.
+        test: EvaluationSet, or None where the corpus has no test split.
+    """
+
+    directory: ModelDirectory
+    config: kt.TransformerConfig
+    dataset: str
+    training: TokenPairs
+    dev: TokenPairs | None
+    test: EvaluationSet | None
+
+
+def prepare(directory, config, corpus, plan):
+    """Opens and checks the data, without writing anything.
+
+    Args:
+        directory: ModelDirectory; new, or of the same training.
+        config: TransformerConfig.
+        corpus: PreparedCorpus.
+        plan: TrainingPlan.
+
+    Returns:
+        Prepared.
+
+    Raises:
+        InputError: the directory is of another training, the data are
+            damaged, or do not fit the configuration.
+    """
+    source = corpus.manifest.source
+    refuse_other_training(directory, config, source, plan)
+    if source.vocabulary_size != config.vocabulary_size:
+        raise InputError(
+            f"The data in {corpus.folder} were prepared with "
+            f"vocabulary_size={source.vocabulary_size}, not "
+            f"{config.vocabulary_size}; use "
+            f"--set=vocabulary_size={source.vocabulary_size}."
+        )
+    corpus.check()
+    training = _pairs(corpus, "train", plan.max_tokens)
+    if training is None:
+        raise InputError(
+            f"{corpus.folder} has no train split; there is nothing to train on."
+        )
+    dev = _pairs(corpus, "dev", plan.max_tokens)
+    for name in ("keep_best", "patience", "dev_bleu_sentences"):
+        if dev is None and getattr(plan, name):
+            raise InputError(
+                f"{corpus.folder} has no dev split for --{name} to measure; "
+                "leave the flag out, or add a dev split."
+            )
+    return Prepared(
+        directory,
+        config,
+        source.dataset,
+        training,
+        dev,
+        corpus.test_set(),
+    )
+
+
+def with_tokenizer(plan, directory, language):
+    """Settles which of sacreBLEU's tokenisers a training is scored with.
+
+    A training that goes on keeps its own, since a best checkpoint is found by
+    comparing BLEU of now with BLEU of then.
+
+    Args:
+        plan: TrainingPlan, as the flags have it.
+        directory: ModelDirectory.
+        language: code of the target language.
+
+    Returns:
+        TrainingPlan whose `tokenize` is a name.
+
+    Raises:
+        InputError: the one asked for cannot be used here.
+    """
+    asked = plan.tokenize
+    if asked is None and directory.config_path.exists():
+        asked = directory.read_run().get("tokenize", _FIRST_TOKENIZER)
+    name = bleu_tokenizers.choose(language, asked)
+    return dataclasses.replace(plan, tokenize=name)
+
+
+def claim(directory, config, corpus, plan):
+    """Writes what makes a folder this training's model directory.
+
+    Args:
+        directory: ModelDirectory; new, or of the same training.
+        config: TransformerConfig.
+        corpus: PreparedCorpus.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: another training claimed it meanwhile, or the system
+            refused to write.
+    """
+    refuse_other_training(directory, config, corpus.manifest.source, plan)
+    # The configuration last, since it is what claims the directory.
+    directory.write_vocabulary(corpus.vocabulary)
+    directory.write_run(_facts(corpus.manifest.source, plan))
+    directory.write_config(config)
+
+
+def refuse_too_few_positions(config, plan):
+    """Refuses sentences that a table of learned positions has no room for.
+
+    Args:
+        config: TransformerConfig.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: there may be longer ones.
+    """
+    learned = config.positions == "learned"
+    if learned and plan.max_tokens > config.max_positions:
+        raise InputError(
+            f"Sentences of --max_tokens={plan.max_tokens} pieces do not fit "
+            f"the learned table of max_positions={config.max_positions}; "
+            "lower the one or raise the other."
+        )
+
+
+def refuse_other_training(directory, config, source, plan):
+    """Refuses a directory whose training is not the one asked for.
+
+    Args:
+        directory: ModelDirectory.
+        config: TransformerConfig.
+        source: Source of the prepared data.
+        plan: TrainingPlan.
+
+    Raises:
+        InputError: saying what differs.
+    """
+    if not directory.config_path.exists():
+        return
+    old = dataclasses.asdict(directory.read_config())
+    old |= {"tokenize": _FIRST_TOKENIZER} | directory.read_run()
+    new = dataclasses.asdict(config) | _facts(source, plan)
+    for name, value in new.items():
+        if name not in _MAY_CHANGE and old.get(name) != value:
+            raise InputError(
+                f"{directory.path} holds a training with "
+                f"{name}={old.get(name)}, not {value}; use another "
+                "--model_dir, or the same flags as before to go on with it."
+            )
+
+
+def _facts(source, plan):
+    return {
+        "dataset": source.dataset,
+        "source_language": source.source_language,
+        "target_language": source.target_language,
+        "fingerprint": source.fingerprint,
+        **{name: getattr(plan, name) for name in _PLAN_FACTS},
+        # What is longer is not there, however it was left out.
+        "max_tokens": min(plan.max_tokens, source.max_tokens),
+        "tokenize": plan.tokenize,
+    }
+
+
+def _pairs(corpus, split, max_tokens):
+    pairs = corpus.pairs(split)
+    if pairs is None:
+        return None
+    kept = pairs.no_longer_than(max_tokens)
+    manifest = corpus.manifest
+    left_out = "".join(
+        f", {count:,} pairs of more than {limit:,} left out"
+        for count, limit in (
+            (manifest.splits[split].dropped, manifest.source.max_tokens),
+            (kept.dropped, max_tokens),
+        )
+        if count
+    )
+    print(
+        f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
+        f"tokens{left_out}.",
+        flush=True,
+    )
+    if not len(kept):
+        raise InputError(
+            f"No sentence pair of {split} is left ({kept.dropped:,} have more "
+            f"than --max_tokens={max_tokens} pieces on a side); raise it, or "
+            "check the data set."
+        )
+    return kept
+
+
+# What may differ between two models of the same weights.
+_TRAINING_FIELDS = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "label_smoothing",
+    "r_drop",
+    "batch_tokens",
+    "train_steps",
+    "warmup_steps",
+    "cooldown_steps",
+    "learning_rate_scale",
+    "adam_beta_1",
+    "adam_beta_2",
+    "adam_epsilon",
+    "clip_norm",
+    "average_checkpoints",
+    "beam_size",
+    "alpha",
+    "length_penalty",
+    "max_output_extra",
+)
+
+
+def load_initial_weights(model, directory):
+    """Sets a model to the weights of a model directory.
+
+    Args:
+        model: TrainingTransformer.
+        directory: ModelDirectory.
+
+    Raises:
+        InputError: its model is another one, or its weights are missing.
+    """
+    refuse_other_model(model.config, directory)
+    model.set_weights(directory.load_model().get_weights())
+
+
+def refuse_other_model(config, directory):
+    """Refuses a model directory whose weights another configuration needs.
+
+    Args:
+        config: TransformerConfig.
+        directory: ModelDirectory.
+
+    Raises:
+        InputError: saying what differs.
+    """
+    there = dataclasses.asdict(directory.read_config())
+    for name, value in dataclasses.asdict(config).items():
+        if name not in _TRAINING_FIELDS and there[name] != value:
+            raise InputError(
+                f"The model of --init_from={directory.path} has "
+                f"{name}={there[name]}, not {value}; use "
+                f"--set={name}={there[name]}."
+            )
