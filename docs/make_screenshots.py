@@ -14,7 +14,7 @@ import tempfile
 from PIL import Image
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.export import chromium
+from tests.export.attention_views import chromium
 
 _IMAGES = pathlib.Path(__file__).with_name("images")
 _ANIMAL = "The animal did not cross the street because it was too tired."

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.export import tiny
-from tests.export.serving import Server
+from tests.export.server import Server
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The process behind tests.export.serving: one JSON request a line.
+"""The process behind tests.export.server: one JSON request a line.
 
 usage: python -I server_worker.py FOLDER, where FOLDER/export holds
 server_session.py and what it is made of.

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from tests.keras_transformer import helpers, layer_samples
+from tests.keras_transformer import helpers
+from tests.keras_transformer.layers import layer_samples
 
 
 @pytest.mark.parametrize("name", layer_samples.LAYERS)

@@ -1,0 +1,320 @@
+"""The page in a real browser, beside weights computed one by one."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from export.attention_views.html import attention_html
+from export.attention_views.view import AttentionView
+from export.attention_views.words import AttendedSentence
+from tests.export.attention_views import attended
+
+pytest.importorskip("selenium", reason="selenium is not installed")
+
+from selenium.webdriver import ActionChains, Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+from tests.export.attention_views import chromium  # noqa: E402
+from tests.export.attention_views.page_user import (
+    Page,
+    by_words,
+    check_cells,
+    check_lines,
+    embedded,
+)
+
+if not chromium.is_installed():
+    pytest.skip(
+        "chromium and chromedriver are not installed", allow_module_level=True
+    )
+
+TEXT = "The animal did not cross the street because it was too tired."
+TRANSLATION = "Das Tier überquerte die Straße nicht, weil es müde war."
+HOSTILE = (
+    "<script>document.title='run'</script> </script><img/src=x> "
+    "<b>&amp;\"quotes'onclick=x </textarea><!-- {{data}} "
+    "\U0001f600\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd! "
+    "\u0645\u0631\u062d\u0628\u0627 \\u003c"
+)
+TEXTS = {"about": "tiny: 3 layers", "translation_term": "Given", "note": ""}
+FIRST = AttentionView("cross", 1, (0, 1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """One session for the module."""
+    found = chromium.start(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def visit(driver, tmp_path):
+    """Opens the page of some maps; at the end it has kept quiet."""
+
+    def open_page(maps, view=FIRST, views=()):
+        page = tmp_path / "page.html"
+        html = attention_html(AttendedSentence(maps), view, TEXTS, views)
+        page.write_text(html, encoding="utf-8")
+        chromium.asked_for(driver)
+        driver.get(page.as_uri())
+        WebDriverWait(driver, 60).until(
+            lambda driver: driver.find_elements("css selector", ".word")
+        )
+        return Page(driver)
+
+    yield open_page
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert driver.get_log("browser") == []
+    addresses = chromium.asked_for(driver)
+    assert addresses[0].startswith("file:")
+    assert not any(each.startswith(("http", "ws")) for each in addresses)
+    assert {each for each in addresses if each.startswith("file:")} == {
+        (tmp_path / "page.html").as_uri()
+    }
+
+
+@pytest.fixture(scope="module")
+def maps():
+    return attended.maps(TEXT, TRANSLATION)
+
+
+def test_it_shows_every_word_and_a_line_for_every_weight(visit, maps):
+    page = visit(maps)
+    assert page.texts("#from .word") == [*TRANSLATION.split(), "</s>"]
+    assert page.texts("#to .word") == [*TEXT.split(), "</s>"]
+    assert page.texts("#source") == [TEXT]
+    assert page.texts("#translation") == [TRANSLATION]
+    check_lines(page, by_words(maps, "cross")[1])
+    labels = page.texts("#matrix text")
+    assert labels == [
+        f"\u2068{word}\u2069"
+        for word in [*TRANSLATION.split(), "</s>", *TEXT.split(), "</s>"]
+    ]
+
+
+def test_a_word_that_is_pointed_at_shows_its_lines_alone(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")[1]
+    page.point("from", 3)
+    check_lines(page, weights, row=3)
+    page.point("to", 7)
+    check_lines(page, weights, column=7)
+    best = np.argmax(weights[:, :, 7], axis=1)
+    columns = page.all("#word-table tbody tr")
+    words = [*TRANSLATION.split(), "</s>"]
+    for head, row in enumerate(columns):
+        name = row.find_element("css selector", "bdi").text
+        assert name == words[best[head]]
+    page.driver.execute_script("window.scrollTo(0, 0)")
+    [title] = page.all("h1")
+    ActionChains(page.driver).move_to_element(title).perform()
+    check_lines(page, weights)
+
+
+def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")[1]
+    [frame] = page.all("#matrix .frame")
+    box = frame.rect
+    rows, columns = weights.shape[1:]
+    x = (3.5 / columns - 0.5) * box["width"]
+    y = (6.5 / rows - 0.5) * box["height"]
+    ActionChains(page.driver).move_to_element_with_offset(
+        frame, int(x), int(y)
+    ).perform()
+    [text] = page.texts("#cell")
+    row, rest = text.replace("\u2068", "").split("\u2069 \u2192 ")
+    column, percent = rest.split("\u2069: ")
+    assert (row, column) == (TRANSLATION.split()[6], TEXT.split()[3])
+    assert float(percent.removesuffix(" %")) == pytest.approx(
+        100 * weights.mean(axis=0)[6, 3], abs=0.51
+    )
+    check_lines(page, weights, row=6)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
+    page = visit(maps)
+    page.choose("kinds", kind)
+    weights = by_words(maps, kind)
+    check_lines(page, weights[1])
+    page.choose("layers", 2)
+    check_lines(page, weights[2])
+    page.head(1).click()
+    check_lines(page, weights[2], {0, 2, 3})
+    assert page.head(1).get_attribute("aria-pressed") == "false"
+    check_cells(page, weights[2][[0, 2, 3]])
+    page.all("#heads .plain")[1].click()
+    assert page.lines() == {}
+    check_cells(page, np.zeros_like(weights[2]))
+    page.all("#heads .plain")[0].click()
+    check_lines(page, weights[2])
+    check_cells(page, weights[2])
+
+
+def test_pieces_are_shown_as_they_are(visit, maps):
+    page = visit(maps)
+    page.choose("units", "pieces")
+    assert page.texts("#from .word") == list(maps.target_tokens)
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    check_lines(page, maps.cross[1])
+    page.choose("kinds", "decoder")
+    assert page.texts("#to .word") == list(maps.target_inputs)
+
+
+def test_it_works_with_keys_alone(visit, maps):
+    page = visit(maps)
+    weights = by_words(maps, "cross")
+    last = len(TRANSLATION.split())
+    # Past kinds, layers, units, four heads and two buttons.
+    page.press(*[Keys.TAB] * 10)
+    assert page.focused() == ("from", 0)
+    style = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert page.driver.execute_script(style) == "solid"
+    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert page.focused() == ("from", 2)
+    check_lines(page, weights[1], row=2)
+    page.press(Keys.ARROW_RIGHT)
+    assert page.focused() == ("to", 2)
+    check_lines(page, weights[1], column=2)
+    page.press(Keys.ARROW_LEFT, Keys.END, Keys.ARROW_DOWN)
+    assert page.focused() == ("from", last)
+    page.press(Keys.HOME, Keys.ENTER)
+    assert page.focused() == ("from", 0)
+    [kept] = page.all(".word[aria-pressed='true']")
+    assert kept.text == "Das"
+    page.press(Keys.TAB)
+    assert page.focused()[0] == "to"
+    page.press(Keys.TAB)
+    check_lines(page, weights[1], row=0)
+    page.press(Keys.ESCAPE)
+    check_lines(page, weights[1])
+    page.driver.execute_script(
+        "document.querySelector('#layers input:checked').focus()"
+    )
+    page.press(Keys.ARROW_LEFT)
+    check_lines(page, weights[0])
+    page.press(Keys.TAB, Keys.TAB, Keys.SPACE)
+    check_lines(page, weights[0], {1, 2, 3})
+    page.press(Keys.TAB)
+    ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(
+        Keys.SHIFT
+    ).perform()
+    check_lines(page, weights[0], {1})
+
+
+def test_what_a_screen_reader_is_told(visit, maps):
+    page = visit(maps)
+    for button in page.all("button, input"):
+        assert button.accessible_name
+    weights = by_words(maps, "cross")[1].mean(axis=0)
+    page.point("from", 1)
+    best = int(np.argmax(weights[1]))
+    [title] = page.texts("[role='status']")
+    assert (
+        title.replace("\u2068", "")
+        .replace("\u2069", "")
+        .startswith(
+            f"\u201cTier\u201d looks most at \u201c{TEXT.split()[best]}\u201d: "
+        )
+    )
+
+
+def test_hostile_text_stays_text(visit):
+    maps = attended.maps(HOSTILE, HOSTILE[::-1])
+    page = visit(maps)
+    assert page.driver.title == "Attention"
+    assert page.texts("#source") == [HOSTILE]
+    assert page.texts("#to .word") == [*HOSTILE.split(), "</s>"]
+    assert page.texts("#from .word") == [*HOSTILE[::-1].split(), "</s>"]
+    assert page.all("img, b, textarea") == []
+    assert len(page.all("script")) == 2
+    for index in range(len(HOSTILE.split())):
+        page.point("to", index)
+    page.choose("units", "pieces")
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    direction = "return getComputedStyle(arguments[0]).direction"
+    page.choose("units", "words")
+    words = page.all("#to .word")
+    place = HOSTILE.split().index("\u05e9\u05dc\u05d5\u05dd!")
+    assert page.driver.execute_script(direction, words[place]) == "rtl"
+    assert page.driver.execute_script(direction, words[0]) == "ltr"
+
+
+def test_a_hundred_tokens_with_six_layers_of_eight_heads(visit, tmp_path):
+    text = " ".join(f"w{number}" for number in range(99))
+    maps = attended.maps(text, text, layers=6, heads=8)
+    page = visit(maps, AttentionView("encoder", 4, tuple(range(8))))
+    # Each token is a word: words and pieces are the same.
+    weights = maps.encoder[4]
+    page.point("from", 98)
+    check_lines(page, weights, row=98)
+    page.head(7).click()
+    page.point("to", 0)
+    check_lines(page, weights, set(range(7)), column=0)
+    check_cells(page, weights[:7])
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000
+
+
+def test_sixteen_heads_look_different(visit):
+    maps = attended.maps(TEXT, TRANSLATION, layers=1, heads=16)
+    page = visit(maps, AttentionView("encoder", 0, tuple(range(16))))
+    check_lines(page, by_words(maps, "encoder")[0])
+    looks = {
+        (head.get_attribute("data-colour"), head.get_attribute("data-dash"))
+        for head in page.all("#heads .head")
+    }
+    assert len(looks) == 16
+
+
+def test_the_rows_of_all_maps_sum_to_1(visit, maps):
+    found = embedded(visit(maps))
+    assert len(found) == 6
+    for (unit, kind), weights in found.items():
+        assert (weights.sum(axis=-1, dtype=np.int64) == 4095).all()
+        exact = getattr(maps, kind)
+        if unit == "words":
+            exact = by_words(maps, kind)
+        np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)
+
+
+def test_a_figure_has_buttons_for_its_views(visit, maps):
+    views = [
+        ("Top", AttentionView("encoder", 0, (2,))),
+        ("Bottom", AttentionView("encoder", 2, (1, 3), word=4)),
+    ]
+    page = visit(maps, views[0][1], views)
+    weights = by_words(maps, "encoder")
+    check_lines(page, weights[0], {2})
+    top, bottom = page.all("#views button")
+    bottom.click()
+    check_lines(page, weights[2], {1, 3}, row=4)
+    top.click()
+    check_lines(page, weights[0], {2})
+
+
+def test_it_is_dark_where_the_reader_likes_it_dark(visit, maps):
+    page = visit(maps)
+    style = "return getComputedStyle(document.documentElement).backgroundColor"
+    found = []
+    for scheme in ("light", "dark"):
+        page.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+        found.append(page.driver.execute_script(style))
+    assert found == ["rgb(246, 247, 249)", "rgb(17, 20, 24)"]
+
+
+def test_it_prints(visit, maps):
+    page = visit(maps)
+    pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    assert base64.b64decode(pdf).startswith(b"%PDF")
+    page.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"media": "print"}
+    )
+    shown = [each.is_displayed() for each in page.all("#controls, #lines")]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert shown == [False, True]

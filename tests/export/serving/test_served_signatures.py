@@ -1,0 +1,233 @@
+"""The signatures beside serving_default, from the serving process."""
+
+import numpy as np
+import pytest
+
+from export.translators.word_alignment import word_alignment
+from tests import made_up_text
+from tests.export import tiny
+from tests.export.server import Refused
+
+TEXTS = [*made_up_text.sentences()[:9], "", " \t", "ba bi " * 500]
+BLANKS = [9, 10]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cut_alike(translator):
+    """Our own Translator cuts sources as the export does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
+        yield
+
+
+@pytest.fixture
+def ask(server, exported):
+    return lambda signature, **inputs: server.run(exported, signature, **inputs)
+
+
+def read(array):
+    """Bytes to str, in any shape."""
+    return np.vectorize(bytes.decode, otypes=[object])(array).tolist()
+
+
+def test_n_best_is_our_own_translators(ask, translator):
+    answer = ask("n_best", text=TEXTS).arrays
+    texts = read(answer["translations"])
+    assert answer["scores"].shape == (len(TEXTS), 4)
+    found = translator.n_best(TEXTS, 4)
+    for number, four in enumerate(found):
+        count = len(four)
+        assert texts[number] == [t.text for t in four] + [""] * (4 - count)
+        scores = [t.score for t in four] + [-1e9] * (4 - count)
+        np.testing.assert_allclose(
+            answer["scores"][number], scores, rtol=0, atol=1e-4
+        )
+    assert [len(found[number]) for number in BLANKS] == [1, 1]
+
+
+def test_the_first_of_n_best_is_the_answer_of_serving_default(ask):
+    best = ask("serving_default", text=TEXTS).arrays
+    n_best = ask("n_best", text=TEXTS).arrays
+    assert n_best["translations"][:, 0].tolist() == best["translation"].tolist()
+    np.testing.assert_array_equal(n_best["scores"][:, 0], best["score"])
+
+
+def test_align_is_our_own_translators(ask, translator):
+    answer = ask("align", text=TEXTS).arrays
+    found = translator.align(TEXTS)
+    assert read(answer["translation"]) == [t.text for t in found]
+    np.testing.assert_allclose(
+        answer["score"], [t.score for t in found], atol=1e-4
+    )
+    rows = zip(
+        TEXTS,
+        read(answer["source_tokens"]),
+        read(answer["target_tokens"]),
+        answer["alignment"],
+    )
+    for number, row in enumerate(rows):
+        assert word_alignment(*row) == found[number].alignment
+        _, source, target, weights = row
+        shape = [sum(map(bool, target)), sum(map(bool, source))]
+        if number in BLANKS:
+            assert shape == [0, 0]
+        else:
+            assert source[shape[1] - 1] == target[shape[0] - 1] == "</s>"
+        expected = np.zeros(weights.shape[0])
+        expected[: shape[0]] = 1
+        np.testing.assert_allclose(weights.sum(axis=1), expected, atol=1e-5)
+        assert not weights[:, shape[1] :].any()
+
+
+def test_pieces_spell_the_text(ask):
+    answer = ask("align", text=TEXTS[:9]).arrays
+    for text, name in ((TEXTS, "source_tokens"), (None, "target_tokens")):
+        text = text or read(answer["translation"])
+        for line, pieces in zip(text, read(answer[name])):
+            spelt = "".join(pieces).removesuffix("</s>").replace("▁", " ")
+            assert spelt.split() == line.split()
+
+
+def test_score_is_our_own_translators(ask, translator):
+    given = [*TEXTS[1:9], "", "", "ba.", "ka."]
+    answer = ask("score", text=TEXTS, translation=given).arrays
+    np.testing.assert_allclose(
+        answer["score"], translator.score(TEXTS, given), rtol=1e-5, atol=1e-4
+    )
+    assert answer["score"][BLANKS].tolist() == [0.0, np.float32(-1e9)]
+
+
+def test_score_of_an_endless_translation_is_answered(ask, translator):
+    given = ["ba bi " * 2000, "ka."]
+    answer = ask("score", text=TEXTS[:2], translation=given).arrays
+    np.testing.assert_allclose(
+        answer["score"], translator.score(TEXTS[:2], given), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("given", [["ba."], ["ba."] * 3, []])
+def test_score_wants_a_translation_of_each_text(ask, given):
+    with pytest.raises(Refused) as caught:
+        ask("score", text=TEXTS[:2], translation=given)
+    assert caught.value.args[0] == "INVALID_ARGUMENT"
+
+
+def test_tokens_are_the_ids_of_n_best(ask, translator):
+    encoded = translator.tokenizer.encode(TEXTS[:9])
+    ids = np.zeros((10, max(map(len, encoded)) + 2), np.int32)
+    for row, sentence in zip(ids, encoded):
+        row[: len(sentence)] = sentence
+    answer = ask("tokens", ids=ids).arrays
+    n_best = ask("n_best", text=[*TEXTS[:9], ""]).arrays
+    found = answer["ids"]
+    assert found.dtype == np.int32
+    decoded = translator.tokenizer.decode(found.reshape(-1, found.shape[2]))
+    assert decoded == np.ravel(read(n_best["translations"])).tolist()
+    np.testing.assert_allclose(answer["scores"], n_best["scores"], atol=1e-4)
+
+
+def test_tokens_of_any_ids_are_answered(ask):
+    good = [[50, 60, 3, 0]]
+    odd = [[-5, 10**6, 3, 0], [0, 0, 0, 0], [0, 7, 0, 3], [9, 9, 9, 9]]
+    answer = ask("tokens", ids=np.array(good + odd, np.int32)).arrays
+    alone = ask("tokens", ids=np.array(good, np.int32)).arrays
+    np.testing.assert_allclose(answer["scores"][:1], alone["scores"], atol=1e-4)
+    long = np.full((2, 900), 9, np.int32)
+    assert ask("tokens", ids=long).arrays["scores"].shape == (2, 4)
+    assert not answer["ids"][2].any()
+
+
+def test_lengths_are_the_tokenizers(ask, translator):
+    answer = ask("lengths", text=TEXTS).arrays
+    read = [text[: 64 * tiny.MAX_SOURCE_TOKENS] for text in TEXTS]
+    expected = [len(ids) for ids in translator.tokenizer.encode(read)]
+    assert answer["length"].tolist() == expected
+    assert answer["limit"].tolist() == [tiny.MAX_SOURCE_TOKENS] * len(TEXTS)
+
+
+LIMIT = tiny.MAX_SOURCE_TOKENS
+CHARACTERS = 64 * LIMIT
+IS_CUT = {
+    "": False,
+    "g " * (LIMIT - 1): False,
+    "g " * LIMIT: True,
+    # Unknown characters in a row are one piece.
+    "\U0001f600" * CHARACTERS: False,
+    "\U0001f600" * (CHARACTERS + 1): True,
+    # NUL is no character.
+    "\x00" * CHARACTERS + "g": False,
+    " " * (CHARACTERS + 1): True,
+}
+
+
+@pytest.mark.parametrize(
+    "signature", ["serving_default", "n_best", "align", "lengths"]
+)
+def test_what_is_cut_is_said(ask, signature, translator):
+    answer = ask(signature, text=list(IS_CUT)).arrays
+    assert answer["truncated"].tolist() == list(IS_CUT.values())
+    found = translator.translate(list(IS_CUT))
+    assert [t.source_is_cut for t in found] == list(IS_CUT.values())
+
+
+def test_score_says_that_either_side_was_cut(ask):
+    longest = LIMIT + tiny.CONFIG["max_output_extra"]
+    given = ["g.", "g " * (longest - 1), "g " * longest]
+    answer = ask("score", text=["g."] * 3, translation=given).arrays
+    assert answer["truncated"].tolist() == [False, False, True]
+    answer = ask("score", text=["g " * LIMIT], translation=["g."]).arrays
+    assert answer["truncated"].tolist() == [True]
+
+
+def test_tokens_say_what_was_cut(ask):
+    rows = np.zeros((4, LIMIT + 3), np.int32)
+    rows[0, :LIMIT] = 9
+    rows[1, : LIMIT + 1] = 9
+    # Little, but behind the limit.
+    rows[2, 0], rows[2, LIMIT + 1] = 9, 3
+    answer = ask("tokens", ids=rows).arrays
+    assert answer["truncated"].tolist() == [False, True, True, False]
+    short = ask("tokens", ids=np.array([[9] * (LIMIT - 1) + [3]], np.int32))
+    cut = answer["scores"][1]
+    np.testing.assert_allclose(short.arrays["scores"][0], cut, atol=1e-4)
+
+
+def test_nul_counts_as_nothing(ask):
+    answer = ask("n_best", text=["b\x00a\x00 bi.\x00", "ba bi."]).arrays
+    first, second = answer["translations"].tolist()
+    assert first == second
+    np.testing.assert_allclose(*answer["scores"], atol=1e-5)
+
+
+def test_empty_batches_have_empty_answers(ask):
+    for signature in ("n_best", "align", "lengths"):
+        answer = ask(signature, text=[]).arrays
+        assert {len(array) for array in answer.values()} == {0}
+    assert len(ask("score", text=[], translation=[]).arrays["score"]) == 0
+    for shape in ((0, 5), (0, 0), (2, 0)):
+        ids = np.zeros(shape, np.int32)
+        assert len(ask("tokens", ids=ids).arrays["ids"]) == shape[0]
+
+
+@pytest.mark.parametrize("signature", ["n_best", "align"])
+def test_an_answer_does_not_depend_on_its_batch(ask, signature):
+    together = ask(signature, text=TEXTS).arrays
+    for number in (0, 4, 9):
+        alone = ask(signature, text=[TEXTS[number]]).arrays
+        for name, array in alone.items():
+            # Others may need more room.
+            room = tuple(slice(size) for size in array.shape[1:])
+            part = together[name][(number, *room)]
+            array = array[0]
+            if together[name].dtype == object:
+                assert np.array_equal(array, part)
+            else:
+                np.testing.assert_allclose(array, part, atol=1e-4)
+
+
+@pytest.mark.parametrize("signature", ["n_best", "align", "lengths"])
+def test_bytes_that_are_not_utf8_are_answered(ask, signature):
+    answer = ask(signature, text=[b"ba \xff.", TEXTS[0]]).arrays
+    same = ask(signature, text=["ba \ufffd.", TEXTS[0]]).arrays
+    for name, array in answer.items():
+        assert np.array_equal(array, same[name])

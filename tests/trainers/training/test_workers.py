@@ -1,0 +1,162 @@
+"""Two workers on loopback, through the command."""
+
+import re
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from tests import processes
+from tests.trainers import cipher, cluster, commands, event_files
+from tests.trainers.wmt import weights_files
+from trainers.checkpoints import Checkpoints
+
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory):
+    """The command line of every worker; data are prepared."""
+    folder = tmp_path_factory.mktemp("workers")
+    prepared = processes.run(
+        {"module": "trainers.prepare"},
+        [
+            f"--dataset={cipher.write(folder, splits=('train', 'dev'))}",
+            f"--source_language={cipher.SOURCE}",
+            f"--target_language={cipher.TARGET}",
+            "--vocabulary_size=64",
+            f"--output_dir={folder / 'data'}",
+        ],
+    )
+    assert prepared.code == 0, prepared.err
+    flags = [each for each in commands.MINUTE if "_language" not in each]
+    return (
+        *flags,
+        f"--prepared_dir={folder / 'data'}",
+        "--set=dropout=0",
+        # Rounding may turn a ReLU on or off; a smooth activation shows what
+        # else would differ.
+        "--set=activation=gelu",
+        f"--train_steps={STEPS}",
+        "--dev_steps=10",
+        "--report_steps=5",
+        "--checkpoint_steps=10",
+        "--nojit",
+        "--model_dir=m",
+    )
+
+
+def _figures(result):
+    """[(step, loss)] of what was reported."""
+    return re.findall(r"^step (\d+)\S*: (?:dev )?loss (\S+),", result.out, re.M)
+
+
+def test_the_same_model_as_one_process(arguments, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    single = commands.wmt(*arguments, folder=one)
+    assert single.code == 0, single.err
+    # Python's order of sets, say, is another one in a process that shares
+    # nothing with the other.
+    workers = cluster.start(
+        *arguments,
+        "--attention_steps=15",
+        folders=[two, two],
+        start_chief=cluster.alone,
+    )
+    chief, other = cluster.finish(workers)
+    assert (chief.code, other.code) == (0, 0), chief.err + other.err
+    ours, theirs = (weights_files.arrays(each / "m") for each in (two, one))
+    assert ours.keys() == theirs.keys()
+    for name, array in theirs.items():
+        np.testing.assert_allclose(ours[name], array, rtol=0, atol=1e-6)
+    # The chief alone reports, and what one process would.
+    assert len(_figures(single)) > 3
+    assert _figures(chief) == _figures(single)
+    assert not _figures(other)
+    # It alone looks at attention, which changes nothing.
+    logs = two / "m" / "logs" / "attention"
+    assert event_files.translation_steps(logs) == [15, 20]
+    assert len(list(logs.iterdir())) == 1
+
+
+def _start_long(arguments, folder):
+    """Starts a training that goes on until it is stopped."""
+    workers = cluster.start(
+        *arguments, "--train_steps=100000", folders=[folder, folder]
+    )
+    while not _steps(folder):
+        assert all(each.process.poll() is None for each in workers)
+        time.sleep(0.1)
+    return workers
+
+
+def _steps(folder):
+    return Checkpoints(folder / "m" / "checkpoints", 5).steps()
+
+
+# Of the second worker's death the first one hears only when it is missed.
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_killed_worker_stops_the_others_and_the_job_resumes(
+    arguments, tmp_path, victim
+):
+    workers = _start_long(arguments, tmp_path)
+    workers[victim].process.kill()
+    results = cluster.finish(workers)
+    survivor = results[1 - victim]
+    assert survivor.code == 2
+    assert (
+        "Error: Another worker stopped or cannot be reached "
+        f"(worker {victim}, localhost:"
+    ) in survivor.err
+    assert "Traceback" not in survivor.err
+    step = _steps(tmp_path)[-1]
+    results = cluster.finish(
+        cluster.start(
+            *arguments,
+            f"--train_steps={step + 5}",
+            folders=[tmp_path, tmp_path],
+        )
+    )
+    assert [result.code for result in results] == [0, 0]
+    assert f"Going on from step {step:,}." in results[0].out
+
+
+def test_a_signal_to_one_worker_stops_all_after_the_same_step(
+    arguments, tmp_path
+):
+    workers = _start_long(arguments, tmp_path)
+    workers[1].process.send_signal(signal.SIGTERM)
+    results = cluster.finish(workers)
+    assert [result.code for result in results] == [143, 143]
+    saved = [
+        re.findall(r"^Saved at step ([\d,]+);", result.out, re.M)
+        for result in results
+    ]
+    step = int(saved[0][0].replace(",", ""))
+    assert saved[0] == saved[1] == [f"{step:,}"]
+    checkpoints = Checkpoints(tmp_path / "m" / "checkpoints", 5)
+    # Of that step, unless one was due after it anyway.
+    was_due = step == _steps(tmp_path)[-1]
+    assert was_due or checkpoints.stop_path(step).exists()
+
+
+def test_workers_with_folders_of_their_own_are_refused(arguments, tmp_path):
+    """The second worker does not see the first one's checkpoint."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    first = commands.wmt(*arguments, "--train_steps=10", folder=folders[0])
+    assert first.code == 0, first.err
+    for result in cluster.finish(cluster.start(*arguments, folders=folders)):
+        assert result.code == 2
+        assert "one folder that all of them share" in result.err
+
+
+def test_without_tf_config_the_command_says_what_it_needs(arguments, tmp_path):
+    result = commands.wmt(*arguments, "--strategy=multiworker", folder=tmp_path)
+    assert result.code == 2
+    assert "needs the environment variable TF_CONFIG" in result.err
+    assert result.err.count("\n") == 1
