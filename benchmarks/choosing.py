@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 
-from export.command import InputError
+from export.errors import InputError
 
 
 class Peer:

@@ -23,7 +23,7 @@ from benchmarks import machine
 from benchmarks.timing import spread
 from export import command
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
 from trainers import processes
@@ -211,7 +211,7 @@ def _page(pairs, kinds):
     lines += [
         "",
         f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
-        f"TensorFlow {tf.__version__}, {processes.count()} cores of "
+        f"TensorFlow {tf.__version__}, {processes.processor_count()} cores of "
         f"{machine.cpu_name()}.",
         "",
         f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at most; "

@@ -31,7 +31,7 @@ from benchmarks.decode_text import Pieces, read_sentences  # noqa: E402
 from benchmarks.quiet import Watch  # noqa: E402
 from export import command  # noqa: E402
 from export.atomic import written_whole  # noqa: E402
-from export.command import InputError  # noqa: E402
+from export.errors import InputError  # noqa: E402
 from trainers import processes  # noqa: E402
 
 FLAGS = flags.FLAGS
@@ -108,7 +108,7 @@ def main(_):
         config=_config(FLAGS.model_dir),
         precision=FLAGS.precision,
         device=machine.device(FLAGS.device),
-        cores=processes.count(),
+        cores=processes.processor_count(),
         sentences=sentences,
         source_lengths=lengths,
     )

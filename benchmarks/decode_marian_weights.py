@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from export.command import InputError
+from export.errors import InputError
 
 # Name in MarianMTModel: kernel and the number of the block in it.
 _SELF = {

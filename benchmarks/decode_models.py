@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from export.command import InputError
+from export.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
 _LAST_LINES = 15

@@ -5,7 +5,7 @@ import typing
 
 from benchmarks import decode_models
 from benchmarks.choosing import Peer, choose_among, of_backend
-from export.command import InputError
+from export.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pathlib
 
 import sentencepiece
 
-from export.command import InputError
+from export.errors import InputError
 
 
 class Pieces:

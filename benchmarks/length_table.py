@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from export.command import InputError
+from export.errors import InputError
 
 # Tatoeba English-German (169,813 pairs) in 37,000 joint BPE pieces trained on
 # it, the end id counted.

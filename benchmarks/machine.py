@@ -66,7 +66,7 @@ def line(script, arguments, backend):
             *arguments,
         ]
     )
-    hardware = f"{processes.count()} cores of {cpu_name()}"
+    hardware = f"{processes.processor_count()} cores of {cpu_name()}"
     if gpu := gpu_name():
         hardware += f", {gpu}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.server_batcher import Batcher, BatchingRules  # noqa: E402
 from benchmarks.serving_load import measure_load  # noqa: E402
 from export import command  # noqa: E402
-from export.command import InputError  # noqa: E402
+from export.errors import InputError  # noqa: E402
 from export.server_runtime.saved_model import exported_version  # noqa: E402
 from export.server_runtime.session import ServerSession  # noqa: E402
 

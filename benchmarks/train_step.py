@@ -120,7 +120,7 @@ def main(_):
             FLAGS.tokens,
             FLAGS.shapes,
         ),
-        cores=processes.count(),
+        cores=processes.processor_count(),
     )
     watch = Watch(FLAGS.tries)
     measure = measure_alone if FLAGS.alone else measure_together

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 from sentencepiece import sentencepiece_model_pb2
 
-from export.command import InputError
+from export.errors import InputError
 
 _SIZES = (
     "vocabulary_size",

@@ -10,7 +10,7 @@ import tempfile
 import typing
 
 from benchmarks.timing import Visit
-from export.command import InputError
+from export.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
 _LAST_LINES = 15

@@ -8,7 +8,7 @@ import shutil
 import stat
 import zlib
 
-from export.command import InputError
+from export.errors import InputError
 
 
 @contextlib.contextmanager

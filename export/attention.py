@@ -24,7 +24,7 @@ from export.attention_views.view import (
     paper_figure,
     paper_layer,
 )
-from export.command import InputError
+from export.errors import InputError
 from export.lines.streams import READER_HAS_GONE, WholeLines
 from export.server_runtime.saved_model import exported_version
 

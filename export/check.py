@@ -20,7 +20,7 @@ import typing
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from export.progress_bar import ProgressBar
 from export.server_runtime.saved_model import (
     exported_version,

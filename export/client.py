@@ -18,7 +18,7 @@ own, --grpc without encryption.
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from export.lines import line_flags
 from export.remote.remote_translator import RemoteTranslator
 from export.remote.rest_server import RestServer

@@ -5,15 +5,7 @@ import sys
 
 from absl import app, flags, logging
 
-
-class InputError(Exception):
-    """Something given from outside (a flag, file, text, archive) is wrong.
-
-    The message is one sentence that says what was wrong, what was expected
-    and what to do. Commands print it as it is, without a traceback, and exit
-    with a code other than 0.
-    """
-
+from export.errors import InputError
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130

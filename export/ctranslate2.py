@@ -14,7 +14,6 @@ import sacrebleu
 from absl import flags
 
 from export import command
-from export.command import InputError
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import (
     QUANTIZATIONS,
@@ -22,6 +21,7 @@ from export.conversion.ctranslate2_weights import (
     require_ctranslate2,
     save_ctranslate2,
 )
+from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar

@@ -10,7 +10,7 @@ import h5py
 
 import keras_transformer as kt
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)

@@ -15,7 +15,7 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from export.lines import search_flags
 from export.model_directory import ModelDirectory
 from export.server_runtime.saved_model import DESCRIPTION_FILE, is_version

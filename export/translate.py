@@ -27,7 +27,7 @@ spells otherwise is said at the end.
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from export.lines import line_flags, search_flags
 from export.lines.prefixes import PrefixLines
 from export.lines.streams import answer_lines

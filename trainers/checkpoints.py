@@ -17,7 +17,7 @@ import numpy as np
 from absl import logging
 
 from export.atomic import remove_unfinished, written_whole
-from export.command import InputError
+from export.errors import InputError
 
 # Checksums cover the arrays and not what the archive calls them.
 _NAMES = "names"

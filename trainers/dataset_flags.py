@@ -39,7 +39,7 @@ flags.DEFINE_integer(
 
 def workers():
     """Returns how many threads tokenise."""
-    return FLAGS.workers or processes.count()
+    return FLAGS.workers or processes.processor_count()
 
 
 def corpus(usual=None):

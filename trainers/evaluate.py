@@ -17,7 +17,7 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from export.lines.streams import read_lines
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS

@@ -6,7 +6,7 @@ import shlex
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.prepared.shards import LONGEST
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus

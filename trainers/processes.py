@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 
-from export.command import InputError
+from export.errors import InputError
 
 
-def count():
+def processor_count():
     """Returns how many processors this process may run on.
 
     A scheduler may have given it fewer than the machine has.

@@ -9,8 +9,7 @@ import sys
 import time
 
 from export.atomic import written_whole
-from export.command import InputError
-from export.model_directory import ModelDirectory
+from export.errors import InputError
 from trainers import processes
 
 
@@ -31,7 +30,7 @@ def hardware():
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return f"{len(gpus)} x {details.get('device_name', 'GPU')}"
-    return f"{processes.count()} cores of {_processor()}"
+    return f"{processes.processor_count()} cores of {_processor()}"
 
 
 def facts(module):
@@ -74,7 +73,7 @@ class TrainingLog:
         InputError: the file is not of this form.
     """
 
-    def __init__(self, directory: ModelDirectory):
+    def __init__(self, directory):
         self._path = directory.path / "training.json"
         self._started = 0.0
         self._content = self._read()

@@ -16,7 +16,7 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from trainers.reports.results_page import make_page, put_between_marks
 
 FLAGS = flags.FLAGS

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 
 _KINDS = {
     field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)

@@ -17,7 +17,7 @@ from absl import flags
 
 from export import command
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from trainers import dataset_flags
 from trainers.processes import run_subcommand
 from trainers.reports import table3_page

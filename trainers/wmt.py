@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings

@@ -7,7 +7,7 @@ import sentencepiece
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from export.translators.batches import in_batches
 from export.translators.id_translator import one_graph
 from export.translators.text_ids import padded

@@ -6,7 +6,7 @@ import typing
 
 import numpy as np
 
-from export.command import InputError
+from export.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ import itertools
 
 import sentencepiece
 
-from export.command import InputError
 from export.conversion.ctranslate2_weights import VOCABULARY_FILE
+from export.errors import InputError
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_translator import BLANK, Translation
 from keras_transformer.decoding.rules import length_penalty

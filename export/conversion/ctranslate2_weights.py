@@ -7,7 +7,7 @@ import sentencepiece
 from keras import ops
 
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"

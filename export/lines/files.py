@@ -2,7 +2,7 @@
 
 import pathlib
 
-from export.command import InputError
+from export.errors import InputError
 from export.lines.streams import read_lines
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from export.command import InputError
+from export.errors import InputError
 
 # Prefixes that are taken otherwise: how many are told, and so much of each.
 _TOLD, _SHORT = 3, 30

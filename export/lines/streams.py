@@ -7,7 +7,7 @@ import pathlib
 import stat
 import sys
 
-from export.command import InputError
+from export.errors import InputError
 from export.progress_bar import ProgressBar
 
 # POSIX's least PIPE_BUF is 512, Linux has 4096: so much enters a pipe, or a

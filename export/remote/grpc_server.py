@@ -4,7 +4,7 @@ import re
 
 import grpc
 
-from export.command import InputError
+from export.errors import InputError
 from export.remote.served_model import (
     LONGEST_ANSWER,
     failed,

@@ -3,7 +3,7 @@
 import math
 import time
 
-from export.command import InputError
+from export.errors import InputError
 from export.remote.served_model import Unavailable, unreadable
 from export.server_runtime.library import ServerError
 from export.server_runtime.tensors import as_array

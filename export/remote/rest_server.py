@@ -8,7 +8,7 @@ import threading
 import urllib.parse
 from socket import SHUT_RDWR
 
-from export.command import InputError
+from export.errors import InputError
 from export.remote.served_model import (
     LONGEST_ANSWER,
     Unavailable,

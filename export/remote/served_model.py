@@ -3,7 +3,7 @@
 import typing
 import urllib.parse
 
-from export.command import InputError
+from export.errors import InputError
 
 # Bytes; far more than the alignments of a batch take.
 LONGEST_ANSWER = 1 << 30

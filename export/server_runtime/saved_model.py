@@ -10,7 +10,7 @@ from google.protobuf import (
     message_factory,
 )
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.tensors import type_name
 
 _FIELD = descriptor_pb2.FieldDescriptorProto

@@ -6,7 +6,7 @@ import struct
 
 import sentencepiece
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.predict_messages import pack_request, unpack_request
 
 

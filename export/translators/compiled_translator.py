@@ -5,7 +5,7 @@ import threading
 
 import tensorflow as tf
 
-from export.command import InputError
+from export.errors import InputError
 from export.translators.id_translator import one_graph
 from export.translators.text_ids import padded
 from export.translators.translator import Translator

@@ -1,6 +1,6 @@
 """Translates text with an exported version, as a server would."""
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.session import ServerError, ServerSession
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_translator import Sentence, TextTranslator

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.saved_model import exported_version, is_folder
 
 

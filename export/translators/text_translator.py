@@ -6,7 +6,7 @@ import typing
 
 import numpy as np
 
-from export.command import InputError
+from export.errors import InputError
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.word_alignment import word_alignment
 

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import (

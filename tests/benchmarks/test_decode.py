@@ -21,7 +21,7 @@ from benchmarks.decode_models import with_beam
 from benchmarks.decode_report import DecodeResult, decode_table
 from benchmarks.decode_systems import choose_decoders
 from benchmarks.decode_text import Pieces, read_sentences
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.special_ids import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer

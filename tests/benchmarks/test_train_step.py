@@ -30,7 +30,7 @@ from benchmarks.step_batches import (
 )
 from benchmarks.systems import choose
 from benchmarks.timing import ratio, spread
-from export.command import InputError
+from export.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 LENGTHS = "source,target,pairs\n3,4,30\n4,2,10\n9,7,5\n"

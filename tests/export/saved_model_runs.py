@@ -7,7 +7,7 @@ import pathlib
 from absl import flags
 from absl.testing import flagsaver
 
-from export.command import InputError
+from export.errors import InputError
 
 
 def run(*arguments):

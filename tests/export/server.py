@@ -12,14 +12,7 @@ import numpy as np
 from tests.export import tiny
 
 # ServerSession and what it is made of: the process finds nothing else of us.
-PARTS = [
-    "__init__",
-    "messages",
-    "runtime_tensors",
-    "server_session",
-    "signatures",
-    "tensorflow_runtime",
-]
+PARTS = ["__init__.py", "errors.py", "server_runtime"]
 WORKER = tiny.ROOT / "tests" / "export" / "server_worker.py"
 
 
@@ -40,7 +33,8 @@ class Server:
     def __init__(self, folder):
         (folder / "export").mkdir()
         for part in PARTS:
-            shutil.copy(tiny.ROOT / "export" / f"{part}.py", folder / "export")
+            path, copy = tiny.ROOT / "export" / part, folder / "export" / part
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(WORKER), str(folder)],
             stdin=subprocess.PIPE,

@@ -9,7 +9,7 @@ import platform
 import pytest
 
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 
 
 class Fault(Exception):

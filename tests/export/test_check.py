@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.predict_messages import pack_request, unpack_request
 from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description

@@ -16,7 +16,7 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from absl import flags
 from export import command
-from export.command import InputError
+from export.errors import InputError
 
 flags.DEFINE_enum("do", "work", [
     "work", "refuse", "refuse-below", "interrupt", "wait", "break", "log-level"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 
 SEED = 5

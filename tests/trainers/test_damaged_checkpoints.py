@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from absl import logging
 
-from export.command import InputError
+from export.errors import InputError
 from tests.trainers.checkpoint_models import (
     HISTORIES,
     fill,

@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.prepared.memory_corpus import contents, prepare

@@ -6,7 +6,7 @@ import pytest
 
 from trainers import processes
 
-ASK = "from trainers import processors; print(processors.count())"
+ASK = "from trainers import processes; print(processes.processor_count())"
 
 
 def _count_in(prepare):
@@ -26,7 +26,7 @@ def _count_in(prepare):
 )
 def test_a_process_confined_to_one_processor_has_one():
     mine = os.sched_getaffinity(0)
-    assert processes.count() == len(mine)
+    assert processes.processor_count() == len(mine)
     one = {min(mine)}
     assert _count_in(lambda: os.sched_setaffinity(0, one)) == 1
 
@@ -34,6 +34,6 @@ def test_a_process_confined_to_one_processor_has_one():
 def test_without_affinity_all_of_the_machine_count(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert processes.count() == 7
+    assert processes.processor_count() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert processes.count() == 1
+    assert processes.processor_count() == 1

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from keras_transformer.presets import PRESETS
 from trainers.settings import make_config
 

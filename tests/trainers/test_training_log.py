@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.provenance import TrainingLog
 
 FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}

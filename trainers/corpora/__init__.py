@@ -5,7 +5,7 @@
 
 import re
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora.corpus import Corpus, EvaluationSet
 from trainers.corpora.tatoeba import NAME as TATOEBA
 from trainers.corpora.tatoeba import TatoebaCorpus

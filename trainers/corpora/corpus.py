@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from export.command import InputError
+from export.errors import InputError
 
 
 def resolve_languages(

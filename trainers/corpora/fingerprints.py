@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from export.command import InputError
+from export.errors import InputError
 
 _DIGITS = 16
 _MEGABYTE = 1 << 20

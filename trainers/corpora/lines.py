@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from export.command import InputError
+from export.errors import InputError
 
 # A file without line ends would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 20

@@ -44,7 +44,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora import tatoeba
 from trainers.corpora.corpus import Row, RowCorpus, resolve_languages
 from trainers.corpora.fingerprints import text_fingerprint

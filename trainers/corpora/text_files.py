@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora.corpus import Row, RowCorpus, refuse_same
 from trainers.corpora.fingerprints import file_fingerprint
 from trainers.corpora.lines import aligned_lines

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora.corpus import Row, RowCorpus, resolve_languages
 from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
 

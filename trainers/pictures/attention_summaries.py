@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.attention_views.reader import AttentionReader
-from export.command import InputError
+from export.errors import InputError
 from export.translators.translator import Translator
 from trainers.batches.token_pairs import texts_of
 from trainers.pictures.attention_pictures import (

@@ -8,7 +8,7 @@ import typing
 import numpy as np
 
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 from trainers.prepared.shards import Shard
 
 FILE = "manifest.json"

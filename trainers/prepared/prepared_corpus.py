@@ -4,7 +4,7 @@ import hashlib
 import json
 import pathlib
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.batches.token_pairs import TokenPairs
 from trainers.corpora.corpus import EvaluationSet
 from trainers.prepared.manifest import read_manifest

@@ -16,7 +16,7 @@ import zlib
 import numpy as np
 
 from export.atomic import written_whole
-from export.command import InputError
+from export.errors import InputError
 
 # A length must fit the arrays' 16 bits.
 LONGEST = np.iinfo(np.uint16).max

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import sentencepiece
 
-from export.command import InputError
+from export.errors import InputError
 from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers import processes
 from trainers.processes import StopSignals
@@ -113,7 +113,7 @@ def _train(sentences, model, size, characters):
         unk_id=UNKNOWN_ID,
         bos_id=BEGIN_ID,
         eos_id=END_ID,
-        num_threads=processes.count(),
+        num_threads=processes.processor_count(),
         minloglevel=2,
     )
 

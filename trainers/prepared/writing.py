@@ -12,7 +12,7 @@ import shutil
 import numpy as np
 
 from export.atomic import remove_unfinished, written_whole
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer

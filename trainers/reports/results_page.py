@@ -2,7 +2,7 @@
 
 import re
 
-from export.command import InputError
+from export.errors import InputError
 from export.progress_bar import clock
 from trainers.reports.published import published_scores
 

@@ -9,7 +9,7 @@ import shlex
 import typing
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from keras_transformer.presets import PRESETS
 from trainers import settings
 from trainers.reports.published import PAPER

@@ -15,7 +15,7 @@ import sacrebleu
 from absl import flags
 from sacrebleu.utils import SACREBLEU_DIR
 
-from export.command import InputError
+from export.errors import InputError
 
 FLAGS = flags.FLAGS
 

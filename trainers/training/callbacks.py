@@ -6,7 +6,7 @@ import time
 import keras
 import numpy as np
 
-from export.command import InputError
+from export.errors import InputError
 from export.translators.translator import Translator
 from trainers.batches.token_pairs import texts_of
 from trainers.scores import bleu_tokenizers

@@ -5,7 +5,7 @@ import dataclasses
 from absl import flags
 
 from export import command
-from export.command import InputError
+from export.errors import InputError
 from trainers.batches import NAMES as BATCHINGS
 from trainers.scores import bleu_tokenizers
 from trainers.training.plan import TrainingPlan

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from trainers.batches.token_pairs import TokenPairs
 from trainers.corpora.corpus import EvaluationSet

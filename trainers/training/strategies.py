@@ -8,7 +8,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from export.command import InputError
+from export.errors import InputError
 
 _ADDRESS = re.compile(r".+:\d+")
 NAMES = ("auto", "one", "mirrored", "multiworker")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from export.attention_views.reader import AttentionReader
-from export.command import InputError
+from export.errors import InputError
 from export.translators.translator import Translator
 from tests.export import tiny
 from tests.keras_transformer import helpers, whole_model

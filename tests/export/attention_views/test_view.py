@@ -4,7 +4,7 @@ import pytest
 
 from export.attention_views.view import AttentionView, chosen_view
 from export.attention_views.words import AttendedSentence
-from export.command import InputError
+from export.errors import InputError
 from tests.export.attention_views import attended
 
 TEXT = "The old, old car stopped."

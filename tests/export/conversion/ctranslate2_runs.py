@@ -14,7 +14,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from export import ctranslate2
-from export.command import InputError
+from export.errors import InputError
 
 
 def main(runs):

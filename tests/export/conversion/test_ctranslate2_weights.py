@@ -5,9 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from export.command import InputError
 from export.conversion import ctranslate2_weights
 from export.conversion.ctranslate2_weights import save_ctranslate2
+from export.errors import InputError
 from keras_transformer.special_ids import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text

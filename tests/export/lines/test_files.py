@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 
 

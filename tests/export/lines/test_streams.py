@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from export.lines import formats
 from export.lines.streams import (
     WholeLines,

@@ -290,7 +290,7 @@ def test_an_export_needs_no_tensorflow_in_python(echo):
     code = (
         "import json, sys\n"
         "from export.translators.load import open_translator\n"
-        "from export import line_formats, translate_lines, whole_lines\n"
+        "from export.lines import formats, streams\n"
         f"found = open_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"

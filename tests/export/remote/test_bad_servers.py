@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from export.remote import rest_server
 from export.remote.grpc_server import GrpcServer
 from export.remote.remote_translator import RemoteTranslator

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.saved_model import foreign_operations
 
 

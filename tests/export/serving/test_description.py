@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
 
 WHOLE = {

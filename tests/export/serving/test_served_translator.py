@@ -144,6 +144,8 @@ def test_the_serving_process_knows_neither_keras_nor_us(server, exported):
     assert "export.server_runtime.session" in loaded
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
+        "export.errors",
+        "export.server_runtime",
         "export.server_runtime.session",
         "export.server_runtime.saved_model",
         "export.server_runtime.tensors",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from export.translators import compiled_translator
 from export.translators import compiled_translator as xla_flags
 from export.translators.compiled_translator import CompiledTranslator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator, load_ensemble
 from tests import made_up_text

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 import keras_transformer as kt
-from export.command import InputError
+from export.errors import InputError
 from export.translators.id_translator import IdTranslator, pieces_of
 from export.translators.translator import Translation, Translator
 from keras_transformer.special_ids import END_ID

@@ -1,6 +1,6 @@
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
 
 MEGABYTE = 1 << 20

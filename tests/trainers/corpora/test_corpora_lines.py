@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora.lines import aligned_lines, read_lines
 
 

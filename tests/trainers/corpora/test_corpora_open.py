@@ -1,6 +1,6 @@
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora import open_corpus
 from trainers.corpora.corpus import resolve_languages
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora import open_corpus, tatoeba
 from trainers.corpora import tatoeba as tatoeba_archive
 from trainers.corpora.tatoeba import (

@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.corpora import tatoeba
 from trainers.corpora.package_index import FetchError
 from trainers.corpora.tatoeba import cache_folder, read_tatoeba_text

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from tests.damage import flip_bit
 from trainers.corpora import open_corpus
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from tests.trainers import cipher
 from trainers.corpora.corpus import RowCorpus
 from trainers.prepared.vocabulary import train_vocabulary

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.prepared.manifest import (
     FILE,
     Manifest,

@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from tests.damage import flip_bit
 from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import (

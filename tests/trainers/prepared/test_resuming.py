@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import (
     assert_refused,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.prepared import shards
 from trainers.prepared.shards import tokenise
 

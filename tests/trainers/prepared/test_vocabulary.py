@@ -7,7 +7,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.command import InputError
+from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 from tests.trainers.cipher import sentences
 from trainers.prepared.vocabulary import frequent_characters, train_vocabulary

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from export.command import InputError
+from export.errors import InputError
 from trainers.reports.published import FINDINGS, PAPER
 from trainers.reports.table3_rows import make_rows
 

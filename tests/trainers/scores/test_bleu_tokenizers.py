@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_spm
 
-from export.command import InputError
+from export.errors import InputError
 from tests.trainers.prepared.memory_corpus import vocabulary
 from trainers.scores import bleu_tokenizers
 
