@@ -1,4 +1,10 @@
-"""Label-smoothed cross-entropy: section 5.4."""
+"""Label-smoothed cross-entropy: section 5.4.
+
+`LabelSmoothedCrossEntropy` takes logits, as any Keras loss does;
+`projected_losses` takes what logits are made of, so that their gradient need
+not be made (1.2 to 1.5 % of a training step); `symmetric_divergence` is
+R-Drop's.
+"""
 
 import typing
 
@@ -91,90 +97,27 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
-        return losses_of_summaries(
-            _summaries(logits, labels),
-            labels,
-            logits.shape[-1],
-            self.smoothing,
+
+        # A framework's own gradient goes over [B, T, V] once for each of the
+        # four, and by way of a scatter for the label's logit.
+        @own_gradient
+        def summaries(logits):
+            sums = ops.sum(logits, axis=-1, keepdims=True)
+            found, softmax = _summaries(logits, labels, sums)
+
+            def gradient(upstream):
+                scale, at_label, everywhere, _ = ops.split(upstream, 4, -1)
+                return _add_at(softmax * scale + everywhere, labels, at_label)
+
+            return found, gradient
+
+        return _losses(
+            summaries(logits), labels, logits.shape[-1], self.smoothing
         )
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "smoothing": self.smoothing}
-
-
-def losses_of_summaries(summaries, labels, vocabulary_size, smoothing):
-    """Returns each token's losses from what is known of its logits.
-
-    Args:
-        summaries: float32 [..., 4]: the logits' log-normaliser, the label's
-            logit, the sum of the logits and the highest one.
-        labels: int32 [...], 0 on padding.
-        vocabulary_size: V.
-        smoothing: e, epsilon_ls.
-
-    Returns:
-        TokenLosses.
-    """
-    normaliser, label_logits, sums, maxima = ops.unstack(summaries, axis=-1)
-    share = smoothing / (vocabulary_size - 1)
-    smoothed = (
-        normaliser - (1.0 - smoothing - share) * label_logits - share * sums
-    )
-    real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
-    # A maximum costs less than an argmax over V.
-    best = label_logits >= maxima
-    return TokenLosses(
-        smoothed=smoothed * real,
-        plain=(normaliser - label_logits) * real,
-        correct=ops.cast(best, "float32") * real,
-    )
-
-
-def _summaries(logits, labels):
-    """All that a loss needs to know of the logits, with its gradient.
-
-    The gradient is written out: a framework's own goes over [B, T, V] once
-    for each of the four, and by way of a scatter for the label's logit.
-
-    Args:
-        logits: float32 [B, T, V].
-        labels: int32 [B, T].
-
-    Returns:
-        float32 [B, T, 4], as `losses_of_summaries` takes it. The highest
-        logit gets no gradient.
-    """
-
-    @own_gradient
-    def summaries(logits):
-        maxima = ops.max(logits, axis=-1, keepdims=True)
-        exponentials = ops.exp(logits - maxima)
-        totals = ops.sum(exponentials, axis=-1, keepdims=True)
-        label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
-        sums = ops.sum(logits, axis=-1, keepdims=True)
-        outputs = [ops.log(totals) + maxima, label_logits, sums, maxima]
-
-        def gradient(upstream):
-            of_normaliser, of_label, of_sum, _ = ops.split(upstream, 4, axis=-1)
-            spread = exponentials * (of_normaliser / totals) + of_sum
-            return _add_at(spread, labels, of_label)
-
-        return ops.concatenate(outputs, axis=-1), gradient
-
-    return summaries(logits)
-
-
-def _add_at(values, labels, amounts):
-    """Adds [B, T, 1] amounts to [B, T, V] values, at each label."""
-    shape = ops.shape(values)
-    rows = ops.reshape(values, (-1, shape[-1]))
-    columns = ops.reshape(labels, (-1,))
-    places = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
-    rows = ops.scatter_update(
-        rows, places, ops.reshape(amounts, (-1,)), reduction="add"
-    )
-    return ops.reshape(rows, shape)
 
 
 def projected_losses(states, matrix, labels, smoothing, label_rows=None):
@@ -208,33 +151,16 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
         ops.reshape(ops.cast(each, "float32"), (-1, matrix.shape[1]))
         for each in (states, label_rows)
     )
-    summaries = _projected_summaries(ops.reshape(labels, (-1,)))
-    found = summaries(rows, matrix, label_rows)
-    found = ops.reshape(found, (*ops.shape(labels), 4))
-    return losses_of_summaries(found, labels, matrix.shape[0], smoothing)
-
-
-def _projected_summaries(labels):
-    """Returns a function of float32 [R, D], [V, D] and [R, D].
-
-    Args:
-        labels: int32 [R].
-
-    What that returns is float32 [R, 4], as `losses_of_summaries` takes it.
-    The highest logit gets no gradient.
-    """
+    flat = ops.reshape(labels, (-1,))
 
     @own_gradient
     def summaries(rows, matrix, label_rows):
-        logits = ops.matmul(rows, ops.transpose(matrix))
-        # One operation, where exp(logits - normaliser) is two, and slow ones.
-        softmax = ops.softmax(logits, axis=-1)
-        label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
-        maxima = ops.max(logits, axis=-1, keepdims=True)
-        normalisers = maxima - ops.log(ops.max(softmax, axis=-1, keepdims=True))
         of_matrix = column_sums(matrix)
-        sums = ops.matmul(rows, of_matrix[:, None])
-        outputs = [normalisers, label_logits, sums, maxima]
+        found, softmax = _summaries(
+            ops.matmul(rows, ops.transpose(matrix)),
+            flat,
+            ops.matmul(rows, of_matrix[:, None]),
+        )
 
         def gradient(upstream):
             scale, at_label, everywhere, _ = ops.split(upstream, 4, axis=-1)
@@ -249,9 +175,62 @@ def _projected_summaries(labels):
             )
             return by_rows, by_matrix, at_label * rows
 
-        return ops.concatenate(outputs, axis=-1), gradient
+        return found, gradient
 
-    return summaries
+    found = summaries(rows, matrix, label_rows)
+    found = ops.reshape(found, (*ops.shape(labels), 4))
+    return _losses(found, labels, matrix.shape[0], smoothing)
+
+
+def _summaries(logits, labels, sums):
+    """All that a loss needs to know of the logits.
+
+    Args:
+        logits: float32 [..., V].
+        labels: int32 [...].
+        sums: float32 [..., 1], of each row of logits.
+
+    Returns:
+        float32 [..., 4]: the logits' log-normaliser, the label's logit, the
+        sum of the logits and the highest one; and the softmax, [..., V], of
+        which gradients are made. The highest logit gets none.
+    """
+    # One operation, where exp(logits - normaliser) is two, and slow ones.
+    softmax = ops.softmax(logits, axis=-1)
+    label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
+    maxima = ops.max(logits, axis=-1, keepdims=True)
+    normalisers = maxima - ops.log(ops.max(softmax, axis=-1, keepdims=True))
+    found = [normalisers, label_logits, sums, maxima]
+    return ops.concatenate(found, axis=-1), softmax
+
+
+def _losses(summaries, labels, vocabulary_size, smoothing):
+    """Returns the TokenLosses of `_summaries` and their labels."""
+    normaliser, label_logits, sums, maxima = ops.unstack(summaries, axis=-1)
+    share = smoothing / (vocabulary_size - 1)
+    smoothed = (
+        normaliser - (1.0 - smoothing - share) * label_logits - share * sums
+    )
+    real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+    # A maximum costs less than an argmax over V.
+    best = label_logits >= maxima
+    return TokenLosses(
+        smoothed=smoothed * real,
+        plain=(normaliser - label_logits) * real,
+        correct=ops.cast(best, "float32") * real,
+    )
+
+
+def _add_at(values, labels, amounts):
+    """Adds [B, T, 1] amounts to [B, T, V] values, at each label."""
+    shape = ops.shape(values)
+    rows = ops.reshape(values, (-1, shape[-1]))
+    columns = ops.reshape(labels, (-1,))
+    places = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
+    rows = ops.scatter_update(
+        rows, places, ops.reshape(amounts, (-1,)), reduction="add"
+    )
+    return ops.reshape(rows, shape)
 
 
 def symmetric_divergence(first, second):

@@ -10,6 +10,7 @@ from keras_transformer.kernels.dropout import Dropout
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
+from keras_transformer.layers.masks import padding_mask, segment_mask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -252,11 +253,6 @@ class Transformer(keras.Model):
         return cls(TransformerConfig(**fields), **arguments)
 
 
-def padding_mask(ids):
-    """Returns True where an id is not padding: [B, M] to [B, 1, M]."""
-    return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
-
-
 def _masks(inputs):
     """Returns the mask arguments of both stacks."""
     source, target = inputs["source"], inputs["target"]
@@ -281,7 +277,7 @@ def _masks(inputs):
 def _mask(ids, query_segments, key_segments):
     if query_segments is None:
         return padding_mask(ids)
-    same = ops.equal(query_segments[:, :, None], key_segments[:, None, :])
+    same = segment_mask(query_segments, key_segments)
     return ops.logical_and(same, padding_mask(ids))
 
 

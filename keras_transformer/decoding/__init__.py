@@ -2,5 +2,5 @@
 
 Beam search and sampling know a model only as a step function; `translate` puts
 them and a Transformer together. Ids come in and go out. This room imports the
-model and its layers.
+model, its layers and its loss.
 """

@@ -5,7 +5,7 @@ import typing
 from keras import ops, tree
 
 from keras_transformer.layers.cache import Cache
-from keras_transformer.transformer import padding_mask
+from keras_transformer.layers.masks import padding_mask
 
 
 class BeamState(typing.NamedTuple):

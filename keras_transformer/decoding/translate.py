@@ -12,9 +12,9 @@ from keras_transformer.decoding.beam_search import (
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.rules import search_rules
 from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.masks import padding_mask
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from keras_transformer.special_ids import BEGIN_ID, PAD_ID
-from keras_transformer.transformer import padding_mask
 
 # Steps until sentences leave: few enough that little unfilled cache is
 # read, so many that copying the caches does not count.

@@ -14,7 +14,9 @@ _HIGHEST_RATE = 254 / _CASES
 class Dropout(keras.layers.Dropout):
     """Keras' dropout.
 
-    In the scope of `uncompiled` it draws a quarter of the random bits.
+    Why: in the scope of `uncompiled` it draws 8 random bits for each entry
+    and not the 32 of a random float; drawing them is most of dropout's time
+    on a CPU. Gain: 2 to 3 % of a training step. Without it: the base class.
 
     Example:
         >>> Dropout(0.1)(keras.ops.ones((1, 3, 8))).shape
@@ -32,10 +34,9 @@ class Dropout(keras.layers.Dropout):
 def dropout(inputs, rate, seed):
     """Returns the inputs, each set to 0 with a probability, else scaled up.
 
-    Of 8 random bits each, and not 32 as a random float takes: drawing them
-    is most of dropout's time on a CPU. An entry is dropped where they are
-    below 256 times the rate, rounded up or down at random for each row (of
-    the last axis), so that the rate is met all the same.
+    Each entry has 8 random bits. It is dropped where they are below 256
+    times the rate, rounded up or down at random for each row (of the last
+    axis), so that the rate is met exactly on average.
 
     Args:
         inputs: float [..., D].

@@ -1,4 +1,4 @@
-"""Functions that bring their own gradient, and where layers use them."""
+"""Gradients written by hand, and the scope in which layers use them."""
 
 import contextlib
 import contextvars
@@ -7,10 +7,11 @@ from keras import ops
 
 
 def own_gradient(function):
-    """Returns a function whose gradient is the one that it says.
+    """Returns a function whose gradient is the one that it returns.
 
-    Keras' `custom_gradient` hands a gradient function other arguments with
-    PyTorch than with TensorFlow and JAX.
+    Why: Keras' `custom_gradient` hands a gradient function other arguments
+    with PyTorch than with TensorFlow and JAX. Without it: the function's
+    value alone, whose gradient the framework derives.
 
     Args:
         function: of tensors, that returns a tensor and a function of the
@@ -35,13 +36,15 @@ _uncompiled = contextvars.ContextVar("uncompiled", default=False)
 
 @contextlib.contextmanager
 def uncompiled():
-    """Layers called in this scope go the ways that are soonest without XLA.
+    """In this scope layers use the code paths that are fastest without XLA.
 
     Results are the same but for rounding, and dropout's are as random.
-    Layers bring gradients that are written out, which take fewer operations
-    than those that a framework derives: a training step of TensorFlow takes
-    a tenth less on a CPU. XLA, which fuses operations, does better with what
-    it derives itself, so JAX needs none of this.
+
+    Why: gradients written by hand take fewer operations than derived ones.
+    Gain: 6 to 8 % of TensorFlow's training step on a CPU, dropout's 2 % not
+    counted. XLA, which fuses operations, is faster with gradients that it
+    derives, so JAX and --jit do without. Without it: drop the `with` in
+    trainers/training/training_model.py; every layer then calls Keras' own.
 
     Example:
         >>> with uncompiled(), tf.GradientTape() as tape:

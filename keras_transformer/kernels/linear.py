@@ -1,6 +1,5 @@
-"""Products with a weight matrix, and how such matrices begin."""
+"""Products with a weight matrix."""
 
-import keras
 from keras import ops
 
 from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
@@ -9,8 +8,10 @@ from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
 def linear(inputs, kernel, bias=None):
     """Returns inputs @ kernel + bias.
 
-    All leading dimensions are folded into one, so that every backend runs a
-    single matrix product instead of one per batch row.
+    Why: with all leading dimensions folded into one, every backend runs a
+    single matrix product instead of one per batch row; and in the scope of
+    `uncompiled` the gradient is written by hand. Gain: 4 to 5 % of a training
+    step. Without it: `ops.matmul(inputs, kernel) + bias`.
 
     Args:
         inputs: float [..., n].
@@ -35,8 +36,9 @@ def linear(inputs, kernel, bias=None):
 def column_sums(rows):
     """Returns the sums over rows, float [m] of float [n, m].
 
-    A product with ones: TensorFlow's own sum over rows takes four times as
-    long on a CPU.
+    Why: it is a product with ones; TensorFlow's own sum over rows takes four
+    to five times as long on a CPU. Gain: 2 % of a training step. Without it:
+    `ops.sum(rows, axis=0)`.
     """
     ones = ops.ones((1, ops.shape(rows)[0]), rows.dtype)
     return ops.matmul(ones, rows)[0]
@@ -61,7 +63,8 @@ def _affine_with_gradient(rows, kernel, *bias):
 def _product_over_rows(left, right):
     """Returns left^T @ right, [n, m] of [r, n] and [r, m].
 
-    oneDNN makes a wide product a tenth sooner than a tall one.
+    Why: oneDNN makes a wide product a tenth faster than a tall one. Gain:
+    0.4 %. Without it: the first line.
     """
     if left.shape[1] <= right.shape[1]:
         return ops.matmul(ops.transpose(left), right)
@@ -71,34 +74,12 @@ def _product_over_rows(left, right):
 def _transposed(kernel):
     """Returns the transpose [m, n] of [n, m], as an array of its own if wide.
 
-    A product with the transpose of a wide matrix reads that in long strides:
-    oneDNN takes a fifth to a third more time for it than for a copy, and
-    making the copy takes next to none. The axis more is so that TensorFlow
-    does not see through it and drop the copy.
+    Why: a product with the transpose of a wide matrix reads it in long
+    strides, and oneDNN takes a fifth to a third more time than with a copy.
+    The extra axis keeps TensorFlow from folding the transpose into the
+    product, which would drop the copy. Gain: 2.5 to 3.6 %. Without it:
+    `ops.transpose(kernel)`.
     """
     if kernel.shape[1] < kernel.shape[0]:
         return ops.transpose(kernel)
     return ops.transpose(kernel[None], (0, 2, 1))[0]
-
-
-def glorot_blocks(widths, variance):
-    """Returns an initializer for a matrix made of blocks side by side.
-
-    Each block begins as Glorot-uniform on its own, so that fusing several
-    projections into one matrix does not change how they begin.
-
-    Args:
-        widths: number of columns of each block.
-        variance: factor on Glorot's variance.
-    """
-
-    def initialize(shape, dtype=None):
-        blocks = [
-            keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")(
-                (shape[0], width), dtype=dtype
-            )
-            for width in widths
-        ]
-        return ops.concatenate(blocks, axis=1)
-
-    return initialize

@@ -1,7 +1,8 @@
-"""Multi-head attention: section 3.2.2."""
+"""Attention: scaled dot-product and multi-head, section 3.2."""
 
 import functools
 import itertools
+import math
 
 import keras
 from keras import ops
@@ -13,17 +14,57 @@ from keras_transformer.kernels.heads import (
     split_few,
     split_heads,
 )
-from keras_transformer.kernels.linear import glorot_blocks, linear
-from keras_transformer.layers.scaled_dot_product import (
-    attention_weights,
-    mean_of_values,
-)
+from keras_transformer.kernels.linear import linear
+from keras_transformer.layers.masks import join_masks, window_mask, with_heads
+
+# Finite, so that a row with nothing to attend to gives equal weights and not
+# NaN; large enough that exp() of it is 0 beside any real score.
+_MASKED_SCORE = -1e9
 
 # Queries, keys and values begin smaller than Glorot has it, or deep post-norm
 # stacks learn late (measured in docs/results.md). So it is in fairseq, and so
 # it was in the authors' first code, where Glorot's rule met one matrix of all
 # three.
 _PROJECTION_VARIANCE = 0.5
+
+
+def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
+
+    The softmax runs in float32 whatever the inputs' dtype.
+
+    Args:
+        queries: float [..., Q, d_k].
+        keys: float [..., M, d_k].
+        values: float [..., M, d_v].
+        mask: boolean, broadcastable to [..., Q, M], True where a query may
+            attend; None means everywhere.
+        drop: function of the weights that returns those to use, such as a
+            dropout layer; None for all of them.
+
+    Returns:
+        float [..., Q, d_v] in the dtype of `values`, and the weights before
+        `drop`, float32 [..., Q, M]: rows sum to 1 and are 0 where masked.
+    """
+    weights = _softmax(_scores(queries, keys), mask)
+    used = weights if drop is None else drop(weights)
+    return ops.matmul(ops.cast(used, values.dtype), values), weights
+
+
+def _scores(queries, keys):
+    scale = 1.0 / math.sqrt(queries.shape[-1])
+    scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
+    return ops.cast(scores, "float32")
+
+
+def _softmax(scores, mask):
+    if mask is not None:
+        # Added rather than selected: the mask stays at its own, smaller shape.
+        scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
+    if scores.shape[-1] == 1:
+        # What softmax would give, without Keras' warning that it does.
+        return ops.ones_like(scores)
+    return ops.softmax(scores, axis=-1)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -101,7 +142,7 @@ class MultiHeadAttention(keras.layers.Layer):
         kernel = self.add_weight(
             name=f"{name}_kernel",
             shape=(inputs, sum(blocks)),
-            initializer=glorot_blocks(blocks, variance),
+            initializer=_glorot_blocks(blocks, variance),
         )
         bias = None
         if self.use_bias:
@@ -147,16 +188,22 @@ class MultiHeadAttention(keras.layers.Layer):
         if memory is None:
             blocks = self._query_key_value(query)
             queries, keys, values = map(self._in_heads, blocks)
-            masks = mask, query_mask, self._window_mask(ops.shape(query)[1])
+            masks = mask, query_mask
+            if self.window:
+                length = ops.shape(query)[1]
+                masks += (window_mask(length, self.window),)
         else:
             queries = self._in_heads(self._query(query))
             keys, values = self.project_memory(memory)
             masks = (memory_mask,)
-        weights = attention_weights(
-            queries, keys, _joined(attention_mask, *masks)
+        heads, weights = scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            join_masks(attention_mask, *masks),
+            functools.partial(self.weight_dropout, training=training),
         )
-        kept = self.weight_dropout(weights, training=training)
-        outputs = self._output(join_heads(mean_of_values(kept, values)))
+        outputs = self._output(join_heads(heads))
         return (outputs, weights) if return_weights else outputs
 
     def project(self, inputs):
@@ -192,7 +239,9 @@ class MultiHeadAttention(keras.layers.Layer):
         fused = linear(
             memory,
             self.key_value_kernel,
-            _still(self.key_value_bias, 0, self.num_heads * self.d_k),
+            _without_key_gradient(
+                self.key_value_bias, 0, self.num_heads * self.d_k
+            ),
         )
         blocks = self._split(fused, [self.d_k, self.d_v])
         return [self._in_heads(block) for block in blocks]
@@ -209,15 +258,19 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             float [B, Q, D] and the weights, float32 [B, H, Q, M].
         """
-        weights = attention_weights(queries, keys, _with_heads(mask))
-        return self._output(join_few(mean_of_values(weights, values))), weights
+        heads, weights = scaled_dot_product_attention(
+            queries, keys, values, with_heads(mask)
+        )
+        return self._output(join_few(heads)), weights
 
     def _query_key_value(self, inputs):
         queries = self.num_heads * self.d_k
         fused = linear(
             inputs,
             self.query_key_value_kernel,
-            _still(self.query_key_value_bias, queries, 2 * queries),
+            _without_key_gradient(
+                self.query_key_value_bias, queries, 2 * queries
+            ),
         )
         return self._split(fused, [self.d_k, self.d_k, self.d_v])
 
@@ -235,13 +288,6 @@ class MultiHeadAttention(keras.layers.Layer):
     def _in_heads(self, block):
         return split_heads(block, self.num_heads)
 
-    def _window_mask(self, length):
-        if not self.window:
-            return None
-        positions = ops.arange(length)
-        distance = ops.abs(positions[:, None] - positions[None, :])
-        return (distance <= self.window)[None]
-
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
@@ -256,7 +302,30 @@ class MultiHeadAttention(keras.layers.Layer):
         }
 
 
-def _still(bias, start, end):
+def _glorot_blocks(widths, variance):
+    """Returns an initializer for a matrix made of blocks side by side.
+
+    Each block begins as Glorot-uniform on its own, so that fusing several
+    projections into one matrix does not change how they begin.
+
+    Args:
+        widths: number of columns of each block.
+        variance: factor on Glorot's variance.
+    """
+
+    def initialize(shape, dtype=None):
+        blocks = [
+            keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")(
+                (shape[0], width), dtype=dtype
+            )
+            for width in widths
+        ]
+        return ops.concatenate(blocks, axis=1)
+
+    return initialize
+
+
+def _without_key_gradient(bias, start, end):
     """Returns a bias whose part for the keys gets no gradient.
 
     It adds the same to all scores of a query, which softmax ignores, so its
@@ -268,18 +337,3 @@ def _still(bias, start, end):
     return ops.concatenate(
         [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
     )
-
-
-def _joined(*masks):
-    """Returns where all masks that are not None are True, or None."""
-    masks = [_with_heads(mask) for mask in masks if mask is not None]
-    return functools.reduce(ops.logical_and, masks) if masks else None
-
-
-def _with_heads(mask):
-    """Brings [B, M] or [B, Q, M] to the rank of [B, H, Q, M]."""
-    if mask is None or len(mask.shape) == 4:
-        return mask
-    if len(mask.shape) == 2:
-        return mask[:, None, None, :]
-    return mask[:, None]

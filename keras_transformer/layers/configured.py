@@ -1,4 +1,4 @@
-"""Layers and sub-layers made from a TransformerConfig."""
+"""What the stacks and their layers have in common: one configuration."""
 
 import dataclasses
 
@@ -14,6 +14,8 @@ from keras_transformer.layers.residual import ResidualConnection
 class ConfiguredLayer(keras.layers.Layer):
     """A layer made from a TransformerConfig, and saved with it.
 
+    Its `new_` methods make the sub-layers that the configuration describes.
+
     Args:
         config: the TransformerConfig; also the attribute `config`.
         **kwargs: of `keras.layers.Layer`.
@@ -23,6 +25,51 @@ class ConfiguredLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.supports_masking = True
+
+    def new_attention(self, name, window=0):
+        """Returns a MultiHeadAttention."""
+        config = self.config
+        return MultiHeadAttention(
+            config.d_model,
+            config.num_heads,
+            config.d_k,
+            config.d_v,
+            dropout=config.attention_dropout,
+            use_bias=config.attention_bias,
+            window=window,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def new_feed_forward(self, name):
+        """Returns a PositionwiseFeedForward."""
+        return PositionwiseFeedForward(
+            self.config.d_model,
+            self.config.d_ff,
+            activation=self.config.activation,
+            dropout=self.config.activation_dropout,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def new_residual(self, name):
+        """Returns a ResidualConnection."""
+        return ResidualConnection(
+            self.config.norm,
+            self.config.dropout,
+            self.config.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def new_final_norm(self):
+        """Returns what ends a stack: a norm when pre-norm, else nothing."""
+        dtype, name = self.dtype_policy, "final_norm"
+        if self.config.norm == "post":
+            return keras.layers.Identity(dtype=dtype, name=name)
+        return LayerNorm(
+            epsilon=self.config.layer_norm_epsilon, dtype=dtype, name=name
+        )
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -35,50 +82,3 @@ class ConfiguredLayer(keras.layers.Layer):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
-
-
-def attention(config, dtype, name, window=0):
-    """Returns the attention that a configuration describes."""
-    return MultiHeadAttention(
-        config.d_model,
-        config.num_heads,
-        config.d_k,
-        config.d_v,
-        dropout=config.attention_dropout,
-        use_bias=config.attention_bias,
-        window=window,
-        dtype=dtype,
-        name=name,
-    )
-
-
-def feed_forward(config, dtype, name):
-    """Returns the feed-forward network that a configuration describes."""
-    return PositionwiseFeedForward(
-        config.d_model,
-        config.d_ff,
-        activation=config.activation,
-        dropout=config.activation_dropout,
-        dtype=dtype,
-        name=name,
-    )
-
-
-def residual(config, dtype, name):
-    """Returns the residual connection that a configuration describes."""
-    return ResidualConnection(
-        config.norm,
-        config.dropout,
-        config.layer_norm_epsilon,
-        dtype=dtype,
-        name=name,
-    )
-
-
-def final_norm(config, dtype):
-    """Returns what ends a stack: a norm when pre-norm, else nothing."""
-    if config.norm == "post":
-        return keras.layers.Identity(dtype=dtype, name="final_norm")
-    return LayerNorm(
-        epsilon=config.layer_norm_epsilon, dtype=dtype, name="final_norm"
-    )

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_transformer.layers import configured
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.configured import ConfiguredLayer
+from keras_transformer.layers.masks import causal_mask, join_masks
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -19,25 +19,18 @@ class DecoderLayer(ConfiguredLayer):
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
-        dtype = self.dtype_policy
-        self.self_attention = configured.attention(
-            config, dtype, "self_attention", config.attention_window
+        self.self_attention = self.new_attention(
+            "self_attention", config.attention_window
         )
-        self.self_attention_residual = configured.residual(
-            config, dtype, "self_attention_residual"
+        self.self_attention_residual = self.new_residual(
+            "self_attention_residual"
         )
-        self.cross_attention = configured.attention(
-            config, dtype, "cross_attention"
+        self.cross_attention = self.new_attention("cross_attention")
+        self.cross_attention_residual = self.new_residual(
+            "cross_attention_residual"
         )
-        self.cross_attention_residual = configured.residual(
-            config, dtype, "cross_attention_residual"
-        )
-        self.feed_forward = configured.feed_forward(
-            config, dtype, "feed_forward"
-        )
-        self.feed_forward_residual = configured.residual(
-            config, dtype, "feed_forward_residual"
-        )
+        self.feed_forward = self.new_feed_forward("feed_forward")
+        self.feed_forward_residual = self.new_residual("feed_forward_residual")
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
@@ -154,7 +147,7 @@ class Decoder(ConfiguredLayer):
             DecoderLayer(config, dtype=dtype, name=f"layer_{number}")
             for number in range(1, config.num_layers + 1)
         ]
-        self.final_norm = configured.final_norm(config, dtype)
+        self.final_norm = self.new_final_norm()
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
@@ -192,13 +185,8 @@ class Decoder(ConfiguredLayer):
             of N float32 [B, H, T, T] of self-attention and a list of N
             [B, H, T, S] of cross-attention.
         """
-        causal = _causal_mask(ops.shape(inputs)[1])
-        if attention_mask is None:
-            attention_mask = causal
-        else:
-            if len(attention_mask.shape) == 2:
-                attention_mask = ops.expand_dims(attention_mask, 1)
-            attention_mask = ops.logical_and(attention_mask, causal)
+        causal = causal_mask(ops.shape(inputs)[1])
+        attention_mask = join_masks(attention_mask, causal)
         outputs, all_self, all_cross = inputs, [], []
         for layer in self.layers:
             outputs, self_weights, cross_weights = layer(
@@ -277,8 +265,3 @@ class Decoder(ConfiguredLayer):
             new_caches.append(cache)
             all_weights.append(weights)
         return self.final_norm(outputs), tuple(new_caches), all_weights
-
-
-def _causal_mask(length):
-    positions = ops.arange(length)
-    return (positions[:, None] >= positions[None, :])[None]

@@ -2,7 +2,6 @@
 
 import keras
 
-from keras_transformer.layers import configured
 from keras_transformer.layers.configured import ConfiguredLayer
 
 
@@ -17,19 +16,14 @@ class EncoderLayer(ConfiguredLayer):
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
-        dtype = self.dtype_policy
-        self.self_attention = configured.attention(
-            config, dtype, "self_attention", config.attention_window
+        self.self_attention = self.new_attention(
+            "self_attention", config.attention_window
         )
-        self.self_attention_residual = configured.residual(
-            config, dtype, "self_attention_residual"
+        self.self_attention_residual = self.new_residual(
+            "self_attention_residual"
         )
-        self.feed_forward = configured.feed_forward(
-            config, dtype, "feed_forward"
-        )
-        self.feed_forward_residual = configured.residual(
-            config, dtype, "feed_forward_residual"
-        )
+        self.feed_forward = self.new_feed_forward("feed_forward")
+        self.feed_forward_residual = self.new_residual("feed_forward_residual")
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
@@ -89,7 +83,7 @@ class Encoder(ConfiguredLayer):
             EncoderLayer(config, dtype=dtype, name=f"layer_{number}")
             for number in range(1, config.num_layers + 1)
         ]
-        self.final_norm = configured.final_norm(config, dtype)
+        self.final_norm = self.new_final_norm()
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""

@@ -92,7 +92,7 @@ def test_attention_is_a_distribution_over_real_tokens(name):
 def test_a_call_keeps_no_attention(monkeypatch):
     """Of four layers' twelve weights, two layers' at a time are there."""
     model = kt.Transformer(helpers.config(num_layers=4))
-    plain, made, most = attention.attention_weights, [], []
+    plain, made, most = attention._softmax, [], []
 
     def watched(*arguments):
         weights = plain(*arguments)
@@ -100,7 +100,7 @@ def test_a_call_keeps_no_attention(monkeypatch):
         most.append(sum(each() is not None for each in made))
         return weights
 
-    monkeypatch.setattr(attention, "attention_weights", watched)
+    monkeypatch.setattr(attention, "_softmax", watched)
     inputs = helpers.padded_inputs()
     model(inputs)
     assert len(made) == 12

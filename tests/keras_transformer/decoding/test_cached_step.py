@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.transformer import padding_mask
+from keras_transformer.layers.masks import padding_mask
 from tests.keras_transformer import helpers
 
 STEPS = 4

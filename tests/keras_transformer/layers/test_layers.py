@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.layers.scaled_dot_product import (
-    scaled_dot_product_attention,
-)
+from keras_transformer.layers.attention import scaled_dot_product_attention
 from tests.keras_transformer import helpers, reference
 
 TOLERANCE = 1e-5
@@ -116,11 +114,12 @@ def test_scaled_dot_product_attention():
     everywhere = np.ones((4, 4), bool)
     for mask in (None, SELF_MASK[0]):
         allowed = everywhere if mask is None else mask
-        outputs = helpers.to_numpy(
-            scaled_dot_product_attention(queries, keys, values, mask)
+        outputs, weights = map(
+            helpers.to_numpy,
+            scaled_dot_product_attention(queries, keys, values, mask),
         )
         for place in np.ndindex(2, 3):
-            expected, _ = reference.attention(
+            expected, expected_weights = reference.attention(
                 *(
                     part[place].astype("float64")
                     for part in (queries, keys, values)
@@ -129,6 +128,22 @@ def test_scaled_dot_product_attention():
             )
             error = helpers.relative_error(outputs[place], expected)
             assert error <= TOLERANCE
+            error = helpers.relative_error(weights[place], expected_weights)
+            assert error <= TOLERANCE
+
+
+def test_dropped_weights_are_those_of_the_product_alone():
+    generator = np.random.default_rng(1)
+    queries, keys = generator.normal(size=(2, 1, 4, 6)).astype("float32")
+    values = generator.normal(size=(1, 4, 2)).astype("float32")
+    _, plain = scaled_dot_product_attention(queries, keys, values)
+    halved, weights = scaled_dot_product_attention(
+        queries, keys, values, drop=lambda weights: weights / 2
+    )
+    plain = helpers.to_numpy(plain)
+    np.testing.assert_array_equal(helpers.to_numpy(weights), plain)
+    expected = plain.astype("float64") / 2 @ values
+    assert helpers.relative_error(halved, expected) <= TOLERANCE
 
 
 def test_nothing_to_attend_to_is_not_a_number_of_none():
