@@ -1,6 +1,14 @@
-"""A trained model made useful: translate with it, export it, serve it."""
+"""A trained model made useful: translate with it, export it, serve it.
+
+Commands and the contracts that they share stand here; the rooms are `lines`,
+`translators`, `serving`, `server_runtime`, `remote`, `attention_views` and
+`conversion`. This floor imports keras_transformer and nothing of trainers.
+"""
 
 import os
 
+from export.start_up_notes import hide_start_up_notes
+
 # Before any module below imports TensorFlow.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+hide_start_up_notes()

@@ -191,7 +191,7 @@ def _vocabulary():
 def _model_answers(texts, limits):
     settings = {
         "max_source_tokens": limits["max_source_tokens"],
-        "max_extra": limits["max_output_extra"],
+        "max_output_extra": limits["max_output_extra"],
         "beam_size": limits["beam_size"],
         "alpha": limits["alpha"],
         "stop": limits["stop"],

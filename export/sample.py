@@ -20,6 +20,7 @@ from export import command
 from export.lines import formats
 from export.lines.streams import answer_lines
 from export.translators.batches import BATCH_TOKENS
+from export.translators.load import load_models
 from export.translators.text_ids import MOST_EXTRA
 from export.translators.translator import Translator
 
@@ -64,12 +65,13 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_integer(
-    "max_extra",
+    "max_output_extra",
     None,
     "Pieces that a sample may have more than its source.",
     lower_bound=0,
     upper_bound=MOST_EXTRA,
 )
+flags.DEFINE_alias("max_extra", "max_output_extra")
 command.require_finite("temperature", "top_p")
 
 # Seeds are int32 that are not negative.
@@ -79,8 +81,10 @@ _SEEDS = 2**31
 def main(arguments):
     """Draws samples for a file or standard input."""
     del arguments
-    translator = Translator.from_directories(
-        FLAGS.model, batch_tokens=FLAGS.batch_tokens, max_extra=FLAGS.max_extra
+    translator = Translator(
+        *load_models(FLAGS.model),
+        batch_tokens=FLAGS.batch_tokens,
+        max_output_extra=FLAGS.max_output_extra,
     )
     rules = kt.SamplingRules(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p

@@ -13,16 +13,14 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-from export import command
+from export import command, search_flags
 from export.atomic import written_whole
 from export.errors import InputError
-from export.lines import search_flags
 from export.model_directory import ModelDirectory
 from export.server_runtime.saved_model import DESCRIPTION_FILE, is_version
 from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
 from export.serving.warm_up import WARM_UP_FILE, make_warm_up
-from export.translators.text_ids import MOST_EXTRA
 
 FLAGS = flags.FLAGS
 
@@ -43,34 +41,12 @@ flags.DEFINE_integer(
     "Longer sources are cut to this many pieces, the end counted.",
     lower_bound=2,
 )
-# None is what the model's config says.
-flags.DEFINE_integer(
-    "max_output_extra",
-    None,
-    "A translation has at most as many pieces as its source and "
-    "so many more; the model's own number by default.",
-    lower_bound=0,
-    upper_bound=MOST_EXTRA,
-)
-flags.DEFINE_integer(
-    "beam_size",
-    None,
-    "Beams, and translations of n_best; the model's own by default.",
-    lower_bound=1,
-)
-flags.DEFINE_float(
-    "alpha",
-    None,
-    "Exponent of the length penalty; the model's own by default.",
-    lower_bound=0.0,
-)
 flags.DEFINE_boolean(
     "check",
     True,
     "Run export.check before the version gets its number; where it fails, "
     "nothing is written.",
 )
-command.require_finite("alpha")
 
 
 def main(arguments):
@@ -79,13 +55,7 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(_version(export_dir, FLAGS.version))
-    search = {
-        "max_source_tokens": FLAGS.max_source_tokens,
-        "max_extra": FLAGS.max_output_extra,
-        "beam_size": FLAGS.beam_size,
-        "alpha": FLAGS.alpha,
-        "stop": FLAGS.stop,
-    }
+    search = search_flags.given("max_source_tokens")
     checks = [_check] if FLAGS.check else []
     save(directory, path, search, checks)
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
@@ -146,7 +116,8 @@ def _check(model_dir, version):
         [
             *(sys.executable, "-m", "export.check", str(version)),
             f"--model_dir={model_dir}",
-        ]
+        ],
+        stderr=sys.stderr,
     )
     if done.returncode:
         raise InputError(

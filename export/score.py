@@ -3,8 +3,8 @@
 Line N of --translations is taken for a translation of line N of --input. A pair
 gives a line, in order: the natural logarithm of the translation's probability
 under the model, its end counted; not divided by a length penalty. For choosing
-among translations, filtering bitexts, or comparing models. Of lines longer than
-the model takes the beginnings are scored.
+among translations, filtering bitexts, or comparing models. Lines longer than
+the model takes are truncated.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from export.lines.streams import (
     sizes_for,
 )
 from export.translators.batches import BATCH_TOKENS
-from export.translators.load import open_translator
+from export.translators.load import load_translator
 
 FLAGS = flags.FLAGS
 
@@ -54,7 +54,7 @@ flags.DEFINE_integer(
 def main(arguments):
     """Scores two files, line by line."""
     del arguments
-    translator = open_translator(FLAGS.model, FLAGS.batch_tokens, {})
+    translator = load_translator(FLAGS.model, FLAGS.batch_tokens, {})
     with contextlib.ExitStack() as stack:
         source = open_input(stack, FLAGS.input)
         target = open_input(stack, FLAGS.translations, "translations")

@@ -11,33 +11,29 @@ M is a model directory, an exported version, or the folder of its versions
 A score is log-probability / length penalty. With --n_best=N above 1 a line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best
 first, where number counts the lines of the input from 0. A blank line gives
-blank text with score 0. Of a line that is longer than the model takes the
-beginning is translated; how many there were is said at the end.
+blank text with score 0. A line that is longer than the model takes is
+truncated; how many there were is said at the end.
 
 Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
-From a terminal they are taken one by one; --compiled answers those soonest.
+From a terminal they are taken one by one; --compiled is fastest for those.
 
 With --prefixes=FILE the translations of line N begin with line N of that file,
-and are the best that do; its last word may go on. A blank line asks for
-nothing. What would be longer than a translation may be ends on the way. A
+and are the best that do; its last word may continue. A blank line asks for
+nothing. A translation that may not be so long ends within its prefix. A
 character of which the vocabulary has no piece is refused; what the vocabulary
 spells otherwise is said at the end.
 """
 
+import sys
+
 from absl import flags
 
-from export import command
+from export import command, search_flags
 from export.errors import InputError
-from export.lines import line_flags, search_flags
-from export.lines.prefixes import PrefixLines
-from export.lines.streams import answer_lines
+from export.lines import line_flags
 from export.translators.batches import BATCH_TOKENS
-from export.translators.load import (
-    open_compiled_translator,
-    open_prefix_translator,
-    open_translator,
-)
-from export.translators.text_ids import MOST_EXTRA
+from export.translators.load import load_translator
+from export.translators.text_ids import UnknownCharacter
 
 FLAGS = flags.FLAGS
 
@@ -62,25 +58,13 @@ flags.DEFINE_boolean(
     "compiled",
     False,
     "Translate one sentence at a time, with a search that XLA compiles for "
-    "each of a few lengths, some seconds each: the soonest answer to lines "
-    "that come one by one. A file goes sooner without.",
+    "each of a few lengths, some seconds each: the fastest where lines come "
+    "one by one. A file is faster without.",
 )
 flags.DEFINE_string(
     "prefixes",
     None,
     "File of what translations begin with, a line for each of the input.",
-)
-# None is what the model's config says.
-flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
-flags.DEFINE_float(
-    "alpha", None, "Exponent of the length penalty.", lower_bound=0.0
-)
-flags.DEFINE_integer(
-    "max_extra",
-    None,
-    "Pieces that a translation may have more than its source.",
-    lower_bound=0,
-    upper_bound=MOST_EXTRA,
 )
 flags.DEFINE_integer(
     "min_length",
@@ -96,22 +80,14 @@ flags.DEFINE_enum(
     "What several models average at each step; log-probabilities by default.",
 )
 
-_SEARCH = (
-    "beam_size",
-    "alpha",
-    "max_extra",
-    "min_length",
-    "stop",
-    "ensemble_mean",
-)
-
-command.require_finite("alpha")
+# Prefixes that are taken otherwise: how many are told, and so much of each.
+_TOLD, _SHORT = 3, 30
 
 
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    line_format = line_flags.line_format()
+    form = line_flags.line_format()
     translator = _translator()
     if FLAGS.n_best > translator.beam_size:
         raise InputError(
@@ -120,44 +96,82 @@ def main(arguments):
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
     if FLAGS.prefixes is None:
-        return line_flags.translate_stream(translator, line_format)
-
-    after = PrefixLines(translator, FLAGS.n_best)
-    code = answer_lines(
-        "Translating",
-        FLAGS.input,
-        FLAGS.output,
-        after.ask,
-        line_format,
-        ("prefixes", FLAGS.prefixes),
-    )
+        return line_flags.translate_stream(translator, form)
+    after = _PrefixLines(translator)
+    beside = "prefixes", FLAGS.prefixes
+    code = line_flags.translate_stream(after, form, beside)
     after.tell()
     return code
 
 
 def _translator():
-    search = {name: FLAGS[name].value for name in _SEARCH}
-    search = {name: each for name, each in search.items() if each is not None}
-    if FLAGS.prefixes is not None:
-        _refuse_beside_prefixes()
-        return open_prefix_translator(FLAGS.model, FLAGS.batch_tokens, search)
-    if not FLAGS.compiled:
-        return open_translator(FLAGS.model, FLAGS.batch_tokens, search)
-    if FLAGS["batch_tokens"].present:
+    if FLAGS.compiled and FLAGS["batch_tokens"].present:
         raise InputError(
             "--compiled takes one sentence at a time, and --batch_tokens says "
             "how many there are in a batch: leave out one of them."
         )
-    return open_compiled_translator(FLAGS.model, search)
+    wanted = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
+    return load_translator(
+        FLAGS.model,
+        FLAGS.batch_tokens,
+        search_flags.given("min_length", "ensemble_mean"),
+        wanted,
+    )
 
 
-def _refuse_beside_prefixes():
-    for name in ("compiled", "alignments"):
-        if FLAGS[name].value:
-            raise InputError(
-                f"--{name} is of a search that takes no prefixes: leave out "
-                f"--{name} or --prefixes."
+class _PrefixLines:
+    """A translator of lines with prefixes, which notes how those are spelt."""
+
+    def __init__(self, translator):
+        self._translator = translator
+        self._lines = 0
+        self._first_changed, self._changed = [], 0
+
+    def n_best(self, texts, n, on_progress, prefixes):
+        self._check(prefixes)
+        return self._translator.n_best(texts, n, on_progress, prefixes)
+
+    def align(self, texts, on_progress, prefixes):
+        self._check(prefixes)
+        return self._translator.align(texts, on_progress, prefixes)
+
+    def tell(self):
+        """Says on standard error which prefixes were taken otherwise."""
+        more = self._changed - len(self._first_changed)
+        if self._changed:
+            print(
+                f"Taken as the vocabulary spells them: {self._changed:,} of "
+                f"the prefixes ({', '.join(self._first_changed)}"
+                + (f" and {more:,} more)." if more else ")."),
+                file=sys.stderr,
+                flush=True,
             )
+
+    def _check(self, prefixes):
+        try:
+            spelt = self._translator.as_spelt(prefixes)
+        except UnknownCharacter as error:
+            code = f"U+{ord(error.character):04X}"
+            raise InputError(
+                f"Line {self._lines + error.place + 1} of --prefixes has "
+                f"{error.character!r} ({code}), of which the model's "
+                "vocabulary has no piece; leave it out, or write it otherwise."
+            ) from None
+        for line, (given, read) in enumerate(zip(prefixes, spelt), 1):
+            if given != read:
+                self._note(self._lines + line, given, read)
+        self._lines += len(prefixes)
+
+    def _note(self, line, given, read):
+        self._changed += 1
+        if len(self._first_changed) < _TOLD:
+            short = [repr(_shortened(text)) for text in (given, read)]
+            told = f"line {line}: {' as '.join(short)}"
+            self._first_changed.append(told)
+
+
+def _shortened(text):
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
 
 
 if __name__ == "__main__":

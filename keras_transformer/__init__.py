@@ -4,11 +4,14 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.alignment import alignment_of, alignments_of
 from keras_transformer.decoding.beam_search import (
     BeamSearchResult,
-    Demands,
     beam_search,
 )
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.decoding.rules import SearchRules, search_rules
+from keras_transformer.decoding.rules import (
+    Constraints,
+    SearchRules,
+    search_rules,
+)
 from keras_transformer.decoding.sampling import (
     Samples,
     SamplingRules,
@@ -18,7 +21,7 @@ from keras_transformer.decoding.sampling import (
 from keras_transformer.decoding.translate import (
     align_ids,
     attend_ids,
-    output_room,
+    output_capacity,
     score_ids,
     translate_ids,
     translate_ids_and_attend,
@@ -41,13 +44,18 @@ from keras_transformer.transformer import Transformer
 
 __version__ = "0.1.0"
 
+# Their names before version 0.1.
+Demands = Constraints
+output_room = output_capacity
+
 __all__ = [
     "BeamSearchResult",
     "Cache",
+    "Constraints",
     "Cooldown",
     "Decoder",
-    "Demands",
     "DecoderLayer",
+    "Demands",
     "Encoder",
     "EncoderLayer",
     "Ensemble",
@@ -69,6 +77,7 @@ __all__ = [
     "alignments_of",
     "attend_ids",
     "beam_search",
+    "output_capacity",
     "output_room",
     "sample",
     "sample_ids",

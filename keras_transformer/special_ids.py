@@ -7,4 +7,4 @@ END_ID = 3
 
 # No translation holds these: padding would look like an end, and an unknown
 # piece is nothing that a reader can use.
-NEVER_SAID = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
+FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)

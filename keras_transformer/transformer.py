@@ -6,7 +6,9 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels.dropout import Dropout
+from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
@@ -179,6 +181,37 @@ class Transformer(keras.Model):
         positions = inputs.get(f"{side}_positions")
         return embed[side](inputs[side], positions, training)
 
+    def alignment(self, weights, layer=None):
+        """Makes an alignment of cross-attention weights.
+
+        Args:
+            weights: N float32 [B, H, T, S], one of each decoder layer.
+            layer: number of the layer that is taken, from 1; None for the
+                last but one, whose attention is nearest to what people call
+                an alignment (Garg et al. 2019, section 5.1).
+
+        Returns:
+            float32 [B, T, S], mean over the heads.
+
+        Raises:
+            ValueError: there is no such layer.
+        """
+        layers = self.config.num_layers
+        if layer is None:
+            layer = max(layers - 1, 1)
+        if not 1 <= layer <= layers:
+            raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
+        return ops.mean(weights[layer - 1], axis=1)
+
+    def beam_decoder(self, beam_size, cache=Cache):
+        """Returns the BeamDecoder of `beam_size` beams of each sentence.
+
+        Args:
+            beam_size: K.
+            cache: Cache, or a subclass of it.
+        """
+        return BeamDecoder(self, beam_size, cache)
+
     def encode(self, source):
         """Encodes int32 [B, S] ids as float [B, S, D], dropout off."""
         return self.encoder(
@@ -187,6 +220,8 @@ class Transformer(keras.Model):
 
     def decode(self, target, memory, source):
         """Decodes whole sequences, dropout off.
+
+        To ask for several targets of a source that is encoded only once.
 
         Args:
             target: int32 [B, T], beginning with the begin id.

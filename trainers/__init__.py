@@ -1,6 +1,9 @@
-"""Commands that learn: train, evaluate, prepare data."""
+"""Commands that learn: train, evaluate, prepare data, reproduce Table 3.
 
-import os
+Commands and what they share stand here; the rooms are `corpora`, `prepared`,
+`batches`, `training`, `scores`, `pictures` and `reports`. This floor imports
+export and keras_transformer.
+"""
 
-# Before any module below imports TensorFlow.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# First of all: it keeps TensorFlow's start-up notes off the commands' output.
+import export  # noqa: F401

@@ -21,7 +21,7 @@ from export.errors import InputError
 from export.lines.streams import read_lines
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
-from export.translators.load import open_translator
+from export.translators.load import load_translator
 from trainers import dataset_flags, provenance
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, measure_perplexity
@@ -76,7 +76,7 @@ def main(arguments):
         for name in ("beam_size", "alpha")
         if FLAGS[name].value is not None
     }
-    translator = open_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
+    translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if is_model:
         _evaluate_model(translator, search)
     elif FLAGS["dataset"].present:

@@ -76,6 +76,7 @@ def run_subcommand(module, arguments):
         # A terminal would send it a Ctrl-C beside the one passed on, and two
         # mean: do not save.
         start_new_session=True,
+        stderr=sys.stderr,
     )
     before = signal.getsignal(signal.SIGTERM)
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.errors import InputError
 from export.translators.batches import in_batches
-from export.translators.id_translator import one_graph
+from export.translators.graphs import IDS_SPEC, one_graph
 from export.translators.text_ids import padded
-from export.translators.translator import IDS_SPEC, Translator
+from export.translators.translator import Translator
 from keras_transformer.special_ids import BEGIN_ID, UNKNOWN_ID
 
 

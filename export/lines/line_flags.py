@@ -51,12 +51,13 @@ def line_format():
     }[FLAGS.scores, FLAGS.alignments]
 
 
-def translate_stream(translator, form):
+def translate_stream(translator, form, beside=None):
     """Translates --input into --output.
 
     Args:
-        translator: what has `n_best` and `align` as TextTranslator has them.
+        translator: TextTranslator.
         form: of `line_format`.
+        beside: of `answer_lines`: a file of prefixes, or None.
 
     Returns:
         The command's exit code, or None for 0.
@@ -65,9 +66,15 @@ def translate_stream(translator, form):
         InputError: a file cannot be read or written.
     """
 
-    def ask(texts, on_progress):
+    def ask(lines, on_progress):
+        texts, prefixes = lines, None
+        if beside is not None:
+            texts, prefixes = map(list, zip(*lines))
         if FLAGS.alignments:
-            return [[best] for best in translator.align(texts, on_progress)]
-        return translator.n_best(texts, FLAGS.n_best, on_progress)
+            found = translator.align(texts, on_progress, prefixes)
+            return [[best] for best in found]
+        return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
 
-    return answer_lines("Translating", FLAGS.input, FLAGS.output, ask, form)
+    return answer_lines(
+        "Translating", FLAGS.input, FLAGS.output, ask, form, beside
+    )

@@ -1,13 +1,15 @@
 """The translator as a graph that TensorFlow Serving can run."""
 
+import functools
+
 import tensorflow as tf
 
 from export.translators.id_translator import (
     IdTranslator,
-    beginning,
-    cut,
     pieces_of,
     trim,
+    truncate_ids,
+    truncate_text,
 )
 from export.translators.text_ids import character_limit, source_limit
 from export.translators.text_translator import IMPOSSIBLE
@@ -31,8 +33,7 @@ class ServedTranslator(tf.Module):
     Letters: B sentences, K beams, S source and T target pieces. Text's bytes
     that are not UTF-8 count as U+FFFD, and NUL as nothing. Empty text, or
     only spaces, gives empty text. No answer depends on the rest of its batch.
-    Of a source that is longer than the limit the beginning counts, and
-    `truncated` says so.
+    Longer sources than the limit are truncated, and `truncated` says so.
 
     Args:
         model: Transformer.
@@ -40,7 +41,7 @@ class ServedTranslator(tf.Module):
         max_source_tokens: longer sources are cut to this many ids, the end
             id counted: one over-long text must not fail a merged batch. Of
             its characters so many are read as `character_limit` says.
-        **search: of IdTranslator: beam_size, alpha, max_extra, stop.
+        **search: of IdTranslator: beam_size, alpha, max_output_extra, stop.
 
     Raises:
         ValueError: a number is out of range.
@@ -60,16 +61,13 @@ class ServedTranslator(tf.Module):
         self.parameters = model.count_params()
         self.model_variables = [variable.value for variable in model.weights]
         # Functions of their own, so that signatures share them.
-        self._encode = tf.function(
-            self._ids.encode, input_signature=[_IDS], autograph=False
-        )
-        self._best, self._search = (
+        self._best, self._all = (
             tf.function(
-                each,
-                input_signature=[_IDS, self._ids.memory_spec],
+                functools.partial(self._ids.search, n_best=n_best),
+                input_signature=[_IDS],
                 autograph=False,
             )
-            for each in (self._ids.best, self._ids.search)
+            for n_best in (1, self.config.beam_size)
         )
 
     def signatures(self):
@@ -95,8 +93,7 @@ class ServedTranslator(tf.Module):
             / length penalty, 0 for empty text; `truncated`, boolean [B].
         """
         source, truncated = self._source(text)
-        memory = self._encode(source)
-        tokens, scores = self._best(source, memory)
+        tokens, scores, _ = self._best(source)
         is_text = _has_text(source)
         translation = self.tokenizer.detokenize(tokens[:, 0])
         return {
@@ -118,8 +115,8 @@ class ServedTranslator(tf.Module):
             first of empty text; `truncated`, boolean [B].
         """
         source, truncated = self._source(text)
-        memory = self._encode(source)
-        tokens, scores = _masked(source, *self._search(source, memory))
+        tokens, scores, _ = self._all(source)
+        tokens, scores = _masked(source, tokens, scores)
         shape = [tf.shape(source)[0], self.config.beam_size]
         texts = self.tokenizer.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
@@ -146,16 +143,15 @@ class ServedTranslator(tf.Module):
             source's pieces, "</s>" counted; 0 for padding.
         """
         source, truncated = self._source(text)
-        memory = self._encode(source)
-        target, scores, alignment = self._ids.align(source, memory)
+        found = self._ids.search(source, align=True)
         is_text = _has_text(source)
-        target = trim(tf.where(is_text[:, None], target, PAD_ID))
-        alignment = alignment[:, : tf.shape(target)[1]]
+        target = trim(tf.where(is_text[:, None], found.tokens[:, 0], PAD_ID))
+        alignment = found.alignments[:, 0, : tf.shape(target)[1]]
         source = tf.where(is_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
         return {
             "translation": self.tokenizer.detokenize(target),
-            "score": tf.where(is_text, scores, 0.0),
+            "score": tf.where(is_text, found.scores[:, 0], 0.0),
             "truncated": truncated,
             "source_tokens": pieces_of(self.tokenizer, source),
             "target_tokens": pieces_of(self.tokenizer, target),
@@ -182,7 +178,7 @@ class ServedTranslator(tf.Module):
             "There must be as many translations as texts.",
         )
         source, source_is_cut = self._source(text)
-        target, target_is_cut = self._beginning(
+        target, target_is_cut = self._truncated(
             translation, self.max_target_tokens
         )
         of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
@@ -206,14 +202,14 @@ class ServedTranslator(tf.Module):
             `truncated`, boolean [B], as of `n_best`.
         """
         known = (ids >= 0) & (ids < self.config.vocabulary_size)
-        source, truncated = cut(
+        source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )
         # The model needs one position at least.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
-        memory = self._encode(source)
-        tokens, scores = _masked(source, *self._search(source, memory))
+        tokens, scores, _ = self._all(source)
+        tokens, scores = _masked(source, tokens, scores)
         return {
             "ids": trim(tokens),
             "scores": scores,
@@ -233,7 +229,7 @@ class ServedTranslator(tf.Module):
             boolean [B]. Of a text that is cut for its characters the pieces
             are those of what is left.
         """
-        text, is_cut = beginning(
+        text, is_cut = truncate_text(
             self.tokenizer, text, character_limit(self.max_source_tokens)
         )
         lengths = tf.cast(self.tokenizer.tokenize(text).row_lengths(), tf.int32)
@@ -245,13 +241,13 @@ class ServedTranslator(tf.Module):
         }
 
     def _source(self, text):
-        return self._beginning(text, self.max_source_tokens)
+        return self._truncated(text, self.max_source_tokens)
 
-    def _beginning(self, text, limit):
-        text, has_more_characters = beginning(
+    def _truncated(self, text, limit):
+        text, has_more_characters = truncate_text(
             self.tokenizer, text, character_limit(limit)
         )
-        ids, has_more_ids = cut(self.tokenizer.tokenize(text), limit)
+        ids, has_more_ids = truncate_ids(self.tokenizer.tokenize(text), limit)
         return ids, has_more_characters | has_more_ids
 
 

@@ -12,23 +12,38 @@ BATCH_TOKENS = 2048
 
 
 def in_batches(lengths, batch_tokens, ask, on_progress=None):
+    """Asks for sentences in batches of so many tokens.
+
+    Args:
+        lengths: as for `by_tokens`.
+        batch_tokens: as for `by_tokens`.
+        ask: as for `answer_batches`.
+        on_progress: as for `answer_batches`.
+
+    Returns:
+        As `answer_batches`; None where there was nothing to ask.
+    """
+    batches = by_tokens(lengths, batch_tokens)
+    return answer_batches(batches, len(lengths), ask, on_progress)
+
+
+def answer_batches(batches, count, ask, on_progress=None, at_once=AT_ONCE):
     """Asks for sentences batch by batch.
 
     Args:
-        lengths: list of each sentence's number of ids; up to 1, the end id
-            alone, there is nothing to ask.
-        batch_tokens: positions in a batch, padding counted.
+        batches: iterable of lists of sentences' numbers, from 0.
+        count: how many sentences there are.
         ask: function of a list of sentences' numbers, that returns a list of
             their answers; see `side_by_side`.
         on_progress: function of the number of sentences just done.
+        at_once: how many batches are asked for at a time.
 
     Returns:
-        A list of the answers in the order of `lengths`, None where there was
-        nothing to ask.
+        A list of the answers in the order of the sentences, None for those in
+        no batch.
     """
-    answers = [None] * len(lengths)
-    batches = list(_by_length(lengths, batch_tokens))
-    with contextlib.closing(side_by_side(ask, batches)) as all_found:
+    answers, batches = [None] * count, list(batches)
+    with contextlib.closing(side_by_side(ask, batches, at_once)) as all_found:
         for batch, found in zip(batches, all_found):
             for number, answer in zip(batch, found):
                 answers[number] = answer
@@ -37,30 +52,57 @@ def in_batches(lengths, batch_tokens, ask, on_progress=None):
     return answers
 
 
-def side_by_side(ask, batches):
+def side_by_side(ask, batches, at_once=AT_ONCE):
     """Asks for some batches at once.
 
     Args:
         ask: function of a batch, that threads call at the same time.
         batches: list of them.
+        at_once: how many; with 1 no thread is needed, and Ctrl-C is heard at
+            once.
 
     Yields:
         The answers in the order of the batches. After an error, or where
         nobody takes them any more, no further batch is begun.
     """
-    threads = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
+    if at_once == 1:
+        yield from map(ask, batches)
+        return
+    threads = concurrent.futures.ThreadPoolExecutor(at_once)
     try:
         yield from threads.map(ask, batches)
     finally:
         threads.shutdown(cancel_futures=True)
 
 
-def _by_length(lengths, batch_tokens):
-    """Yields lists of numbers, the longest sentences first."""
-    numbers = [i for i, length in enumerate(lengths) if length > 1]
-    numbers.sort(key=lambda i: lengths[i], reverse=True)
+def by_tokens(lengths, batch_tokens):
+    """Yields lists of sentences' numbers, the longest sentences first.
+
+    Args:
+        lengths: list of each sentence's number of ids; up to 1, the end id
+            alone, there is nothing to ask.
+        batch_tokens: positions in a batch, padding counted.
+    """
+    numbers = _longest_first(lengths)
     start = 0
     while start < len(numbers):
         rows = max(batch_tokens // lengths[numbers[start]], 1)
         yield numbers[start : start + rows]
         start += rows
+
+
+def by_count(lengths, batch_size):
+    """Yields lists of sentences' numbers, the longest sentences first.
+
+    Args:
+        lengths: as for `by_tokens`.
+        batch_size: sentences in a batch.
+    """
+    numbers = _longest_first(lengths)
+    for start in range(0, len(numbers), batch_size):
+        yield numbers[start : start + batch_size]
+
+
+def _longest_first(lengths):
+    numbers = [i for i, length in enumerate(lengths) if length > 1]
+    return sorted(numbers, key=lambda i: lengths[i], reverse=True)

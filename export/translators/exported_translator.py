@@ -3,10 +3,10 @@
 from export.errors import InputError
 from export.server_runtime.session import ServerError, ServerSession
 from export.translators.batches import BATCH_TOKENS, in_batches
-from export.translators.text_translator import Sentence, TextTranslator
+from export.translators.text_translator import Sentence, SignatureTranslator
 
 
-class ExportedTranslator(TextTranslator):
+class ExportedTranslator(SignatureTranslator):
     """The same calls as Translator, answered by a SavedModel.
 
     Args:
@@ -19,7 +19,7 @@ class ExportedTranslator(TextTranslator):
 
     def __init__(self, path, batch_tokens=BATCH_TOKENS):
         self.batch_tokens = batch_tokens
-        self._path = path
+        self.name = str(path)
         try:
             self._session = ServerSession(path)
         except ServerError as error:
@@ -46,7 +46,7 @@ class ExportedTranslator(TextTranslator):
 
         def ask(batch):
             texts, translations = zip(*(pairs[number] for number in batch))
-            answer = self._ask(
+            answer = self._run(
                 "score", text=_bytes(texts), translation=_bytes(translations)
             )
             return answer["score"].tolist()
@@ -68,7 +68,7 @@ class ExportedTranslator(TextTranslator):
             return [Sentence(text, (), len(text) + 1, False) for text in texts]
         if not texts:
             return []
-        answer = self._ask("lengths", text=_bytes(texts))
+        answer = self._run("lengths", text=_bytes(texts))
         return [
             Sentence(text, (), min(length, limit), length > limit)
             for text, length, limit in zip(
@@ -76,44 +76,20 @@ class ExportedTranslator(TextTranslator):
             )
         ]
 
-    def _search_texts(self, sentences, n):
-        if n == 1:
-            answer = self._ask_about("serving_default", sentences)
-            texts, scores = answer["translation"], answer["score"]
-            return [[_str(text)] for text in texts], scores[:, None].tolist()
-        answer = self._ask_about("n_best", sentences)
-        texts = [[_str(text) for text in row] for row in answer["translations"]]
-        return [row[:n] for row in texts], answer["scores"][:, :n].tolist()
+    def _ask(self, signature, texts):
+        return self._run(signature, text=_bytes(texts))
 
-    def _align_texts(self, sentences):
-        answer = self._ask_about("align", sentences)
-        return zip(
-            map(_str, answer["translation"]),
-            answer["score"].tolist(),
-            [[_str(piece) for piece in row] for row in answer["source_tokens"]],
-            [[_str(piece) for piece in row] for row in answer["target_tokens"]],
-            answer["alignment"],
-        )
-
-    def _ask_about(self, signature, sentences):
-        texts = [sentence.text for sentence in sentences]
-        return self._ask(signature, text=_bytes(texts))
-
-    def _ask(self, signature, **inputs):
+    def _run(self, signature, **inputs):
         self._require(signature)
         return self._session.run(signature, inputs)
 
     def _require(self, signature):
         if signature not in self._signatures:
             raise InputError(
-                f"{self._path} has no signature {signature}; export its model "
+                f"{self.name} has no signature {signature}; export its model "
                 "again with export.saved_model."
             )
 
 
 def _bytes(texts):
     return [text.encode("utf-8") for text in texts]
-
-
-def _str(text):
-    return text.decode("utf-8")

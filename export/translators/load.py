@@ -5,8 +5,14 @@ import pathlib
 from export.errors import InputError
 from export.server_runtime.saved_model import exported_version, is_folder
 
+# What an export cannot do: the flag that asks for it, and why.
+_NOT_EXPORTED = {
+    "compiled": "which is not compiled as a server compiles nothing",
+    "prefixes": "whose search takes no prefixes",
+}
 
-def open_translator(models, batch_tokens, search):
+
+def load_translator(models, batch_tokens, search, wanted=()):
     """Returns what translates for model directories or an export.
 
     Args:
@@ -16,29 +22,49 @@ def open_translator(models, batch_tokens, search):
         batch_tokens: source positions in a batch, padding counted.
         search: dict of what IdTranslator takes and `ensemble_mean`, only what
             was asked for.
+        wanted: of "compiled" and "prefixes", what the translator must do.
+
+    Returns:
+        TextTranslator.
 
     Raises:
-        InputError: one is none of these; one of several, or one with a
-            search, is an export, whose search was fixed when it was made; the
-            models do not go together.
+        InputError: a path is none of these; one of several, or one with a
+            search or with what no export does, is an export; the models do
+            not go together.
     """
-    paths = _folders(models)
+    paths = [pathlib.Path(model) for model in models]
+    for path in paths:
+        if not is_folder(path):
+            raise InputError(
+                f"There is no folder {path}; a model directory or an exported "
+                "version was expected."
+            )
     versions = [exported_version(path) for path in paths]
     # Only one of the two is imported: a session that behaves as the server's
     # wants a process without Python's TensorFlow.
     if not any(versions):
         from export.translators.translator import Translator
 
-        return Translator.from_directories(
-            paths, batch_tokens=batch_tokens, **search
+        search = dict(search)
+        models = load_models(paths, search.pop("ensemble_mean", None))
+        return Translator(
+            *models,
+            batch_tokens=batch_tokens,
+            compiled="compiled" in wanted,
+            **search,
+        )
+    version = next(filter(None, versions))
+    for flag in wanted:
+        raise InputError(
+            f"{version} is an export, {_NOT_EXPORTED[flag]}: leave out "
+            f"--{flag}, or give the model directory it was made from."
         )
     if len(versions) > 1:
         raise InputError(
             "Several models decode together from model directories, and "
-            f"{next(filter(None, versions))} is an export: give the model "
-            "directory it was made from."
+            f"{version} is an export: give the model directory it was made "
+            "from."
         )
-    (version,) = versions
     if search:
         flags = ", ".join(f"--{name}" for name in search)
         raise InputError(
@@ -50,66 +76,41 @@ def open_translator(models, batch_tokens, search):
     return ExportedTranslator(version, batch_tokens)
 
 
-def open_compiled_translator(models, search):
-    """Returns what translates one sentence at a time, compiled.
+def load_models(paths, ensemble_mean=None):
+    """Loads one model, or models that decode together.
 
     Args:
-        models: list of paths of model directories.
-        search: as for `open_translator`.
+        paths: of the model directories, one or more.
+        ensemble_mean: `mean` of kt.Ensemble; None for its default.
+
+    Returns:
+        (Transformer or kt.Ensemble, Tokenizer).
 
     Raises:
-        InputError: one is no model directory, or an export; the models do not
-            go together; there would be too much to make room for.
+        InputError: one is not a whole model directory; vocabularies differ;
+            a mean is asked for of one model.
     """
-    paths = _model_directories(
-        models,
-        "which is not compiled as a server compiles nothing: leave out "
-        "--compiled",
-    )
-    from export.translators.compiled_translator import CompiledTranslator
+    import keras_transformer as kt
+    from export.model_directory import ModelDirectory
 
-    return CompiledTranslator.from_directories(paths, **search)
-
-
-def open_prefix_translator(models, batch_tokens, search):
-    """Returns what finds translations that begin with what is given.
-
-    Args:
-        models: list of paths of model directories.
-        batch_tokens: as for `open_translator`.
-        search: likewise.
-
-    Raises:
-        InputError: one is no model directory, or an export; the models do not
-            go together.
-    """
-    paths = _model_directories(
-        models, "whose search takes no prefixes: leave out --prefixes"
-    )
-    from export.translators.prefix_translator import PrefixTranslator
-
-    return PrefixTranslator.from_directories(
-        paths, batch_tokens=batch_tokens, **search
-    )
-
-
-def _model_directories(models, why_no_export):
-    paths = _folders(models)
-    version = next(filter(None, map(exported_version, paths)), None)
-    if version:
+    if len(paths) == 1 and ensemble_mean is not None:
         raise InputError(
-            f"{version} is an export, {why_no_export}, or give the model "
-            "directory it was made from."
+            "--ensemble_mean is of several models; give --model again for "
+            "each of them, or leave it out."
         )
-    return paths
-
-
-def _folders(models):
-    paths = [pathlib.Path(model) for model in models]
-    for path in paths:
-        if not is_folder(path):
+    directories = [ModelDirectory(path) for path in paths]
+    tokenizers = [directory.load_tokenizer() for directory in directories]
+    for path, tokenizer in zip(paths, tokenizers):
+        if tokenizer.proto != tokenizers[0].proto:
             raise InputError(
-                f"There is no folder {path}; a model directory or an exported "
-                "version was expected."
+                f"{paths[0]} and {path} have different vocabularies; only "
+                "models of one vocabulary decode together."
             )
-    return paths
+    models = [directory.load_model() for directory in directories]
+    if len(models) == 1:
+        return models[0], tokenizers[0]
+    mean = {"mean": ensemble_mean} if ensemble_mean else {}
+    try:
+        return kt.Ensemble(models, **mean), tokenizers[0]
+    except ValueError as error:
+        raise InputError(str(error)) from error

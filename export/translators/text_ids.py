@@ -4,7 +4,7 @@ import typing
 
 import numpy as np
 
-# Room is made for every piece that an output may have.
+# There is capacity for every piece that an output may have.
 MOST_EXTRA = 100_000
 
 # Far more than text has: a run of unknown characters is one piece of any
@@ -34,6 +34,27 @@ def character_limit(tokens):
         tokens: how many ids of it are kept.
     """
     return _CHARACTERS_OF_A_PIECE * tokens
+
+
+class UnknownCharacter(ValueError):
+    """A prefix has what no translation can begin with.
+
+    Attributes:
+        place: of the prefix in its list, from 0.
+        character: str, the first of which the vocabulary has no piece.
+
+    Args:
+        place: see above.
+        character: see above.
+    """
+
+    def __init__(self, place, character):
+        super().__init__(
+            f"prefixes[{place}] has {character!r} (U+{ord(character):04X}), "
+            "of which the vocabulary has no piece; leave it out."
+        )
+        self.place = place
+        self.character = character
 
 
 class IdPair(typing.NamedTuple):

@@ -7,7 +7,12 @@ import typing
 import numpy as np
 
 from export.errors import InputError
-from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.batches import (
+    AT_ONCE,
+    BATCH_TOKENS,
+    answer_batches,
+    by_tokens,
+)
 from export.translators.word_alignment import word_alignment
 
 
@@ -21,8 +26,8 @@ class Translation:
         alignment: pairs (source word, target word), counted from 0 over the
             words between white space, in ascending order; () where it was
             not asked for.
-        source_is_cut: whether the source was longer than the model takes, so
-            that only its beginning was translated.
+        source_is_cut: whether the source was longer than the model takes, and
+            was truncated.
     """
 
     text: str
@@ -120,66 +125,78 @@ class TextTranslator(abc.ABC):
 
     Attributes:
         batch_tokens: source positions in a batch, padding counted.
-        beam_size: the most translations of a sentence.
+        beam_size: the most translations of a sentence; None where only the
+            answers tell.
     """
 
     batch_tokens = BATCH_TOKENS
     beam_size = 1
 
-    def translate(self, texts, on_progress=None):
+    def translate(self, texts, on_progress=None, prefixes=None):
         """Translates sentences.
 
         Args:
             texts: list of str, a sentence each.
             on_progress: function of the number of sentences just done.
+            prefixes: list of str, as many: what its translations begin with,
+                "" for nothing. The last word may continue. A translation
+                that may not be so long ends within its prefix. None for
+                translations that begin with anything.
 
         Returns:
             A list of Translation in the same order.
+
+        Raises:
+            InputError: prefixes are given to a translator that takes none.
+            UnknownCharacter: a prefix has one.
         """
-        found = self.n_best(texts, 1, on_progress)
+        found = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in found]
 
-    def n_best(self, texts, n, on_progress=None):
+    def n_best(self, texts, n, on_progress=None, prefixes=None):
         """Finds the n best translations of each sentence.
 
         Args:
             texts: as for `translate`.
             n: how many, at most `beam_size`.
             on_progress: as for `translate`.
+            prefixes: as for `translate`; their probabilities count in the
+                scores.
 
         Returns:
             A list of lists of Translation, best first; fewer than n where
             fewer are possible. Two may read the same in different pieces.
 
         Raises:
-            ValueError: n is not between 1 and `beam_size`.
+            ValueError: n is not between 1 and `beam_size`, or there are more
+                of texts or of prefixes.
+            InputError: as for `translate`.
+            UnknownCharacter: as for `translate`.
         """
-        sentences = self._sentences(list(texts))
-        return self._n_best(sentences, n, self._search_texts, on_progress)
+        if n < 1 or (self.beam_size and n > self.beam_size):
+            raise ValueError(
+                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
+            )
+        return self._answers(texts, n, False, on_progress, prefixes)
 
-    def align(self, texts, on_progress=None):
+    def align(self, texts, on_progress=None, prefixes=None):
         """Translates sentences and says which word comes from which.
 
         Args:
             texts: as for `translate`.
             on_progress: as for `translate`.
+            prefixes: as for `translate`.
 
         Returns:
             A list of Translation with their alignments: each piece of a
             translation counts as from the piece of the source that it
             attends to most, in the mean of the heads (`kt.alignment_of`).
+
+        Raises:
+            InputError: as for `translate`.
+            UnknownCharacter: as for `translate`.
         """
-
-        def ask(sentences):
-            return [
-                _possible([text], [score], word_alignment(sentence.text, *rest))
-                for sentence, (text, score, *rest) in zip(
-                    sentences, self._align_texts(sentences)
-                )
-            ]
-
-        sentences = self._sentences(list(texts))
-        found = self._in_batches(sentences, ask, on_progress)
+        found = self._answers(texts, 1, True, on_progress, prefixes)
         return [translations[0] for translations in found]
 
     def lengths(self, texts):
@@ -196,38 +213,108 @@ class TextTranslator(abc.ABC):
             for sentence in self._sentences(list(texts))
         ]
 
-    def _n_best(self, sentences, n, search_texts, on_progress):
-        if not 1 <= n <= self.beam_size:
-            raise ValueError(
-                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
-            )
-
-        def ask(sentences):
-            texts, scores = search_texts(sentences, n)
-            return [_possible(*pair) for pair in zip(texts, scores)]
-
-        return self._in_batches(sentences, ask, on_progress)
-
-    def _in_batches(self, sentences, ask, on_progress):
-        answers = in_batches(
-            [sentence.length for sentence in sentences],
-            self.batch_tokens,
-            lambda batch: ask([sentences[number] for number in batch]),
+    def _answers(self, texts, n, align, on_progress, prefixes):
+        sentences = self._sentences(list(texts))
+        if prefixes is not None:
+            sentences = [
+                sentence._replace(prefix=ids)
+                for sentence, ids in zip(
+                    sentences, self._prefix_ids(list(prefixes)), strict=True
+                )
+            ]
+        answers = answer_batches(
+            self._batches([sentence.length for sentence in sentences]),
+            len(sentences),
+            lambda batch: self._search(
+                [sentences[number] for number in batch], n, align
+            ),
             on_progress,
+            self._at_once(),
         )
         return complete(sentences, answers)
+
+    def _batches(self, lengths):
+        """Returns lists of sentences' numbers, one a batch."""
+        return by_tokens(lengths, self.batch_tokens)
+
+    def _at_once(self):
+        """Returns how many batches are asked for at a time."""
+        return AT_ONCE
 
     @abc.abstractmethod
     def _sentences(self, texts):
         """Returns a list of Sentence."""
 
     @abc.abstractmethod
-    def _search_texts(self, sentences, n):
-        """Returns texts and scores: lists of n for each sentence."""
+    def _search(self, sentences, n, align):
+        """Returns a list of Translation for each sentence, of `possible`."""
+
+    def _prefix_ids(self, prefixes):
+        """Returns an array of ids for each prefix."""
+        raise InputError(
+            "Translations that begin with what is given are found by a model "
+            f"directory alone; leave out the {len(prefixes)} prefixes."
+        )
+
+
+class SignatureTranslator(TextTranslator):
+    """A TextTranslator whose answers come from a SavedModel's signatures.
+
+    Attributes:
+        name: of what answers, for messages.
+    """
+
+    name = ""
 
     @abc.abstractmethod
-    def _align_texts(self, sentences):
-        """Yields text, score, source's and target's pieces, attention."""
+    def _ask(self, signature, texts):
+        """Returns a signature's outputs, a dict of arrays, text as bytes."""
+
+    def _search(self, sentences, n, align):
+        """See the base class."""
+        texts = [sentence.text for sentence in sentences]
+        if align:
+            found = self._ask("align", texts)
+            names = ("source_tokens", "target_tokens", "alignment")
+            pieces = zip(texts, *(found[name] for name in names))
+            links = [
+                word_alignment(text, _strs(source), _strs(target), attention)
+                for text, source, target, attention in pieces
+            ]
+        else:
+            found = self._ask("serving_default" if n == 1 else "n_best", texts)
+            links = [()] * len(texts)
+        if "scores" in found:
+            beams = found["scores"].shape[1]
+            if n > beams:
+                raise InputError(
+                    f"--n_best={n} is more than the {beams} translations that "
+                    f"{self.name} gives; ask for fewer, or export the model "
+                    "with more beams."
+                )
+            rows = [_strs(row[:n]) for row in found["translations"]]
+            scores = found["scores"][:, :n].tolist()
+        else:
+            rows = [[text] for text in _strs(found["translation"])]
+            scores = found["score"][:, None].tolist()
+        cut = found.get("truncated", np.zeros(len(texts), bool)).tolist()
+        return [possible(*row) for row in zip(rows, scores, links, cut)]
+
+
+def possible(texts, scores, alignment=(), is_cut=False):
+    """Returns the Translations whose score says that they are possible.
+
+    Args:
+        texts: list of str, of one sentence.
+        scores: list of float, as many.
+        alignment: of them.
+        is_cut: whether their source was truncated.
+    """
+    return [
+        Translation(text, score, alignment, is_cut)
+        for text, score in zip(texts, scores)
+        if score > LOWEST_SCORE
+    ]
 
 
 def complete(sentences, answers):
@@ -241,8 +328,7 @@ def complete(sentences, answers):
         InputError: a sentence has no translation: not even the end is
             possible where the weights are no numbers.
     """
-    blank = [BLANK]
-    translations = [blank if each is None else each for each in answers]
+    translations = [[BLANK] if each is None else each for each in answers]
     if not all(translations):
         raise InputError(
             "The model finds no translation possible, so that its weights "
@@ -250,23 +336,12 @@ def complete(sentences, answers):
             "checkpoint, or train anew with a lower learning rate."
         )
     return [
-        _marked(found, sentence.is_cut)
+        [dataclasses.replace(each, source_is_cut=True) for each in found]
+        if sentence.is_cut
+        else found
         for found, sentence in zip(translations, sentences)
     ]
 
 
-def _possible(texts, scores, alignment=()):
-    return [
-        Translation(text, score, alignment)
-        for text, score in zip(texts, scores)
-        if score > LOWEST_SCORE
-    ]
-
-
-def _marked(translations, is_cut):
-    if not is_cut:
-        return translations
-    return [
-        dataclasses.replace(translation, source_is_cut=True)
-        for translation in translations
-    ]
+def _strs(texts):
+    return [text.decode("utf-8", "replace") for text in texts]

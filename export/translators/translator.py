@@ -4,17 +4,22 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.graphs import (
+    IDS_SPEC,
+    CompiledGraphs,
+    OpenGraphs,
+    one_graph,
+)
 from export.translators.id_translator import (
     IdTranslator,
-    beginning,
-    one_graph,
     pieces_of,
+    truncate_text,
 )
 from export.translators.text_ids import (
     IdPair,
+    UnknownCharacter,
     character_limit,
     padded,
     source_limit,
@@ -25,57 +30,21 @@ from export.translators.text_translator import (
     TextTranslator,
     Translation,
     complete,
+    possible,
 )
-from keras_transformer.special_ids import END_ID, PAD_ID
-
-
-def load_ensemble(paths, mean=None):
-    """Loads models that decode together.
-
-    Args:
-        paths: of the model directories, two or more.
-        mean: of kt.Ensemble; None for its default.
-
-    Returns:
-        kt.Ensemble and Tokenizer.
-
-    Raises:
-        InputError: one is not a whole model directory, or they do not go
-            together.
-    """
-    if len(paths) < 2:
-        raise InputError(
-            "--ensemble_mean is of several models; give --model again for "
-            "each of them, or leave it out."
-        )
-    directories = [ModelDirectory(path) for path in paths]
-    tokenizers = [directory.load_tokenizer() for directory in directories]
-    for path, tokenizer in zip(paths, tokenizers):
-        if tokenizer.proto != tokenizers[0].proto:
-            raise InputError(
-                f"{paths[0]} and {path} have different vocabularies; only "
-                "models of one vocabulary decode together."
-            )
-    models = [directory.load_model() for directory in directories]
-    try:
-        ensemble = kt.Ensemble(models, **({"mean": mean} if mean else {}))
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    return ensemble, tokenizers[0]
-
+from export.translators.word_alignment import word_alignment
+from keras_transformer.special_ids import END_ID, PAD_ID, UNKNOWN_ID
 
 __all__ = ["Translation", "Translator"]
 
 MAX_SOURCE_TOKENS = 512
-
-IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 
 class Translator(TextTranslator):
     """Beam search over lists of text, with a model in this process.
 
     Attributes:
-        max_source_tokens: sources are cut to this many ids, the end id
+        max_source_tokens: sources are truncated to this many ids, the end id
             counted, or to the learned positions where they are fewer.
 
     Args:
@@ -83,10 +52,16 @@ class Translator(TextTranslator):
         tokenizer: Tokenizer of its vocabulary.
         batch_tokens: source positions in a batch, padding counted.
         max_source_tokens: see above; 512 by default.
-        **search: of IdTranslator: beam_size, alpha, max_extra, min_length.
+        compiled: whether XLA compiles the search and sentences are searched
+            for one by one: the fastest where they come one by one, in a
+            process that lives long; see CompiledGraphs. Samples and scores of
+            given translations are not compiled.
+        **search: of IdTranslator: beam_size, alpha, max_output_extra,
+            min_length, stop.
 
     Raises:
         ValueError: a number is out of range.
+        InputError: of CompiledGraphs.
     """
 
     def __init__(
@@ -95,22 +70,22 @@ class Translator(TextTranslator):
         tokenizer,
         batch_tokens=BATCH_TOKENS,
         max_source_tokens=None,
+        compiled=False,
         **search,
     ):
         self.model = model
         self.tokenizer = tokenizer
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = 1 if compiled else batch_tokens
         self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
-        self._ids = ids = IdTranslator(model, **search)
-        self.beam_size = ids.config.beam_size
-        self._config = ids.config
-        # One graph for every shape: XLA would compile each padded length,
-        # some ten seconds apiece.
-        self._encode = one_graph(ids.encode, IDS_SPEC)
-        self._best = one_graph(ids.best, IDS_SPEC, ids.memory_spec)
-        self._search = one_graph(ids.search, IDS_SPEC, ids.memory_spec)
-        self._align = one_graph(ids.align, IDS_SPEC, ids.memory_spec)
-        self._score = one_graph(ids.score, IDS_SPEC, IDS_SPEC)
+        self._ids = IdTranslator(model, **search)
+        self._config = self._ids.config
+        self.beam_size = self._config.beam_size
+        self._graphs = OpenGraphs(self._ids)
+        if compiled:
+            self._graphs = CompiledGraphs(
+                self._ids, self._source_limit(), self._target_limit()
+            )
+        self._score = one_graph(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._drawers = {}
 
     @classmethod
@@ -129,24 +104,6 @@ class Translator(TextTranslator):
             directory.load_model(), directory.load_tokenizer(), **settings
         )
 
-    @classmethod
-    def from_directories(cls, paths, ensemble_mean=None, **settings):
-        """Returns the translator of models that decode together.
-
-        Args:
-            paths: of the model directories, one or more.
-            ensemble_mean: `mean` of kt.Ensemble; None for its default.
-            **settings: as for `from_directory`.
-
-        Raises:
-            InputError: one is not a whole model directory; vocabularies
-                differ; a mean is asked for of one model.
-        """
-        if len(paths) == 1 and ensemble_mean is None:
-            return cls.from_directory(paths[0], **settings)
-        model, tokenizer = load_ensemble(paths, ensemble_mean)
-        return cls(model, tokenizer, **settings)
-
     def score(self, texts, translations):
         """Scores given translations.
 
@@ -156,9 +113,10 @@ class Translator(TextTranslator):
 
         Returns:
             A list of float: log-probability of each translation, not divided
-            by a length penalty. A source is cut as when it is translated,
-            and a translation to the longest that a source could have. Where
-            the source is blank it is 0 for a blank translation, else -1e9.
+            by a length penalty. A source is truncated as when it is
+            translated, and a translation to the longest that a source could
+            have. Where the source is blank it is 0 for a blank translation,
+            else -1e9.
         """
         pairs = self.given_ids(texts, translations)
 
@@ -168,8 +126,7 @@ class Translator(TextTranslator):
                 padded([pairs[number].target for number in batch]),
             ).numpy()
 
-        lengths = [pair.length for pair in pairs]
-        answers = in_batches(lengths, self.batch_tokens, ask)
+        answers = self._in_batches([pair.length for pair in pairs], ask)
         return [
             _score_of_blank(pair.target) if answer is None else float(answer)
             for answer, pair in zip(answers, pairs)
@@ -183,10 +140,10 @@ class Translator(TextTranslator):
             translations: as for `score`.
 
         Returns:
-            A list of IdPair, cut as `score` says.
+            A list of IdPair, truncated as `score` says.
         """
         sources = self._sentences(list(texts))
-        targets = self._beginnings(list(translations), self._target_limit())
+        targets = self._truncated(list(translations), self._target_limit())
         return [
             IdPair(source.ids, target, source.is_cut, target_is_cut)
             for source, (target, target_is_cut) in zip(
@@ -208,12 +165,11 @@ class Translator(TextTranslator):
 
         def ask(batch):
             source = padded([sentences[number].ids for number in batch])
-            tokens, _ = self._best(source, self._encode(source))
-            tokens = tokens[:, 0].numpy()
+            tokens = self._graphs.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
         lengths = [sentence.length for sentence in sentences]
-        found = in_batches(lengths, self.batch_tokens, ask, on_progress)
+        found = self._in_batches(lengths, ask, on_progress)
         end = np.array([END_ID], np.int32)
         return [
             IdPair(
@@ -246,17 +202,39 @@ class Translator(TextTranslator):
                 padded([sentences[number].ids for number in batch]),
                 tf.constant([seeds[number] for number in batch], tf.int32),
             )
-            samples = found.tokens.shape[1]
-            tokens = found.tokens.numpy()
-            texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
-            scores = found.log_probs.numpy().ravel().tolist()
-            drawn = [Translation(*each) for each in zip(texts, scores)]
-            rows = range(0, len(drawn), samples)
-            return [drawn[row : row + samples] for row in rows]
+            texts = self._texts(found.tokens)
+            return [
+                [*map(Translation, *row)]
+                for row in zip(texts, found.log_probs.numpy().tolist())
+            ]
 
         lengths = [sentence.length for sentence in sentences]
-        answers = in_batches(lengths, self.batch_tokens, ask, on_progress)
-        return complete(sentences, answers)
+        return complete(sentences, self._in_batches(lengths, ask, on_progress))
+
+    def as_spelt(self, prefixes):
+        """Returns prefixes as translations begin with them: a list of str.
+
+        The vocabulary spells some characters otherwise ("\ufb01" as "fi"), has
+        one space where there are several, and none at the ends. One that is
+        longer than a translation may be is returned as it is.
+
+        Args:
+            prefixes: list of str.
+
+        Raises:
+            UnknownCharacter: a prefix has one.
+        """
+        if not prefixes:
+            return []
+        known = self._known_prefixes(prefixes)
+        spelt = self.tokenizer.decode(padded([ids for ids, _ in known]))
+        return [
+            prefix if is_cut else text
+            for prefix, text, (_, is_cut) in zip(prefixes, spelt, known)
+        ]
+
+    def _in_batches(self, lengths, ask, on_progress=None):
+        return in_batches(lengths, self.batch_tokens, ask, on_progress)
 
     def _drawer(self, rules):
         if rules not in self._drawers:
@@ -275,61 +253,69 @@ class Translator(TextTranslator):
         return source_limit(self._config, longest)
 
     def _sentences(self, texts):
-        beginnings = self._beginnings(texts, self._source_limit())
         return [
             Sentence(text, ids, len(ids), is_cut)
-            for text, (ids, is_cut) in zip(texts, beginnings)
+            for text, (ids, is_cut) in zip(
+                texts, self._truncated(texts, self._source_limit())
+            )
         ]
 
-    def _beginnings(self, texts, limit):
+    def _prefix_ids(self, prefixes):
+        return [ids for ids, _ in self._known_prefixes(prefixes)]
+
+    def _known_prefixes(self, prefixes):
+        """Returns a list of pairs: ids without the end id, and if cut."""
+        found = self._truncated(prefixes, self._target_limit())
+        for place, (ids, _) in enumerate(found):
+            if UNKNOWN_ID in ids:
+                character = _first_unknown(self.tokenizer, prefixes[place])
+                raise UnknownCharacter(place, character)
+        return [(ids[:-1], is_cut) for ids, is_cut in found]
+
+    def _truncated(self, texts, limit):
         """Returns a list of pairs: ids, at most `limit`, and if cut."""
         if not texts:
             return []
-        texts, too_long = beginning(
+        texts, too_long = truncate_text(
             self.tokenizer, tf.constant(texts), character_limit(limit)
         )
         found = self.tokenizer.encode(texts.numpy().tolist())
         return [
-            (_cut(ids, limit), bool(is_cut or len(ids) > limit))
+            (_truncated(ids, limit), bool(is_cut or len(ids) > limit))
             for ids, is_cut in zip(found, too_long.numpy())
         ]
 
-    def _search_ids(self, source, n):
-        """Returns tokens [B, K, T] and scores [B, K] of a batch."""
-        search = self._best if n == 1 else self._search
-        return search(source, self._encode(source))
-
-    def _align_ids(self, source):
-        """Returns tokens [B, T], scores [B] and attention [B, T, S]."""
-        return self._align(source, self._encode(source))
-
-    def _search_texts(self, sentences, n):
+    def _search(self, sentences, n, align):
         source = padded([sentence.ids for sentence in sentences])
-        return self._texts(*self._search_ids(source, n), n)
+        prefix = None
+        if any(len(sentence.prefix) for sentence in sentences):
+            prefix = padded([sentence.prefix for sentence in sentences])
+        wanted = 1 if n == 1 else self.beam_size
+        found = self._graphs.search(source, prefix, wanted, align)
+        tokens = found.tokens[:, :n]
+        scores = found.scores[:, :n].numpy().tolist()
+        links = [()] * len(sentences)
+        if align:
+            pieces = self._pieces(source), self._pieces(tokens[:, 0])
+            attention = found.alignments[:, 0].numpy()
+            links = [
+                word_alignment(sentence.text, *row)
+                for sentence, *row in zip(sentences, *pieces, attention)
+            ]
+        return [*map(possible, self._texts(tokens), scores, links)]
 
-    def _texts(self, tokens, scores, n):
-        tokens, scores = tokens[:, :n].numpy(), scores[:, :n].numpy()
-        texts = self.tokenizer.decode(tokens.reshape(-1, tokens.shape[2]))
-        rows = range(0, len(texts), n)
-        return [texts[row : row + n] for row in rows], scores.tolist()
-
-    def _align_texts(self, sentences):
-        source = padded([sentence.ids for sentence in sentences])
-        tokens, scores, attention = self._align_ids(source)
-        return zip(
-            self.tokenizer.decode(tokens),
-            scores.numpy().tolist(),
-            self._pieces(source),
-            self._pieces(tokens),
-            attention.numpy(),
-        )
+    def _texts(self, tokens):
+        """Returns the texts of int32 [B, N, T]: a list of lists of N str."""
+        rows, n, length = tokens.shape
+        texts = self.tokenizer.decode(tf.reshape(tokens, [rows * n, length]))
+        return [texts[row * n : (row + 1) * n] for row in range(rows)]
 
     def _pieces(self, ids):
         pieces = pieces_of(self.tokenizer, ids).numpy().tolist()
         return [[piece.decode("utf-8") for piece in row] for row in pieces]
 
 
-def _cut(ids, limit):
+def _truncated(ids, limit):
     if len(ids) <= limit:
         return ids
     return np.append(ids[: limit - 1], END_ID).astype(np.int32)
@@ -337,3 +323,13 @@ def _cut(ids, limit):
 
 def _score_of_blank(target):
     return 0.0 if len(target) == 1 else IMPOSSIBLE
+
+
+def _first_unknown(tokenizer, text):
+    """Returns the character from which on no beginning of `text` is known."""
+    # One by one some are unknown that are known together, such as the parts
+    # of a Korean syllable.
+    beginnings = [text[:end] for end in range(1, len(text) + 1)]
+    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
+    last = max((end for end, each in enumerate(known, 1) if each), default=0)
+    return text[last]

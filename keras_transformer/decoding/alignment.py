@@ -4,8 +4,6 @@ import typing
 
 from keras import ops
 
-from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.layers.cache import Cache
 from keras_transformer.special_ids import BEGIN_ID
 
 
@@ -16,9 +14,7 @@ def alignment_of(model, weights, layer=None):
         model: Transformer or Ensemble, of which the mean is taken.
         weights: N float32 [B, H, T, S], one of each decoder layer; of an
             ensemble such a list of each model.
-        layer: number of the layer that is taken, from 1; None for the last
-            but one, whose attention is nearest to what people call an
-            alignment (Garg et al. 2019, section 5.1).
+        layer: as for `Transformer.alignment`.
 
     Returns:
         float32 [B, T, S], mean over the heads.
@@ -26,18 +22,7 @@ def alignment_of(model, weights, layer=None):
     Raises:
         ValueError: there is no such layer.
     """
-    if isinstance(model, Ensemble):
-        each = [
-            alignment_of(one, its_weights, layer)
-            for one, its_weights in zip(model.models, weights)
-        ]
-        return ops.mean(ops.stack(each), axis=0)
-    layers = model.config.num_layers
-    if layer is None:
-        layer = max(layers - 1, 1)
-    if not 1 <= layer <= layers:
-        raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
-    return ops.mean(weights[layer - 1], axis=1)
+    return model.alignment(weights, layer)
 
 
 class Record(typing.NamedTuple):
@@ -58,32 +43,24 @@ class RecordingDecoder:
     """The same methods as BeamDecoder, with a Record in the state.
 
     Args:
-        model: Transformer or Ensemble.
-        decoder: its BeamDecoder or EnsembleDecoder.
-        beam_size: K.
+        decoder: what `beam_decoder` of a Transformer or an Ensemble returns.
         max_length: T, steps there may be: a number or int32 scalar.
-        layer: of `alignment_of`.
-        cache: Cache, or a subclass of it, whose `scatter` is used.
+        layer: of `Transformer.alignment`.
     """
 
-    def __init__(
-        self, model, decoder, beam_size, max_length, layer=None, cache=Cache
-    ):
-        self._model = model
+    def __init__(self, decoder, max_length, layer=None):
         self._decoder = decoder
-        self._beam_size = beam_size
         self._max_length = max_length
         self._layer = layer
-        self._scatter = cache.scatter
 
-    def start(self, source, room, memory=None):
+    def start(self, source, capacity, memory=None):
         """Returns the decoder's state with an empty Record."""
         batch, length = ops.shape(source)
-        steps, beams = self._max_length, self._beam_size
+        steps, beams = self._max_length, self._decoder.beam_size
         nothing = ops.zeros((batch, steps, beams), dtype="int32")
         attention = ops.zeros((batch, steps, beams * length), dtype="float32")
         record = Record(nothing, nothing, attention)
-        return self._decoder.start(source, room, memory), record
+        return self._decoder.start(source, capacity, memory), record
 
     def step(self, tokens, parents, index, state):
         """One step, as `beam_search` takes it."""
@@ -91,7 +68,7 @@ class RecordingDecoder:
         logits, inner, weights = self._decoder.attending_step(
             tokens, parents, index, inner
         )
-        alignment = alignment_of(self._model, weights, self._layer)
+        alignment = self._decoder.alignment(weights, self._layer)
         now = ops.arange(ops.shape(record.tokens)[1]) == index
         now = now[None, :, None]
         return logits, (
@@ -108,17 +85,17 @@ class RecordingDecoder:
         rows = ops.arange(batch)
         where = ops.stack([rows, ops.broadcast_to(index, (batch,))], axis=1)
         alignment = ops.reshape(alignment, (batch, width))
-        return self._scatter(attention, where, alignment)
+        return self._decoder.cache.scatter(attention, where, alignment)
 
     @staticmethod
-    def record(state):
-        """Returns the Record in a state."""
+    def remains(state):
+        """Returns what is kept of a state after a search: its Record."""
         return state[1]
 
-    def grow(self, state, room):
-        """Returns the state with room for more steps; a Record has it all."""
+    def grow(self, state, capacity):
+        """Returns the state with capacity for more steps."""
         inner, record = state
-        return self._decoder.grow(inner, room), record
+        return self._decoder.grow(inner, capacity), record
 
 
 def alignments_of(record, tokens):
@@ -134,10 +111,12 @@ def alignments_of(record, tokens):
         sums to 1; rows after a hypothesis' end mean nothing.
     """
     batch, _, steps = ops.shape(tokens)
-    _, room, width = ops.shape(record.attention)
+    _, recorded, width = ops.shape(record.attention)
     beams = record.tokens.shape[2]
-    rows = ops.reshape(record.attention, (batch * room * beams, width // beams))
-    first = ops.arange(batch)[:, None] * room + ops.arange(steps)
+    rows = ops.reshape(
+        record.attention, (batch * recorded * beams, width // beams)
+    )
+    first = ops.arange(batch)[:, None] * recorded + ops.arange(steps)
     visited = first[:, None] * beams + _visited_beams(record, tokens)
     return ops.take(rows, visited, axis=0)
 

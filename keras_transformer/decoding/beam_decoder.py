@@ -39,38 +39,42 @@ class BeamDecoder:
         model: Transformer.
         beam_size: K.
         cache: Cache, or a subclass of it.
+
+    Attributes:
+        beam_size: as given.
+        cache: as given.
     """
 
     def __init__(self, model, beam_size, cache=Cache):
-        self.model = model
         self.beam_size = beam_size
-        self._cache = cache
+        self.cache = cache
+        self._model = model
         self._projection = model.output_embedding.projection()
 
-    def start(self, source, room, memory=None):
+    def start(self, source, capacity, memory=None):
         """Encodes int32 [B, S] ids.
 
         Args:
             source: int32 [B, S].
-            room: steps there is room for: a number or int32 scalar.
+            capacity: steps it is made for: a number or int32 scalar.
             memory: `model.encode(source)`, where it has been made already.
 
         Returns:
             BeamState.
 
         Raises:
-            ValueError: `room` is a number beyond the learned positions.
+            ValueError: `capacity` is beyond the learned positions.
         """
-        self._check(room)
+        self._check(capacity)
         if memory is None:
-            memory = self.model.encode(source)
+            memory = self._model.encode(source)
         beams = self.beam_size
-        decoder, batch = self.model.decoder, ops.shape(source)[0]
+        decoder, batch = self._model.decoder, ops.shape(source)[0]
         return BeamState(
             memory=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
-            caches=decoder.empty_caches(batch, room, beams, self._cache),
-            ancestry=ops.zeros((batch, beams, room, beams), dtype="bool"),
+            caches=decoder.empty_caches(batch, capacity, beams, self.cache),
+            ancestry=ops.zeros((batch, beams, capacity, beams), dtype="bool"),
         )
 
     def step(self, tokens, parents, index, state):
@@ -78,52 +82,61 @@ class BeamDecoder:
         return self.attending_step(tokens, parents, index, state)[:2]
 
     def attending_step(self, tokens, parents, index, state):
-        """The same, and what `alignment_of` takes, float32 [B, H, K, S]."""
+        """The same, and the cross-attention: N float32 [B, H, K, S]."""
         ancestry = _descend(state.ancestry, parents, index, self.beam_size)
-        window = self.model.config.attention_window
+        window = self._model.config.attention_window
         visible = _within_window(ancestry, index, window)
-        batch, beams, room, _ = ops.shape(ancestry)
-        states, caches, weights = self.model.decode_step(
+        batch, beams, steps, _ = ops.shape(ancestry)
+        states, caches, weights = self._model.decode_step(
             tokens,
             index,
             state.caches,
-            ops.reshape(visible, (batch, beams, room * self.beam_size)),
+            ops.reshape(visible, (batch, beams, steps * self.beam_size)),
             state.memory,
             state.memory_mask,
         )
-        logits = self.model.output_embedding.project(states, self._projection)
+        logits = self._model.output_embedding.project(states, self._projection)
         state = state._replace(caches=caches, ancestry=ancestry)
         return logits, state, weights
 
-    def grow(self, state, room):
-        """Returns the state with room for more steps.
+    def alignment(self, weights, layer=None):
+        """As `Transformer.alignment`."""
+        return self._model.alignment(weights, layer)
+
+    def remains(self, state):
+        """Returns what is kept of the state after a search: nothing."""
+        del state
+        return ()
+
+    def grow(self, state, capacity):
+        """Returns the state with capacity for more steps.
 
         Args:
             state: BeamState.
-            room: steps there is to be room for: a number or int32 scalar.
+            capacity: steps it is to have: a number or int32 scalar.
 
         Raises:
             ValueError: as for `start`.
         """
-        self._check(room)
-        more = room - ops.shape(state.ancestry)[2]
+        self._check(capacity)
+        more = capacity - ops.shape(state.ancestry)[2]
         return state._replace(
             caches=tree.map_structure(lambda x: _grown(x, more), state.caches),
             ancestry=_grown(state.ancestry, more),
         )
 
-    def _check(self, room):
-        config = self.model.config
+    def _check(self, capacity):
+        config = self._model.config
         table = config.max_positions if config.positions == "learned" else None
-        if table and isinstance(room, int) and room > table:
+        if table and isinstance(capacity, int) and capacity > table:
             raise ValueError(
-                f"max_length={room} does not fit the learned table of "
+                f"max_length={capacity} does not fit the learned table of "
                 f"max_positions={table}; give a smaller max_length."
             )
 
 
 def _grown(values, more):
-    """Adds room at the end of axis 2."""
+    """Adds empty places at the end of axis 2."""
     before, after = ops.shape(values)[:2], ops.shape(values)[3:]
     empty = ops.zeros((*before, more, *after), dtype=values.dtype)
     return ops.concatenate([values, empty], axis=2)

@@ -1,4 +1,4 @@
-"""Which tokens may follow the live beams: the selecting part of beam search."""
+"""Candidates: which tokens may follow the live beams (section 6.1)."""
 
 import typing
 
@@ -9,12 +9,12 @@ from keras_transformer.special_ids import END_ID
 # Stands for log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
 
-# About so many logits form a group when the highest are looked for: near the
-# fastest for 10,000 to 40,000 logits.
+# Logits in a group when the highest are looked for: near the fastest for 10,000
+# to 40,000 logits.
 _GROUP = 32
 
 
-class Continuations(typing.NamedTuple):
+class Candidates(typing.NamedTuple):
     """What may follow the live beams.
 
     Attributes:
@@ -32,10 +32,8 @@ class Continuations(typing.NamedTuple):
     may_end: typing.Any
 
 
-def best_continuations(
-    logits, live_log_probs, end_rank, never=(), too_short=None
-):
-    """Returns the best continuations of the live beams.
+def best_candidates(logits, live_log_probs, end_rank, never=(), too_short=None):
+    """Returns the best candidates of the live beams.
 
     Args:
         logits: float [B, K, V], of what follows each beam.
@@ -46,7 +44,7 @@ def best_continuations(
         too_short: boolean [B], where nothing may end here; None for nowhere.
 
     Returns:
-        Continuations.
+        Candidates.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
@@ -70,7 +68,7 @@ def best_continuations(
     may_end = end_log_probs >= best[:, -1:]
     if too_short is not None:
         may_end = ops.logical_and(may_end, ops.logical_not(too_short)[:, None])
-    return Continuations(
+    return Candidates(
         tokens=ops.take_along_axis(tokens, order, axis=1),
         parents=ops.cast(order // per_beam, "int32"),
         log_probs=log_probs,
@@ -79,8 +77,8 @@ def best_continuations(
     )
 
 
-def forced_continuations(logits, live_log_probs, forced):
-    """Returns the only continuation that a prefix leaves: the first beam's.
+def forced_candidates(logits, live_log_probs, forced):
+    """Returns the only candidate that a prefix leaves: the first beam's.
 
     Args:
         logits: float [B, K, V].
@@ -88,7 +86,7 @@ def forced_continuations(logits, live_log_probs, forced):
         forced: int32 [B], the token that must follow.
 
     Returns:
-        Continuations.
+        Candidates.
     """
     logits = ops.cast(logits, "float32")
     beam_size = logits.shape[-2]
@@ -96,7 +94,7 @@ def forced_continuations(logits, live_log_probs, forced):
     chosen = ops.take_along_axis(logits, numbers[..., None], axis=-1)[..., 0]
     log_probs = live_log_probs + chosen - ops.logsumexp(logits, axis=-1)
     first = ops.arange(beam_size) == 0
-    return Continuations(
+    return Candidates(
         tokens=numbers,
         parents=ops.zeros_like(numbers),
         log_probs=ops.where(first, log_probs, IMPOSSIBLE),

@@ -5,7 +5,6 @@ import math
 
 from keras import ops
 
-from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.layers.cache import Cache
 
 MEANS = ("log_probabilities", "probabilities")
@@ -48,6 +47,27 @@ class Ensemble:
         each = [ops.log_softmax(model(inputs)) for model in self.models]
         return averaged(ops.stack(each), self.mean)
 
+    def attention(self, inputs):
+        """Returns what the models attend to: as `Transformer.attention`.
+
+        Each kind is a list of what the models return.
+        """
+        each = [model.attention(inputs) for model in self.models]
+        return {kind: [one[kind] for one in each] for kind in each[0]}
+
+    def alignment(self, weights, layer=None):
+        """Returns the mean of the models' alignments: float32 [B, T, S].
+
+        Args:
+            weights: cross-attention of each model.
+            layer: as for `Transformer.alignment`.
+        """
+        each = [
+            model.alignment(its_weights, layer)
+            for model, its_weights in zip(self.models, weights)
+        ]
+        return ops.mean(ops.stack(each), axis=0)
+
     def encode(self, source):
         """Returns a tuple of each model's encoder output."""
         return tuple(model.encode(source) for model in self.models)
@@ -59,29 +79,36 @@ class Ensemble:
             beam_size: K.
             cache: Cache, or a subclass of it.
         """
-        return EnsembleDecoder(
-            [BeamDecoder(model, beam_size, cache) for model in self.models],
-            self.mean,
-        )
+        decoders = [
+            model.beam_decoder(beam_size, cache) for model in self.models
+        ]
+        return EnsembleDecoder(self, decoders)
 
 
 class EnsembleDecoder:
     """The same methods as BeamDecoder, of several.
 
     Args:
-        decoders: list of BeamDecoder.
-        mean: one of `MEANS`.
+        ensemble: Ensemble.
+        decoders: list of BeamDecoder, one of each model.
+
+    Attributes:
+        beam_size: of the decoders.
+        cache: of the decoders.
     """
 
-    def __init__(self, decoders, mean):
+    def __init__(self, ensemble, decoders):
+        self.beam_size = decoders[0].beam_size
+        self.cache = decoders[0].cache
+        self.alignment = ensemble.alignment
+        self._mean = ensemble.mean
         self._decoders = decoders
-        self._mean = mean
 
-    def start(self, source, room, memory=None):
+    def start(self, source, capacity, memory=None):
         """Returns a tuple of the decoders' states."""
         memories = memory or (None,) * len(self._decoders)
         return tuple(
-            decoder.start(source, room, each)
+            decoder.start(source, capacity, each)
             for decoder, each in zip(self._decoders, memories)
         )
 
@@ -90,7 +117,7 @@ class EnsembleDecoder:
         return self.attending_step(tokens, parents, index, states)[:2]
 
     def attending_step(self, tokens, parents, index, states):
-        """The same, and what `alignment_of` takes, of each model."""
+        """The same, and the cross-attention of each model."""
         results = [
             decoder.attending_step(tokens, parents, index, state)
             for decoder, state in zip(self._decoders, states)
@@ -99,10 +126,15 @@ class EnsembleDecoder:
         each = ops.stack([ops.log_softmax(one) for one in logits])
         return averaged(each, self._mean), states, weights
 
-    def grow(self, states, room):
-        """Returns the states with room for more steps."""
+    def remains(self, states):
+        """Returns what is kept of the states after a search: nothing."""
+        del states
+        return ()
+
+    def grow(self, states, capacity):
+        """Returns the states with capacity for more steps."""
         return tuple(
-            decoder.grow(state, room)
+            decoder.grow(state, capacity)
             for decoder, state in zip(self._decoders, states)
         )
 

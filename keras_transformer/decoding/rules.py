@@ -1,54 +1,51 @@
-"""What hypotheses may be, how they are compared, when a search stops."""
+"""What hypotheses may be, how they are compared, and when a search stops.
+
+Section 6.1: beam search with a length penalty.
+"""
 
 import dataclasses
+import typing
 
 from keras import ops
 
-from keras_transformer.special_ids import NEVER_SAID
-
-
-def length_penalty(length, alpha, kind="gnmt"):
-    """Returns what a log-probability is divided by.
-
-    Args:
-        length: int32 [...], tokens of the hypothesis, the end id counted.
-        alpha: exponent; 0 gives 1 for every length.
-        kind: "gnmt": ((5 + length) / 6) ** alpha (section 6.1, from Wu et
-            al. 2016), or "power": length ** alpha.
-
-    Returns:
-        float32 [...].
-
-    Raises:
-        ValueError: there is no such kind.
-    """
-    length = ops.cast(length, "float32")
-    if kind == "gnmt":
-        return ops.power((5.0 + length) / 6.0, alpha)
-    if kind == "power":
-        return ops.power(length, alpha)
-    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")
-
+from keras_transformer.special_ids import FORBIDDEN_IDS
 
 STOPS = ("certain", "finished", "never")
 
 
+class Constraints(typing.NamedTuple):
+    """What each sentence's hypotheses must fulfil; sentences in front.
+
+    Attributes:
+        max_lengths: int32 [B], at least 1: tokens, the end id counted. At
+            its maximum, or where the capacity ends, a hypothesis can only
+            end.
+        min_lengths: int32 [B], the same count, or (): none ends before.
+        prefix: int32 [B, P], 0 after each one's end, or (): what hypotheses
+            begin with, as far as their maximum length lets them.
+    """
+
+    max_lengths: typing.Any
+    min_lengths: typing.Any = ()
+    prefix: typing.Any = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class SearchRules:
-    """What hypotheses may be and how they are compared.
+    """How hypotheses are compared, and when a sentence stops.
 
     Attributes:
         beam_size: K.
         alpha: exponent of the length penalty, at least 0.
-        length_penalty: "gnmt" or "power"; see
-            `keras_transformer.decoding.rules`.
+        length_penalty: "gnmt" or "power"; see `length_penalty` here.
         never: ids that no hypothesis may hold. The probabilities of the
             others stay as they are.
         stop: when a sentence stops before its maximum length. "certain": as
             soon as its result is, so that nothing but the time changes;
             "finished": as in CTranslate2, with its K-th hypothesis that ends
-            among the K best continuations: fewer steps, and a better one may
-            be missed; "never".
+            among the K best candidates: fewer steps, and a better one may be
+            missed; "never": at its maximum length, which shows in a test or a
+            trace what stopping saves.
         n_best: how many hypotheses are wanted; only these are certain when
             a sentence stops. 0 for all K.
 
@@ -83,7 +80,7 @@ class SearchRules:
 
     @property
     def end_rank(self):
-        """A beam may end if that is among so many best continuations."""
+        """A beam may end if its end is among so many best candidates."""
         return (1 if self.stop == "finished" else 2) * self.beam_size
 
     def penalty(self, length):
@@ -97,5 +94,30 @@ def search_rules(config):
         beam_size=config.beam_size,
         alpha=config.alpha,
         length_penalty=config.length_penalty,
-        never=NEVER_SAID,
+        never=FORBIDDEN_IDS,
     )
+
+
+def length_penalty(length, alpha, kind="gnmt"):
+    """Returns what a log-probability is divided by.
+
+    It makes hypotheses of different length comparable.
+
+    Args:
+        length: int32 [...], tokens of the hypothesis, the end id counted.
+        alpha: exponent; 0 gives 1 for every length.
+        kind: "gnmt": ((5 + length) / 6) ** alpha (section 6.1, from Wu et
+            al. 2016), or "power": length ** alpha.
+
+    Returns:
+        float32 [...].
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    length = ops.cast(length, "float32")
+    if kind == "gnmt":
+        return ops.power((5.0 + length) / 6.0, alpha)
+    if kind == "power":
+        return ops.power(length, alpha)
+    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")

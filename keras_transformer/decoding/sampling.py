@@ -7,8 +7,13 @@ import typing
 from keras import ops
 
 from keras_transformer.decoding.candidates import IMPOSSIBLE
-from keras_transformer.decoding.translate import decoder_of, output_limits
-from keras_transformer.special_ids import BEGIN_ID, END_ID, NEVER_SAID, PAD_ID
+from keras_transformer.decoding.translate import output_limits
+from keras_transformer.special_ids import (
+    BEGIN_ID,
+    END_ID,
+    FORBIDDEN_IDS,
+    PAD_ID,
+)
 
 
 def uniform(*coordinates):
@@ -198,7 +203,7 @@ def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
         model: Transformer or Ensemble.
         source: int32 [B, S], each sentence ending with the end id, then
             padding.
-        max_length: T, room for output tokens: a number or int32 scalar.
+        max_length: T, capacity for output tokens: a number or int32 scalar.
         seeds: int32 [B]; a sentence's samples depend on its own alone.
         rules: SamplingRules; by default one sample of the model's own
             distribution.
@@ -209,8 +214,8 @@ def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
         Samples: tokens [B, N, T] and log_probs [B, N].
     """
     rules = rules or SamplingRules()
-    rules = dataclasses.replace(rules, never=NEVER_SAID + rules.never)
-    decoder = decoder_of(model, rules.samples)
+    rules = dataclasses.replace(rules, never=FORBIDDEN_IDS + rules.never)
+    decoder = model.beam_decoder(rules.samples)
     if max_lengths is None:
         max_lengths = output_limits(source, model.config.max_output_extra)
     return sample(

@@ -166,7 +166,7 @@ def test_a_model_directory_takes_a_search(model_path):
         model_path,
         beam_size=6,
         alpha=1.0,
-        max_extra=9,
+        max_output_extra=9,
         min_length=2,
         stop="finished",
     ).n_best(TEXTS[:4], 6)
@@ -179,7 +179,7 @@ def test_a_model_directory_takes_a_search(model_path):
     "flags, words",
     [
         (["--beam_size=2"], "fixed when it was made: leave out --beam_size"),
-        (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_extra"),
+        (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_output"),
         (["--min_length=0"], "leave out --min_length"),
         (["--stop=finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
@@ -289,9 +289,9 @@ def test_killed_it_leaves_whole_lines(exported, expected, tmp_path):
 def test_an_export_needs_no_tensorflow_in_python(echo):
     code = (
         "import json, sys\n"
-        "from export.translators.load import open_translator\n"
+        "from export.translators.load import load_translator\n"
         "from export.lines import formats, streams\n"
-        f"found = open_translator([{str(echo)!r}], 64, {{}})\n"
+        f"found = load_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
     )

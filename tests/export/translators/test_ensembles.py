@@ -8,7 +8,8 @@ import pytest
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.translators.translator import Translator, load_ensemble
+from export.translators.load import load_models
+from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -30,7 +31,7 @@ def other_path(model_path, tmp_path_factory):
 
 def test_scores_are_the_mean_of_the_models_own(model_path, other_path):
     paths = [model_path, other_path]
-    together = Translator.from_directories(paths)
+    together = Translator(*load_models(paths))
     best = together.translate(TEXTS)
     texts = [each.text for each in best]
     each = [
@@ -43,7 +44,7 @@ def test_scores_are_the_mean_of_the_models_own(model_path, other_path):
 
 def test_the_mean_of_probabilities_token_by_token(model_path, other_path):
     paths = [model_path, other_path]
-    ensemble, tokenizer = load_ensemble(paths, "probabilities")
+    ensemble, tokenizer = load_models(paths, "probabilities")
     (source,) = tokenizer.encode(TEXTS[:1])
     inputs = {"source": source[None], "target": source[None]}
     expected = np.mean(
@@ -89,9 +90,9 @@ def test_two_vocabularies_are_refused(model_path, tmp_path):
     directory.write_vocabulary(made_up_text.vocabulary(100))
     directory.write_weights(made)
     with pytest.raises(InputError, match="different vocabularies"):
-        load_ensemble([model_path, tmp_path])
+        load_models([model_path, tmp_path])
 
 
 def test_a_mean_of_one_model_is_refused(model_path):
     with pytest.raises(InputError, match="of several models"):
-        Translator.from_directories([model_path], "probabilities")
+        Translator(*load_models([model_path], "probabilities"))

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from export.translators.id_translator import one_graph
+from export.translators.graphs import one_graph
 
 ROWS = tf.TensorSpec([None, None], tf.float32)
 SHAPES = [(1, 2), (3, 4), (5, 6)]

@@ -133,13 +133,13 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
 
 
 def test_one_graph_serves_every_shape(translator, monkeypatch):
-    traced, best = [], IdTranslator.best
+    traced, search = [], IdTranslator.search
 
-    def noted(*arguments):
+    def noted(*arguments, **asked):
         traced.append(arguments)
-        return best(*arguments)
+        return search(*arguments, **asked)
 
-    monkeypatch.setattr(IdTranslator, "best", noted)
+    monkeypatch.setattr(IdTranslator, "search", noted)
     untraced = Translator(translator.model, translator.tokenizer)
     untraced.translate(TEXTS[:3])
     untraced.translate(TEXTS[3:17])
@@ -186,7 +186,9 @@ def test_n_is_at_most_the_beam(translator, n):
 
 def test_fewer_than_n_where_fewer_are_possible(translator):
     # One token has room for the end id alone.
-    short = Translator(translator.model, translator.tokenizer, max_extra=0)
+    short = Translator(
+        translator.model, translator.tokenizer, max_output_extra=0
+    )
     ((only,),) = short.n_best(["g"], 4)
     assert only.text == "" or len(only.text.split()) == 1
 
@@ -197,16 +199,18 @@ def test_the_search_can_be_changed(translator, translations):
             translator.model, translator.tokenizer, **search
         ).n_best(TEXTS[:3], 1)
 
-    same = found(beam_size=4, alpha=0.6, max_extra=5, min_length=1)
+    same = found(beam_size=4, alpha=0.6, max_output_extra=5, min_length=1)
     close([best for (best,) in same], translations[:3])
     rules = kt.SearchRules(beam_size=2, alpha=1.5, never=(0, 1, 2))
-    for text, (best,) in zip(TEXTS, found(beam_size=2, alpha=1.5, max_extra=2)):
+    for text, (best,) in zip(
+        TEXTS, found(beam_size=2, alpha=1.5, max_output_extra=2)
+    ):
         (ids,) = translator.tokenizer.encode([text])
         tokens, scores, *_ = kt.translate_ids(
             translator.model,
             tf.constant([ids]),
             len(ids) + 2,
-            kt.Demands(np.array([len(ids) + 1]), np.array([2])),
+            kt.Constraints(np.array([len(ids) + 1]), np.array([2])),
             rules,
         )
         (decoded,) = translator.tokenizer.decode(tokens[:, 0])
@@ -218,7 +222,7 @@ def test_a_least_length_is_kept(translator, translations):
     for text, found in zip(TEXTS, long.translate(TEXTS)):
         (ids,) = translator.tokenizer.encode([text])
         source = tf.constant([ids])
-        tokens, _ = long._best(source, long._encode(source))
+        tokens = long._graphs.search(source).tokens
         pieces = np.count_nonzero(tokens[0, 0]) - 1
         assert pieces >= min(8, len(ids) + 3)
         assert found.text
@@ -234,7 +238,7 @@ def test_nothing_is_said_only_where_that_is_asked_for(translator, min_length):
     doubtful = Translator(model, translator.tokenizer, **search)
     (ids,) = translator.tokenizer.encode([TEXTS[0]])
     source = tf.constant([ids])
-    tokens, _ = doubtful._best(source, doubtful._encode(source))
+    tokens = doubtful._graphs.search(source).tokens
     assert np.count_nonzero(tokens[0, 0]) - 1 == min_length
     assert [each.text for each in doubtful.translate([""])] == [""]
 

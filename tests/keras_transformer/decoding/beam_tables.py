@@ -57,12 +57,12 @@ def step_of(tables):
 
 @functools.cache
 def _search_of(max_length, rules):
-    def run(tables, demands):
+    def run(tables, constraints):
         shape = (ops.shape(tables)[0], rules.beam_size)
         return kt.beam_search(
             step_of(tables),
             ops.zeros(shape, dtype="int32"),
-            demands,
+            constraints,
             max_length,
             rules,
         )[:2]
@@ -73,14 +73,14 @@ def _search_of(max_length, rules):
 def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
     """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
     rules = kt.SearchRules(beam_size, alpha, kind)
-    return search_with(tables, kt.Demands(limits), max_length, rules)
+    return search_with(tables, kt.Constraints(limits), max_length, rules)
 
 
-def search_with(tables, demands, max_length, rules):
-    """The same under `kt.Demands` of arrays and `kt.SearchRules`."""
+def search_with(tables, constraints, max_length, rules):
+    """The same under `kt.Constraints` of arrays and `kt.SearchRules`."""
     tokens, scores = _search_of(max_length, rules)(
         ops.convert_to_tensor(tables, "float32"),
-        kt.Demands(*[_as_tensor(each) for each in demands]),
+        kt.Constraints(*[_as_tensor(each) for each in constraints]),
     )
     assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"

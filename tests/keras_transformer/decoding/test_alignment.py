@@ -8,8 +8,8 @@ from keras import ops
 import keras_transformer as kt
 from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.beam_search import staged_beam_search
-from keras_transformer.decoding.translate import decoder_of, output_limits
-from keras_transformer.special_ids import NEVER_SAID
+from keras_transformer.decoding.translate import output_limits
+from keras_transformer.special_ids import FORBIDDEN_IDS
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding.test_translate import (
     ROOM,
@@ -43,19 +43,17 @@ def assert_those_of_given_ones(model, source, found, layer=None):
 
 
 def searched(model, layer=None, rooms=(ROOM,)):
-    decoder = RecordingDecoder(
-        model, decoder_of(model, BEAMS), BEAMS, ROOM, layer
-    )
+    decoder = RecordingDecoder(model.beam_decoder(BEAMS), ROOM, layer)
     source = ops.convert_to_tensor(SOURCE)
     found = staged_beam_search(
         decoder.step,
         decoder.start(source, rooms[0]),
         ops.minimum(output_limits(source, 4), ROOM),
         rooms,
-        kt.SearchRules(BEAMS, never=NEVER_SAID),
+        kt.SearchRules(BEAMS, never=FORBIDDEN_IDS),
         decoder.grow,
     )
-    return found._replace(state=decoder.record(found.state))
+    return found._replace(state=decoder.remains(found.state))
 
 
 @pytest.mark.parametrize("layer", [None, 1, 2])

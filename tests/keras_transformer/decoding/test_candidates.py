@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.decoding.candidates import best_continuations
+from keras_transformer.decoding.candidates import best_candidates
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
@@ -25,7 +25,7 @@ def test_they_are_the_best(vocabulary, spread, beams, end_rank, head_start):
     # Exact ties are cut anywhere: none here, but for the flat case.
     logits = logits.astype("float32")
     live = np.sort(-generator.random((batch, beams)).astype("float32"))[:, ::-1]
-    found = best_continuations(
+    found = best_candidates(
         ops.convert_to_tensor(logits),
         ops.convert_to_tensor(live.copy()),
         end_rank,

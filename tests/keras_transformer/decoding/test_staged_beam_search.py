@@ -10,7 +10,6 @@ from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.decoding.beam_search import staged_beam_search
-from keras_transformer.decoding.translate import decoder_of
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 from tests.keras_transformer.decoding.test_translate import SOURCE, model_with
@@ -53,18 +52,18 @@ def test_the_same_translations(rooms, seed):
 def test_a_model_whose_caches_grow():
     room = 70
     model = model_with()
-    demands = kt.Demands(
+    constraints = kt.Constraints(
         ops.convert_to_tensor([room, 40, 5]), ops.convert_to_tensor([30, 1, 1])
     )
     rules = kt.search_rules(model.config)
 
     def in_one_loop(source):
-        decoder = decoder_of(model, rules.beam_size)
+        decoder = model.beam_decoder(rules.beam_size)
         state = decoder.start(source, room)
-        return kt.beam_search(decoder.step, state, demands, room, rules)[:2]
+        return kt.beam_search(decoder.step, state, constraints, room, rules)[:2]
 
     def in_stages(source):
-        return kt.translate_ids(model, source, room, demands, rules)[:2]
+        return kt.translate_ids(model, source, room, constraints, rules)[:2]
 
     source = ops.convert_to_tensor(SOURCE)
     expected, expected_scores = helpers.jitted(in_one_loop)(source)
@@ -79,7 +78,7 @@ def test_a_model_whose_caches_grow():
 
 def test_a_decoder_serves_many_sources():
     model = model_with()
-    decoder = decoder_of(model, model.config.beam_size)
+    decoder = model.beam_decoder(model.config.beam_size)
     for source in (SOURCE, SOURCE[:1]):
         expected = kt.translate_ids(model, source, ROOM)
         found = kt.translate_ids(model, source, ROOM, decoder=decoder)

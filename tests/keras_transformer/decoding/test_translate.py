@@ -55,7 +55,7 @@ def translate(model, source, room=ROOM, max_lengths=None):
     if max_lengths is not None:
         max_lengths = ops.convert_to_tensor(max_lengths, "int32")
     result = translation(model, room)(
-        source=ops.convert_to_tensor(source), demands=max_lengths
+        source=ops.convert_to_tensor(source), constraints=max_lengths
     )
     return (
         helpers.to_numpy(result.tokens).astype(int),
@@ -193,7 +193,7 @@ def test_the_room_for_learned_positions_is_a_number_where_it_can_be():
     """So that JAX can compile it."""
     config = helpers.config(positions="learned", max_positions=9)
     for ids, room in ((SOURCE[:, :1], 9), (SOURCE, 9)):
-        found = kt.output_room(ids, config)
+        found = kt.output_capacity(ids, config)
         assert (type(found), found) == (int, room)
 
 

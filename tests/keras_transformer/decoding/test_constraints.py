@@ -46,7 +46,7 @@ def assert_all_found(tables, found, expected_of, rules):
 def test_no_shorter_hypothesis_is_found(alpha, kind, seed):
     tables, maxima, minima, _ = drawn(seed)
     rules = kt.SearchRules(3, alpha, kind)
-    found = bt.search_with(tables, kt.Demands(maxima, minima), ROOM, rules)
+    found = bt.search_with(tables, kt.Constraints(maxima, minima), ROOM, rules)
 
     def expected(row, log_probs):
         return bt.plain_beam_search(
@@ -62,7 +62,7 @@ def test_a_wide_beam_finds_the_best_that_is_long_enough(seed):
     tables, *_ = drawn(seed)
     rules = kt.SearchRules(16, 0.6)
     minima = np.full(SENTENCES, 3)
-    found = bt.search_with(tables, kt.Demands(minima, minima), ROOM, rules)
+    found = bt.search_with(tables, kt.Constraints(minima, minima), ROOM, rules)
 
     def expected(_, log_probs):
         return bt.all_hypotheses(log_probs, 3, 0.6, "gnmt", least=3)
@@ -76,8 +76,8 @@ def test_a_wide_beam_finds_the_best_that_is_long_enough(seed):
 def test_hypotheses_begin_with_the_prefix(alpha, kind, seed):
     tables, maxima, minima, prefixes = drawn(seed)
     rules = kt.SearchRules(2, alpha, kind)
-    demands = kt.Demands(maxima, minima, prefixes)
-    found = bt.search_with(tables, demands, ROOM, rules)
+    constraints = kt.Constraints(maxima, minima, prefixes)
+    found = bt.search_with(tables, constraints, ROOM, rules)
 
     def expected(row, log_probs):
         forced = tuple(int(word) for word in prefixes[row] if word)
@@ -93,11 +93,13 @@ def test_hypotheses_begin_with_the_prefix(alpha, kind, seed):
 @given(seed=SEEDS)
 def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
     tables, maxima, minima, prefixes = drawn(seed)
-    demands = kt.Demands(maxima, minima, prefixes)
+    constraints = kt.Constraints(maxima, minima, prefixes)
     rules = kt.SearchRules(2, alpha, kind)
     patient = dataclasses.replace(rules, stop="never")
-    tokens, scores = bt.search_with(tables, demands, ROOM, rules)
-    slow_tokens, slow_scores = bt.search_with(tables, demands, ROOM, patient)
+    tokens, scores = bt.search_with(tables, constraints, ROOM, rules)
+    slow_tokens, slow_scores = bt.search_with(
+        tables, constraints, ROOM, patient
+    )
     np.testing.assert_array_equal(tokens, slow_tokens)
     np.testing.assert_array_equal(scores, slow_scores)
 
@@ -107,7 +109,7 @@ def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
 def test_a_sentence_may_stop_with_its_last_finished_hypothesis(seed):
     tables, maxima, *_ = drawn(seed)
     rules = kt.SearchRules(2, stop="finished")
-    found = bt.search_with(tables, kt.Demands(maxima), ROOM, rules)
+    found = bt.search_with(tables, kt.Constraints(maxima), ROOM, rules)
 
     def expected(row, log_probs):
         return bt.plain_beam_search(
@@ -124,11 +126,11 @@ def test_a_sentence_may_stop_with_its_last_finished_hypothesis(seed):
 def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
     """Stopping for fewer hypotheses does not change those."""
     tables, maxima, minima, _ = drawn(seed)
-    demands = kt.Demands(maxima, minima)
+    constraints = kt.Constraints(maxima, minima)
     rules = kt.SearchRules(3, alpha, kind)
-    tokens, scores = bt.search_with(tables, demands, ROOM, rules)
+    tokens, scores = bt.search_with(tables, constraints, ROOM, rules)
     fewer = dataclasses.replace(rules, n_best=wanted)
-    best_tokens, best = bt.search_with(tables, demands, ROOM, fewer)
+    best_tokens, best = bt.search_with(tables, constraints, ROOM, fewer)
     np.testing.assert_array_equal(best_tokens[:, :wanted], tokens[:, :wanted])
     np.testing.assert_array_equal(best[:, :wanted], scores[:, :wanted])
 
@@ -136,9 +138,9 @@ def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
 def test_a_maximum_beyond_the_room_is_the_room():
     tables, maxima, *_ = drawn(3)
     rules = kt.SearchRules(3)
-    found = bt.search_with(tables, kt.Demands(maxima + 50), ROOM, rules)
+    found = bt.search_with(tables, kt.Constraints(maxima + 50), ROOM, rules)
     room = np.full(SENTENCES, ROOM)
-    expected = bt.search_with(tables, kt.Demands(room), ROOM, rules)
+    expected = bt.search_with(tables, kt.Constraints(room), ROOM, rules)
     far = maxima + 50 > ROOM
     assert far.all()
     np.testing.assert_array_equal(found[0], expected[0])
@@ -150,8 +152,10 @@ def test_a_prefix_without_columns_is_none():
     tables, maxima, *_ = drawn(4)
     rules = kt.SearchRules(3)
     none = np.zeros((SENTENCES, 0), int)
-    found = bt.search_with(tables, kt.Demands(maxima, prefix=none), ROOM, rules)
-    expected = bt.search_with(tables, kt.Demands(maxima), ROOM, rules)
+    found = bt.search_with(
+        tables, kt.Constraints(maxima, prefix=none), ROOM, rules
+    )
+    expected = bt.search_with(tables, kt.Constraints(maxima), ROOM, rules)
     for one, other in zip(found, expected):
         np.testing.assert_array_equal(one, other)
 
@@ -161,11 +165,11 @@ def test_demands_may_be_tuples():
     table = bt.random_tables(5, 2, ROOM)
     arrays = [np.array([3, 4]), np.array([3, 3]), np.array([[4], [2]])]
     rules = kt.SearchRules(3)
-    tokens, _ = bt.search_with(table, kt.Demands(*arrays), ROOM, rules)
-    free, _ = bt.search_with(table, kt.Demands(arrays[0]), ROOM, rules)
+    tokens, _ = bt.search_with(table, kt.Constraints(*arrays), ROOM, rules)
+    free, _ = bt.search_with(table, kt.Constraints(arrays[0]), ROOM, rules)
     assert (tokens != free).any()
     nested = [tuple(map(tuple, a)) if a.ndim > 1 else tuple(a) for a in arrays]
     step = bt.step_of(table.astype("float32"))
     numbers = np.zeros((2, rules.beam_size), "int32")
-    found = kt.beam_search(step, numbers, kt.Demands(*nested), ROOM, rules)
+    found = kt.beam_search(step, numbers, kt.Constraints(*nested), ROOM, rules)
     np.testing.assert_array_equal(found.tokens, tokens)

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from export.lines.prefixes import UnknownCharacter
-from export.translators.prefix_translator import PrefixTranslator
+from export.translators.text_ids import UnknownCharacter
 from export.translators.text_translator import Translation
+from export.translators.translator import Translator
+from export.translators.word_alignment import word_alignment
 from tests import made_up_text
 from tests.export import commands
 from tests.export.translators.test_translator import close
@@ -21,9 +22,7 @@ PREFIXES = ["do ri", "", "mu", "ka ba", "", "ri", "ba", "do", ""]
 
 @pytest.fixture(scope="module")
 def prefixed(translator):
-    return PrefixTranslator(
-        translator.model, translator.tokenizer, batch_tokens=64
-    )
+    return Translator(translator.model, translator.tokenizer, batch_tokens=64)
 
 
 def ids_of(translator, text):
@@ -40,16 +39,16 @@ def alone(translator, text, prefix):
     """The search run eagerly, in loops of fixed shapes."""
     source = tf.constant([ids_of(translator, text)])
     room = longest(translator, text)
-    demands = kt.Demands(
+    constraints = kt.Constraints(
         max_lengths=[room],
         min_lengths=[2],
         prefix=[ids_of(translator, prefix)[:-1]] if prefix else (),
     )
-    return kt.translate_ids(translator.model, source, room, demands)
+    return kt.translate_ids(translator.model, source, room, constraints)
 
 
 def test_each_is_that_of_the_search_alone(prefixed):
-    found = prefixed.n_best_after(TEXTS, PREFIXES, 4)
+    found = prefixed.n_best(TEXTS, 4, prefixes=PREFIXES)
     assert found[7] == [Translation("", 0.0)]
     for row, text, prefix in list(zip(found, TEXTS, PREFIXES))[:4]:
         tokens, scores, _ = alone(prefixed, text, prefix)
@@ -61,7 +60,7 @@ def test_each_is_that_of_the_search_alone(prefixed):
 
 def test_they_are_others_than_without(prefixed):
     """Or a prefix that is not looked at would pass as well."""
-    found = prefixed.n_best_after(TEXTS, PREFIXES, 1)
+    found = prefixed.n_best(TEXTS, 1, prefixes=PREFIXES)
     free = prefixed.translate(TEXTS)
     for (best,), text, prefix, other in zip(found, TEXTS, PREFIXES, free):
         if text and prefix:
@@ -74,7 +73,7 @@ def test_they_are_others_than_without(prefixed):
 def test_scores_are_the_models_own(prefixed):
     (text,), (prefix,) = TEXTS[:1], PREFIXES[:1]
     tokens, _, _ = alone(prefixed, text, prefix)
-    (found,) = prefixed.n_best_after([text], [prefix], 4)
+    (found,) = prefixed.n_best([text], 4, prefixes=[prefix])
     source = tf.constant([ids_of(prefixed, text)])
     for row, each in zip(tokens[0], found):
         own = kt.score_ids(prefixed.model, source, row[None])
@@ -83,8 +82,44 @@ def test_scores_are_the_models_own(prefixed):
         assert each.score == pytest.approx(float(own[0]) / penalty, abs=1e-4)
 
 
+@pytest.fixture(scope="module")
+def compiled(translator):
+    return Translator(translator.model, translator.tokenizer, compiled=True)
+
+
+def test_a_compiled_search_finds_the_same(prefixed, compiled):
+    texts, prefixes = TEXTS[:3], PREFIXES[:3]
+    found = compiled.n_best(texts, 1, prefixes=prefixes)
+    expected = prefixed.n_best(texts, 1, prefixes=prefixes)
+    for one, other in zip(found, expected):
+        close(one, other)
+    # Without a prefix it is another search, which must not be this one's.
+    free = compiled.translate(texts[:1])
+    assert not free[0].text.startswith(prefixes[0])
+
+
+@pytest.mark.parametrize("name", ["prefixed", "compiled"])
+def test_alignments_are_those_of_given_translations(name, request):
+    translator = request.getfixturevalue(name)
+    texts, prefixes = TEXTS[:2], PREFIXES[:2]
+    found = translator.align(texts, prefixes=prefixes)
+    for text, prefix, translation in zip(texts, prefixes, found):
+        assert translation.text.startswith(prefix)
+        tokens, _, _ = alone(translator, text, prefix)
+        source = tf.constant([ids_of(translator, text)])
+        target = tokens[:, 0, : np.count_nonzero(tokens[0, 0])]
+        attention = kt.align_ids(translator.model, source, target)
+        pieces = [
+            [translator.tokenizer.id_to_piece(int(each)) for each in ids[0]]
+            for ids in (source, target)
+        ]
+        expected = word_alignment(text, *pieces, attention.numpy()[0])
+        assert translation.alignment == expected
+        assert expected
+
+
 def test_a_prefix_longer_than_a_translation_may_be_ends_on_the_way(prefixed):
-    ((best,),) = prefixed.n_best_after(["ba ka."], ["ka ba " * 400], 1)
+    ((best,),) = prefixed.n_best(["ba ka."], 1, prefixes=["ka ba " * 400])
     assert best.text
     assert ("ka ba " * 400).startswith(best.text)
     assert len(ids_of(prefixed, best.text)) <= longest(prefixed, "ba ka.")
@@ -92,8 +127,8 @@ def test_a_prefix_longer_than_a_translation_may_be_ends_on_the_way(prefixed):
 
 def test_as_many_prefixes_as_texts(prefixed):
     with pytest.raises(ValueError):
-        prefixed.n_best_after(TEXTS, PREFIXES[:2], 1)
-    assert prefixed.n_best_after([], [], 1) == []
+        prefixed.n_best(TEXTS, 1, prefixes=PREFIXES[:2])
+    assert prefixed.n_best([], 1, prefixes=[]) == []
 
 
 def test_a_character_without_a_piece_is_refused(prefixed):
@@ -106,7 +141,7 @@ def test_a_character_without_a_piece_is_refused(prefixed):
         ("e\u0301 ß", "ß"),
     ):
         with pytest.raises(UnknownCharacter) as caught:
-            prefixed.n_best_after(TEXTS[:2], ["ba", prefix], 1)
+            prefixed.n_best(TEXTS[:2], 1, prefixes=["ba", prefix])
         assert (caught.value.place, caught.value.character) == (1, character)
         assert f"U+{ord(character):04X}" in str(caught.value)
         with pytest.raises(ValueError):
@@ -120,7 +155,7 @@ def test_every_prefix_is_begun_with_as_it_is_spelt(prefixed):
     assert prefixed.as_spelt(["", ""]) == ["", ""]
     assert prefixed.as_spelt([]) == []
     for prefix, text in list(zip(given, spelt))[:5]:
-        ((best,),) = prefixed.n_best_after(TEXTS[:1], [prefix], 1)
+        ((best,),) = prefixed.n_best(TEXTS[:1], 1, prefixes=[prefix])
         assert best.text.startswith(text)
 
 
@@ -155,7 +190,9 @@ def test_the_command_takes_a_prefix_a_line(model_path, prefixed, tmp_path):
     assert not any("spells" in line for line in err)
     expected = [
         (str(number), each)
-        for number, row in enumerate(prefixed.n_best_after(TEXTS, PREFIXES, 2))
+        for number, row in enumerate(
+            prefixed.n_best(TEXTS, 2, prefixes=PREFIXES)
+        )
         for each in row
     ]
     numbers, texts, scores = zip(*[line.split(" ||| ") for line in lines])
@@ -202,14 +239,29 @@ def test_the_line_of_an_unknown_character_is_named(model_path, tmp_path, line):
     )
 
 
+def test_prefixes_go_with_alignments_and_a_compiled_search(
+    model_path, prefixed, tmp_path
+):
+    flags = ["--compiled", "--alignments"]
+    code, lines, err = run(model_path, TEXTS[:1], tmp_path, LINES[:1], *flags)
+    assert code == 0, err
+    (expected,) = prefixed.align(TEXTS[:1], prefixes=PREFIXES[:1])
+    links = " ".join(f"{a}-{b}" for a, b in expected.alignment)
+    assert lines == [f"{expected.text}\t{links}"]
+
+
+def test_an_export_takes_none(exported, tmp_path):
+    code, _, err = run(exported, TEXTS, tmp_path, LINES)
+    assert code == 2
+    assert "whose search takes no prefixes: leave out --prefixes" in err[-1]
+
+
 @pytest.mark.parametrize(
     ("lines", "flags", "words"),
     [
         (LINES[:3], [], "--input has a line 4 and the other file has not"),
         ([*LINES, b""], [], "--prefixes has a line 10 and the other file"),
         ([b"do", b"\xff"], [], "Line 2 of --prefixes is not UTF-8"),
-        (LINES, ["--alignments"], "leave out --alignments or --prefixes"),
-        (LINES, ["--compiled"], "leave out --compiled or --prefixes"),
         (LINES, ["--prefixes=/nowhere"], "--prefixes=/nowhere cannot be read"),
     ],
 )

@@ -3,9 +3,8 @@
 import pytest
 
 from export.errors import InputError
-from export.translators import compiled_translator
-from export.translators import compiled_translator as xla_flags
-from export.translators.compiled_translator import CompiledTranslator
+from export.translators import graphs
+from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export.translators.test_translator import close
 
@@ -15,8 +14,11 @@ TEXTS = [*made_up_text.sentences()[:12], "", LONG]
 
 @pytest.fixture(scope="module")
 def compiled(translator):
-    return CompiledTranslator(
-        translator.model, translator.tokenizer, max_source_tokens=40
+    return Translator(
+        translator.model,
+        translator.tokenizer,
+        max_source_tokens=40,
+        compiled=True,
     )
 
 
@@ -38,18 +40,19 @@ def same(found, expected):
 def test_the_same_translations_from_few_compilations(
     compiled, expected, monkeypatch
 ):
+    right = expected.n_best(TEXTS, 1)
     made = []
-    one_graph = compiled_translator.one_graph
+    one_graph = graphs.one_graph
 
     def noted(function, *signature, **options):
         assert options == {"jit_compile": True}
         made.append(signature[0].shape.as_list())
         return one_graph(function, *signature, **options)
 
-    monkeypatch.setattr(compiled_translator, "one_graph", noted)
+    monkeypatch.setattr(graphs, "one_graph", noted)
     done = []
     found = compiled.n_best(TEXTS, 1, done.append)
-    same(found, expected.n_best(TEXTS, 1))
+    same(found, right)
     assert found[-1][0].source_is_cut
     # All but the blank one, each on its own.
     assert done == [1] * (len(TEXTS) - 1)
@@ -77,25 +80,34 @@ def test_alignments(compiled, expected):
 
 @pytest.mark.slow
 def test_alignments_longer_than_the_first_stage_has_room_for(expected):
-    settings = {"max_extra": 40, "min_length": 35, "max_source_tokens": 12}
+    settings = {
+        "max_output_extra": 40,
+        "min_length": 35,
+        "max_source_tokens": 12,
+    }
     same_alignments(
         *[
-            kind(expected.model, expected.tokenizer, **settings)
-            for kind in (CompiledTranslator, type(expected))
+            Translator(
+                *(expected.model, expected.tokenizer),
+                compiled=compiled,
+                **settings,
+            )
+            for compiled in (True, False)
         ]
     )
 
 
 def test_a_search_of_its_own(translator):
     both = [
-        kind(
+        Translator(
             *(translator.model, translator.tokenizer),
+            compiled=compiled,
             beam_size=2,
             alpha=1.0,
-            max_extra=40,
+            max_output_extra=40,
             min_length=35,
         ).n_best(TEXTS[:2], 1)
-        for kind in (CompiledTranslator, type(translator))
+        for compiled in (True, False)
     ]
     same(*both)
     # Longer than the first stage has room for.
@@ -104,30 +116,32 @@ def test_a_search_of_its_own(translator):
 
 
 def test_no_room_for_all_the_pieces_there_could_be(translator):
-    with pytest.raises(InputError, match="max_extra=1001 is more than"):
-        CompiledTranslator(
-            translator.model, translator.tokenizer, max_extra=1001
+    with pytest.raises(InputError, match="max_output_extra=1001 is more than"):
+        Translator(
+            *(translator.model, translator.tokenizer),
+            compiled=True,
+            max_output_extra=1001,
         )
 
 
 @pytest.mark.parametrize(
     ("version", "before", "after"),
     [
-        ("2.21.3", None, f"{xla_flags._FLAG}=LIBRARY_FUSION_TYPE_INVALID"),
+        ("2.21.3", None, f"{graphs._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"),
         (
             "2.21.0",
             "--xla_dump_to=/d",
-            f"--xla_dump_to=/d {xla_flags._FLAG}=LIBRARY_FUSION_TYPE_INVALID",
+            f"--xla_dump_to=/d {graphs._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID",
         ),
-        ("2.21.0", f"{xla_flags._FLAG}=+dot", f"{xla_flags._FLAG}=+dot"),
+        ("2.21.0", f"{graphs._XLA_FLAG}=+dot", f"{graphs._XLA_FLAG}=+dot"),
         ("2.22.0", None, None),
     ],
 )
 def test_flags_of_xla(monkeypatch, version, before, after):
-    monkeypatch.setattr(xla_flags.tf, "__version__", version)
+    monkeypatch.setattr(graphs.tf, "__version__", version)
     # First of all what is there, so that it comes back.
     monkeypatch.setenv("XLA_FLAGS", before or "")
     if before is None:
         monkeypatch.delenv("XLA_FLAGS")
-    xla_flags.multiply_by_eigen()
-    assert xla_flags.os.environ.get("XLA_FLAGS") == after
+    graphs.multiply_by_eigen()
+    assert graphs.os.environ.get("XLA_FLAGS") == after
