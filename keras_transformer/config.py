@@ -3,48 +3,72 @@
 import dataclasses
 import json
 import math
-import typing
 
 from keras_transformer.presets import PRESETS
 
-_CHOICES = {
-    "norm": ("post", "pre"),
-    "activation": ("relu", "gelu", "silu"),
-    "share_embeddings": ("all", "target-softmax", "none"),
-    "positions": ("sinusoidal", "learned"),
-    "length_penalty": ("gnmt", "power"),
-}
-_AT_LEAST_ONE = (
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "d_k",
-    "d_v",
-    "max_positions",
-    "warmup_steps",
-    "train_steps",
-    "batch_tokens",
-    "beam_size",
+# What a field decides, and what follows from that.
+ROLES = (
+    # The weights and what they compute. A training that begins with another
+    # model's weights must agree in them; a preset's name is found by them.
+    "architecture",
+    # Of these, the widths, which Table 3 at another scale multiplies.
+    "width",
+    # How weights are learned: one training keeps to them from run to run.
+    "training",
+    # How long a training is and how it ends: may change between its runs.
+    "ending",
+    # How a trained model is used: may always change.
+    "decoding",
 )
-_AT_LEAST_ZERO = (
-    "attention_window",
-    "cooldown_steps",
-    "clip_norm",
-    "r_drop",
-    "average_checkpoints",
-    "alpha",
-    "max_output_extra",
+
+_AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
+_AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
+_ABOVE_ZERO = ("above 0", lambda value: value > 0)
+_PROBABILITY = ("at least 0 and below 1", lambda value: 0 <= value < 1)
+_FINITE = ("finite", math.isfinite)
+_ENOUGH_PIECES = (
+    "at least 5 (pad, unknown, begin, end and one piece)",
+    lambda value: value >= 5,
 )
-_PROBABILITIES = (
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "label_smoothing",
-    "adam_beta_1",
-    "adam_beta_2",
-)
-_POSITIVE = ("layer_norm_epsilon", "learning_rate_scale", "adam_epsilon")
+
+
+def _field(default, limits, *roles):
+    metadata = {"limits": limits, "roles": roles}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _count(role, default):
+    return _field(default, [_AT_LEAST_ONE], role)
+
+
+def _count_or_zero(role, default):
+    return _field(default, [_AT_LEAST_ZERO], role)
+
+
+def _width(default):
+    return _field(default, [_AT_LEAST_ONE], "architecture", "width")
+
+
+def _amount(role, default):
+    return _field(default, [_AT_LEAST_ZERO, _FINITE], role)
+
+
+def _positive(role, default):
+    return _field(default, [_ABOVE_ZERO, _FINITE], role)
+
+
+def _probability(role, default):
+    return _field(default, [_PROBABILITY], role)
+
+
+def _switch(role, default):
+    return _field(default, [], role)
+
+
+def _choice(role, default, *others):
+    words = (default, *others)
+    limit = (" or ".join(words), lambda value: value in words)
+    return _field(default, [limit], role)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +77,7 @@ class TransformerConfig:
 
     The defaults are the paper's base model ("Attention Is All You Need",
     sections 3, 5 and 6). Use `preset` for the named configurations.
+    `keras_transformer.config.field_names` says which fields do what.
 
     Attributes:
         vocabulary_size: V, number of pieces including pad (0), unknown (1),
@@ -108,66 +133,55 @@ class TransformerConfig:
         ValueError: a field has a wrong type or lies outside its range.
     """
 
-    vocabulary_size: int
-    num_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    d_k: int = 64
-    d_v: int = 64
-    norm: str = "post"
-    layer_norm_epsilon: float = 1e-6
-    activation: str = "relu"
-    attention_bias: bool = True
-    share_embeddings: str = "all"
-    positions: str = "sinusoidal"
-    max_positions: int = 1024
-    attention_window: int = 0
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    label_smoothing: float = 0.1
-    r_drop: float = 0.0
-    learning_rate_scale: float = 1.0
-    warmup_steps: int = 4000
-    cooldown_steps: int = 0
-    adam_beta_1: float = 0.9
-    adam_beta_2: float = 0.98
-    adam_epsilon: float = 1e-9
-    clip_norm: float = 0.0
-    train_steps: int = 100_000
-    batch_tokens: int = 25_000
-    average_checkpoints: int = 5
-    beam_size: int = 4
-    alpha: float = 0.6
-    length_penalty: str = "gnmt"
-    max_output_extra: int = 50
+    vocabulary_size: int = _field(
+        dataclasses.MISSING, [_ENOUGH_PIECES], "architecture"
+    )
+    num_layers: int = _count("architecture", 6)
+    d_model: int = _width(512)
+    d_ff: int = _width(2048)
+    num_heads: int = _count("architecture", 8)
+    d_k: int = _width(64)
+    d_v: int = _width(64)
+    norm: str = _choice("architecture", "post", "pre")
+    layer_norm_epsilon: float = _positive("architecture", 1e-6)
+    activation: str = _choice("architecture", "relu", "gelu", "silu")
+    attention_bias: bool = _switch("architecture", True)
+    share_embeddings: str = _choice(
+        "architecture", "all", "target-softmax", "none"
+    )
+    positions: str = _choice("architecture", "sinusoidal", "learned")
+    max_positions: int = _count("architecture", 1024)
+    attention_window: int = _count_or_zero("architecture", 0)
+    dropout: float = _probability("training", 0.1)
+    attention_dropout: float = _probability("training", 0.0)
+    activation_dropout: float = _probability("training", 0.0)
+    label_smoothing: float = _probability("training", 0.1)
+    r_drop: float = _amount("training", 0.0)
+    learning_rate_scale: float = _positive("training", 1.0)
+    warmup_steps: int = _count("training", 4000)
+    cooldown_steps: int = _count_or_zero("ending", 0)
+    adam_beta_1: float = _probability("training", 0.9)
+    adam_beta_2: float = _probability("training", 0.98)
+    adam_epsilon: float = _positive("training", 1e-9)
+    clip_norm: float = _amount("training", 0.0)
+    train_steps: int = _count("ending", 100_000)
+    batch_tokens: int = _count("training", 25_000)
+    average_checkpoints: int = _count_or_zero("ending", 5)
+    beam_size: int = _count("decoding", 4)
+    alpha: float = _amount("decoding", 0.6)
+    length_penalty: str = _choice("decoding", "gnmt", "power")
+    max_output_extra: int = _count_or_zero("decoding", 50)
 
     def __post_init__(self):
-        for name, kind in typing.get_type_hints(type(self)).items():
-            value = _checked_type(name, kind, getattr(self, name))
-            object.__setattr__(self, name, value)
-        if self.vocabulary_size < 5:
-            raise ValueError(
-                "vocabulary_size must be at least 5 (pad, unknown, begin, end "
-                f"and one piece), not {self.vocabulary_size}."
-            )
-        for name in _AT_LEAST_ONE:
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in _AT_LEAST_ZERO:
-            self._require(name, getattr(self, name) >= 0, "at least 0")
-        for name in _PROBABILITIES:
-            self._require(
-                name, 0 <= getattr(self, name) < 1, "at least 0 and below 1"
-            )
-        for name in _POSITIVE:
-            self._require(name, getattr(self, name) > 0, "above 0")
-        for name in (*_AT_LEAST_ZERO, *_POSITIVE):
-            self._require(name, math.isfinite(getattr(self, name)), "finite")
-        for name, allowed in _CHOICES.items():
-            self._require(
-                name, getattr(self, name) in allowed, " or ".join(allowed)
-            )
+        fields = dataclasses.fields(self)
+        for field in fields:
+            value = getattr(self, field.name)
+            value = _checked_type(field.name, field.type, value)
+            object.__setattr__(self, field.name, value)
+        for field in fields:
+            value = getattr(self, field.name)
+            for expected, holds in field.metadata["limits"]:
+                self._require(field.name, holds(value), expected)
         self._require(
             "cooldown_steps",
             self.cooldown_steps <= self.train_steps,
@@ -258,3 +272,25 @@ def _checked_type(name, kind, value):
     if type(value) is not kind:
         raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
     return value
+
+
+def field_names(*roles):
+    """Returns the names of TransformerConfig's fields of any of some roles.
+
+    Args:
+        *roles: of `ROLES`.
+
+    Returns:
+        A tuple of str.
+
+    Raises:
+        ValueError: there is no such role.
+    """
+    for role in roles:
+        if role not in ROLES:
+            raise ValueError(f"A role is one of {ROLES}, not {role!r}.")
+    return tuple(
+        field.name
+        for field in dataclasses.fields(TransformerConfig)
+        if set(roles) & set(field.metadata["roles"])
+    )

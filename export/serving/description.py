@@ -9,16 +9,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_transformer as kt
 from export.server_runtime.saved_model import read_signatures
+from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
-# The fields of a configuration that make the model; the others train it or
-# decode with it.
-_ARCHITECTURE = (
-    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm"),
-    *("activation", "attention_bias", "share_embeddings", "positions"),
-    "attention_window",
-)
 
 
 def describe(directory, servable):
@@ -66,12 +60,19 @@ def preset_of(config):
         preset = kt.TransformerConfig.preset(
             name, vocabulary_size=config.vocabulary_size
         )
-        if all(
-            getattr(preset, field) == getattr(config, field)
-            for field in _ARCHITECTURE
-        ):
+        if _architecture(preset) == _architecture(config):
             return name
     return None
+
+
+def _architecture(config):
+    fields = {
+        name: getattr(config, name) for name in field_names("architecture")
+    }
+    # The sinusoid has no rows to run out of.
+    if config.positions == "sinusoidal":
+        del fields["max_positions"]
+    return fields
 
 
 def describe_signatures(version):

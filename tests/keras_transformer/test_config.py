@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import re
 import typing
 
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.config import ROLES, field_names
 
 FIELDS = typing.get_type_hints(kt.TransformerConfig)
 
@@ -46,6 +48,17 @@ OUT_OF_RANGE = {
     "max_output_extra": [-1],
 }
 
+OF_EACH_ROLE = {
+    "architecture": """vocabulary_size num_layers d_model d_ff num_heads d_k
+        d_v norm layer_norm_epsilon activation attention_bias share_embeddings
+        positions max_positions attention_window""",
+    "training": """dropout attention_dropout activation_dropout label_smoothing
+        r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
+        adam_epsilon clip_norm batch_tokens""",
+    "ending": "cooldown_steps train_steps average_checkpoints",
+    "decoding": "beam_size alpha length_penalty max_output_extra",
+}
+
 WRONG_TYPE = {
     int: [1.5, "8", None, True],
     float: ["0.1", None, True],
@@ -61,6 +74,31 @@ def one_field(name, value):
 def test_the_tables_here_miss_no_field():
     choices = {name for name, kind in FIELDS.items() if kind is bool}
     assert OUT_OF_RANGE.keys() | choices == FIELDS.keys()
+
+
+def test_every_field_has_one_role():
+    """A new field is put under one by hand, here too."""
+    assert set(ROLES) == OF_EACH_ROLE.keys() | {"width"}
+    for role, names in OF_EACH_ROLE.items():
+        assert field_names(role) == tuple(names.split()), role
+    assert sorted(FIELDS) == sorted(" ".join(OF_EACH_ROLE.values()).split())
+
+
+def test_widths_are_of_the_architecture():
+    assert field_names("width") == ("d_model", "d_ff", "d_k", "d_v")
+
+
+def test_fields_of_several_roles():
+    both = field_names("decoding", "ending")
+    assert both == field_names("ending") + field_names("decoding")
+    assert field_names(*OF_EACH_ROLE) == tuple(FIELDS)
+    with pytest.raises(ValueError, match="architecture.*, not 'model'"):
+        field_names("training", "model")
+
+
+def test_help_tells_what_every_field_is():
+    told = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)
+    assert told == [*FIELDS, "ValueError"]
 
 
 @pytest.mark.parametrize(

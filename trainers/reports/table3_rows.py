@@ -10,15 +10,12 @@ import typing
 
 import keras_transformer as kt
 from export.errors import InputError
+from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings
 from trainers.reports.published import PAPER
 
-_WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
-# Of a row's preset: what makes it differ from base is the model alone.
-_SAME_FOR_ALL = ("train_steps", "batch_tokens", "average_checkpoints")
-
-
+# Fields that no row has a value of its own for, and what there is instead.
 _BUDGET = {
     "train_steps": "give --train_steps",
     "average_checkpoints": "their last weights are scored",
@@ -87,10 +84,12 @@ def make_rows(names, own, common, scale, train_steps):
 
 def _of_the_paper(name):
     base = PRESETS["base"]
+    # What makes a row differ from base is the model, not how long it trains.
+    ending = field_names("ending")
     return [
         f"{field}={value}"
         for field, value in PRESETS[name].items()
-        if base.get(field) != value and field not in _SAME_FOR_ALL
+        if base.get(field) != value and field not in ending
     ]
 
 
@@ -110,7 +109,9 @@ def _parse(text):
 
 def _row(name, assignments, scale):
     config = settings.make_config("base", assignments)
-    widths = {n: round(scale * getattr(config, n)) for n in _WIDTHS}
+    widths = {
+        n: round(scale * getattr(config, n)) for n in field_names("width")
+    }
     try:
         config = config.replace(**widths)
     except ValueError as error:

@@ -5,21 +5,11 @@ import dataclasses
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
 from trainers.corpora.corpus import EvaluationSet
 from trainers.scores import bleu_tokenizers
 
-# What may change from one run to the next in the same model directory: it
-# decides how long to train and how to decode, not which model this is.
-_MAY_CHANGE = (
-    "train_steps",
-    "cooldown_steps",
-    "average_checkpoints",
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "max_output_extra",
-)
 # What decides, beside the configuration, which update follows on which.
 _PLAN_FACTS = ("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema")
 # Of a training that was begun before run.json said so.
@@ -175,8 +165,9 @@ def refuse_other_training(directory, config, source, plan):
     old = dataclasses.asdict(directory.read_config())
     old |= {"tokenize": _FIRST_TOKENIZER} | directory.read_run()
     new = dataclasses.asdict(config) | _facts(source, plan)
+    may_change = field_names("ending", "decoding")
     for name, value in new.items():
-        if name not in _MAY_CHANGE and old.get(name) != value:
+        if name not in may_change and old.get(name) != value:
             raise InputError(
                 f"{directory.path} holds a training with "
                 f"{name}={old.get(name)}, not {value}; use another "
@@ -225,30 +216,6 @@ def _pairs(corpus, split, max_tokens):
     return kept
 
 
-# What may differ between two models of the same weights.
-_TRAINING_FIELDS = (
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "label_smoothing",
-    "r_drop",
-    "batch_tokens",
-    "train_steps",
-    "warmup_steps",
-    "cooldown_steps",
-    "learning_rate_scale",
-    "adam_beta_1",
-    "adam_beta_2",
-    "adam_epsilon",
-    "clip_norm",
-    "average_checkpoints",
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "max_output_extra",
-)
-
-
 def load_initial_weights(model, directory):
     """Sets a model to the weights of a model directory.
 
@@ -273,11 +240,11 @@ def refuse_other_model(config, directory):
     Raises:
         InputError: saying what differs.
     """
-    there = dataclasses.asdict(directory.read_config())
-    for name, value in dataclasses.asdict(config).items():
-        if name not in _TRAINING_FIELDS and there[name] != value:
+    config_there = directory.read_config()
+    for name in field_names("architecture"):
+        there, value = getattr(config_there, name), getattr(config, name)
+        if there != value:
             raise InputError(
                 f"The model of --init_from={directory.path} has "
-                f"{name}={there[name]}, not {value}; use "
-                f"--set={name}={there[name]}."
+                f"{name}={there}, not {value}; use --set={name}={there}."
             )

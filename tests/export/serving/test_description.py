@@ -1,11 +1,13 @@
-"""What an export says of itself, read back."""
+"""What an export says of itself: read back, and the name of its preset."""
 
 import json
 
 import pytest
 
+import keras_transformer as kt
 from export.errors import InputError
 from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
+from export.serving.description import preset_of
 
 WHOLE = {
     "parameters": 9,
@@ -57,3 +59,51 @@ def test_what_is_no_description_is_refused(tmp_path, text, message):
 def test_none_at_all_is_refused(tmp_path):
     with pytest.raises(InputError, match="export the model again"):
         read_description(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["base", "big", "tiny", "E-learned", "A32"])
+def test_a_preset_is_known_by_its_name(name):
+    assert preset_of(kt.TransformerConfig.preset(name)) == name
+
+
+# Of models with learned positions: each field but vocabulary_size, which is
+# of the text and not of the preset.
+OTHER_ARCHITECTURE = {
+    "num_layers": 7,
+    "d_model": 511,
+    "d_ff": 2047,
+    "num_heads": 7,
+    "d_k": 63,
+    "d_v": 63,
+    "norm": "pre",
+    "layer_norm_epsilon": 1e-5,
+    "activation": "gelu",
+    "attention_bias": False,
+    "share_embeddings": "none",
+    "max_positions": 1023,
+    "attention_window": 9,
+}
+
+
+@pytest.mark.parametrize("field, value", OTHER_ARCHITECTURE.items())
+def test_another_architecture_has_no_presets_name(field, value):
+    config = kt.TransformerConfig.preset("E-learned", **{field: value})
+    assert preset_of(config) is None
+
+
+def test_the_sinusoid_has_no_number_of_positions():
+    config = kt.TransformerConfig.preset("base", max_positions=7)
+    assert preset_of(config) == "base"
+    assert preset_of(config.replace(layer_norm_epsilon=1e-5)) is None
+
+
+def test_text_training_and_decoding_do_not_change_the_name():
+    config = kt.TransformerConfig.preset(
+        "big",
+        vocabulary_size=99,
+        dropout=0.2,
+        adam_beta_1=0.8,
+        train_steps=3,
+        beam_size=9,
+    )
+    assert preset_of(config) == "big"
