@@ -4,13 +4,10 @@ import itertools
 
 import numpy as np
 
-from trainers.batches.by_length import Boxes
 from trainers.batches.plan import (
     BatchPlan,
-    BatchShape,
     Bucket,
-    balanced_rows,
-    most_rows,
+    batching_cost,
     padding_share,
 )
 
@@ -56,10 +53,8 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     plans = []
     for row in row_lengths(*units, batch_tokens // unit, row_tokens // unit):
         pairs, starts = _packed(*units, row, seed)
-        source, target = row[0] * unit, row[1] * unit
-        most = most_rows(source, target, batch_tokens)
-        rows = int(balanced_rows(len(starts) - 1, most))
-        bucket = Bucket(pairs, starts, BatchShape(rows, source, target))
+        lengths = row[0] * unit, row[1] * unit
+        bucket = Bucket.balanced(pairs, starts, *lengths, batch_tokens)
         plans.append(BatchPlan([bucket], seed))
         if padding_share(plans[-1], source_lengths, target_lengths) < _GOOD:
             break
@@ -90,7 +85,7 @@ def row_lengths(source_lengths, target_lengths, batch_tokens, row_tokens):
     longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
     lengths = np.maximum(np.rint(longer * share).astype(int), longest)
     rows = np.ceil((totals / lengths).max(axis=0) * _ROWS_MADE).astype(int)
-    cost = Boxes(rows, *lengths).cost(batch_tokens)
+    cost = batching_cost(rows, *lengths, batch_tokens)
     best = np.argsort(cost, kind="stable")[:_TRIES]
     return [tuple(row) for row in lengths.T[best].tolist()]
 

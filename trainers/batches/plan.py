@@ -13,6 +13,9 @@ import numpy as np
 # Rows come in multiples of this, so that 2, 4 and 8 replicas share a batch
 # evenly.
 _ROW_MULTIPLE = 8
+# A batch that is not full makes an update of fewer tokens. One batch more is
+# taken to cost as much as this share of a full batch in padding.
+_BATCH_COST = 0.1
 
 
 class BatchShape(NamedTuple):
@@ -64,6 +67,23 @@ class Bucket:
     pairs: np.ndarray
     starts: np.ndarray
     shape: BatchShape
+
+    @classmethod
+    def balanced(
+        cls, pairs, starts, source_length, target_length, batch_tokens
+    ):
+        """Makes a bucket of as few and as equal batches as may be.
+
+        Args:
+            pairs: as the attribute.
+            starts: as the attribute.
+            source_length: positions of a row's source side.
+            target_length: positions of a row's target side.
+            batch_tokens: positions a batch has on each side, at most.
+        """
+        lengths = int(source_length), int(target_length)
+        shape = balanced_shape(len(starts) - 1, *lengths, batch_tokens)
+        return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
 
     @property
     def batches(self):
@@ -199,6 +219,39 @@ def balanced_rows(rows, most):
     """
     batches = -(-rows // most)
     return -(-rows // (batches * _ROW_MULTIPLE)) * _ROW_MULTIPLE
+
+
+def balanced_shape(rows, source_length, target_length, batch_tokens):
+    """Returns the shape of the fewest batches that hold rows, equally full.
+
+    Args:
+        rows: int or int array, rows there are; at least 1.
+        source_length: the same, positions of a row's source side.
+        target_length: the same, positions of a row's target side.
+        batch_tokens: positions a batch has on each side, at most.
+
+    Returns:
+        BatchShape, of arrays where arguments are arrays.
+    """
+    most = most_rows(source_length, target_length, batch_tokens)
+    return BatchShape(balanced_rows(rows, most), source_length, target_length)
+
+
+def batching_cost(rows, source_length, target_length, batch_tokens):
+    """Returns the positions of the batches, and a price for each batch.
+
+    Args:
+        rows: as for `balanced_shape`.
+        source_length: the same.
+        target_length: the same.
+        batch_tokens: the same.
+
+    Returns:
+        float or float64 array, in positions of both sides.
+    """
+    shape = balanced_shape(rows, source_length, target_length, batch_tokens)
+    price = _BATCH_COST * 2 * batch_tokens
+    return -(-rows // shape.rows) * (shape.positions + price)
 
 
 def padding_share(plan, source_lengths, target_lengths):

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainers.batches import tatoeba_lengths
-from trainers.batches.by_length import plan_by_length
+from trainers.batches import by_length
+from trainers.batches.by_length import best_runs, plan_by_length
 from trainers.batches.plan import padding_share
 
 PAIRS = st.lists(
@@ -140,6 +141,25 @@ def _strips(items, count):
             yield [items[a:b] for a, b in itertools.pairwise(ends)]
 
 
+@given(st.permutations(range(6)), CELLS, st.integers(30, 2000))
+def test_no_other_runs_of_an_order_cost_less(order, cells, tokens):
+    order = np.array([number for number in order if number < len(cells)])
+    items = [list(cells.items())[number] for number in order]
+    counted = np.array([(n, *lengths) for lengths, n in cells.items()]).T
+    found = list(best_runs(counted, order, 4, tokens))
+    assert len(found) == min(4, len(cells))
+    for count, run_of in enumerate(found, start=1):
+        numbers = run_of[order]
+        assert numbers[0] == 0 and set(np.diff(numbers)) <= {0, 1}
+        assert numbers[-1] < count
+        runs = [
+            [item for item, run in zip(items, numbers) if run == number]
+            for number in range(numbers[-1] + 1)
+        ]
+        least = min(_cost(groups, tokens) for groups in _strips(items, count))
+        assert _cost(runs, tokens) == pytest.approx(least, rel=1e-12)
+
+
 @given(CELLS, st.integers(30, 2000), st.integers(1, 4))
 def test_buckets_cost_no_more_than_the_best_in_the_order_of_length(
     cells, tokens, shapes
@@ -223,6 +243,19 @@ def test_real_sentences_have_little_padding(tokens, shapes, padding, fill):
     assert padding_share(plan, *lengths) <= padding
     assert _fill(plan, *lengths, tokens) >= fill
     assert len(plan.shapes) <= (shapes or 75)
+
+
+def test_many_lengths_cost_little_more_when_rare_ones_are_joined(monkeypatch):
+    random = np.random.default_rng(0)
+    source = np.clip(random.lognormal(2.2, 0.5, 20_000), 1, 60).astype(int)
+    target = np.clip(source + random.integers(-3, 4, len(source)), 1, 60)
+    alone = plan_by_length(source, target, 4096, 16, seed=0)
+    monkeypatch.setattr(by_length, "_MOST_CELLS", 100)
+    joined = plan_by_length(source, target, 4096, 16, seed=0)
+    pairs = np.concatenate([bucket.pairs for bucket in joined.buckets])
+    assert sorted(pairs.tolist()) == list(range(len(source)))
+    assert len(joined.shapes) <= 16
+    assert alone.positions < joined.positions < 1.05 * alone.positions
 
 
 def test_millions_of_pairs_need_little_memory():

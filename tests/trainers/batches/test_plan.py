@@ -11,6 +11,7 @@ from trainers.batches.plan import (
     BatchShape,
     Bucket,
     balanced_rows,
+    batching_cost,
     most_rows,
     padding_share,
 )
@@ -227,6 +228,28 @@ def test_rows_are_balanced(rows, eighth):
 )
 def test_rows_come_in_eights(source, target, tokens, rows):
     assert most_rows(source, target, tokens) == rows
+
+
+def test_a_balanced_bucket_by_hand():
+    # 1,600 rows fit; 1,700 make two batches of 850, rounded up to eights.
+    bucket = Bucket.balanced(
+        np.arange(1700), np.arange(1701), np.int64(10), np.int64(4), 16_000
+    )
+    assert bucket.shape == (856, 10, 4)
+    assert {type(size) for size in bucket.shape} == {int}
+    assert bucket.batches == 2
+
+
+def test_a_batch_costs_its_positions_and_a_tenth_of_a_full_one():
+    rows = np.array([1, 8, 9, 1700])
+    costs = batching_cost(rows, np.array([3, 20, 20, 10]), 10, 160)
+    # 16, 8, 8 and 16 rows fit.
+    batches, held = [1, 1, 2, 107], [8, 8, 8, 16]
+    sides = [13, 30, 30, 20]
+    assert costs.tolist() == [
+        count * (size * side + 32)
+        for count, size, side in zip(batches, held, sides)
+    ]
 
 
 @given(PLANS)
