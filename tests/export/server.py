@@ -12,7 +12,7 @@ import numpy as np
 from tests.export import tiny
 
 # ServerSession and what it is made of: the process finds nothing else of us.
-PARTS = ["__init__.py", "errors.py", "server_runtime"]
+PARTS = ["__init__.py", "errors.py", "start_up_notes.py", "server_runtime"]
 WORKER = tiny.ROOT / "tests" / "export" / "server_worker.py"
 
 
