@@ -1,48 +1,54 @@
 """Draws attention weights, each picture as wide as TensorBoard shows it."""
 
+import contextlib
+import functools
+import pathlib
 import typing
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from export.translators.word_alignment import SPACE
-from trainers.pictures.labels import Label
-from trainers.pictures.shades import shades
 
 # TensorBoard's Images tab scales pictures to this width, pixel by pixel; any
 # other would make letters unreadable.
 WIDTH = 350
 # So many tokens of a side fit, with a label each.
 MOST_TOKENS = 24
-
-_TEXT, _TITLE, _SMALL = 10, 13, 9
-_CELL = (11, 22)  # the narrowest cell that a label fits, and the widest
-_ROW = 13  # the highest cell
-_LABEL = 76  # the widest label of a token
-_GAP = 8
-_LINE = 15
-_THUMBNAIL = 88
-
+# A kind's name, and the tokens of its rows and columns in AttentionMaps.
 KINDS = {
     "encoder": ("Encoder self-attention", "source_tokens", "source_tokens"),
     "decoder": ("Decoder self-attention", "target_tokens", "target_inputs"),
     "cross": ("Cross-attention", "target_tokens", "source_tokens"),
 }
-_AXES = {
-    "encoder": "rows: source token, columns: source tokens it attends to",
-    "decoder": "rows: token being given, columns: what is given so far",
-    "cross": "rows: token being given, columns: source tokens",
+
+_SIDES = {
+    "source_tokens": "source tokens",
+    "target_tokens": "tokens being given",
+    "target_inputs": "what is given so far",
 }
+# Of the weights 0 and 1: one hue, so that lightness alone tells weights apart,
+# for colour-blind readers too.
+_LIGHT, _DARK = np.array([248.0, 250.0, 254.0]), np.array([9.0, 40.0, 102.0])
+_INK, _FRAME = (32, 33, 36), (200, 202, 208)
+_TITLE, _TEXT, _SMALL = 13, 10, 9
+_LINE, _GAP, _HEAD = 15, 8, 45
+_CELL = (11, 22)  # the narrowest cell that a label fits, and the widest
+_ROW = 13  # the highest cell
+_LABEL = 76  # the widest label of a token
+_FONT = pathlib.Path(__file__).parent / "fonts" / "DejaVuSans-subset.ttf"
+# For scripts that our own font lacks, where the machine has one of these.
+_OTHERS = ["NotoSansCJK-Regular.ttc", "Arial Unicode.ttf", "msyh.ttc"]
+_OTHERS += ["NotoSansDevanagari-Regular.ttf", "NotoSansThai-Regular.ttf"]
+_OTHERS += ["wqy-microhei.ttc", "unifont.otf", "DejaVuSans.ttf"]
 
 
-class _Axes(typing.NamedTuple):
-    """Labels of rows and columns, of those tokens that fit."""
+class Label(typing.NamedTuple):
+    """A token as it is written beside a row or a column."""
 
-    rows: list
-    columns: list
-    left: int
-    top: int
-    notes: list
+    text: str
+    font: ImageFont.FreeTypeFont
+    is_readable: bool
 
 
 def layer_picture(maps, kind, layer):
@@ -57,31 +63,40 @@ def layer_picture(maps, kind, layer):
         PIL.Image, WIDTH pixels wide. Of more than MOST_TOKENS tokens a side
         the first are shown, and the picture says so.
     """
-    title, queries, keys = KINDS[kind]
-    axes = _axes(getattr(maps, queries), getattr(maps, keys))
-    weights = getattr(maps, kind)[layer - 1]
-    heads = len(weights)
-    count = _heads_beside(heads, len(axes.columns), axes.left)
-    room = (WIDTH - axes.left) // count - _GAP
-    wide = min(room // len(axes.columns), _CELL[1])
+    sides = {
+        name: getattr(maps, side)
+        for name, side in zip(("rows", "columns"), KINDS[kind][1:])
+    }
+    rows, columns = (
+        [label_of(token) for token in side[:MOST_TOKENS]]
+        for side in sides.values()
+    )
+    notes = _notes(sides, rows + columns)
+    left = _widest(rows) + 6
+    weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]
+    # As many heads side by side as fit, all lines alike as far as can be.
+    most = (WIDTH - left) // (len(columns) * _CELL[0] + _GAP)
+    lines = -(-len(weights) // max(most, 1))
+    beside = -(-len(weights) // lines)
+    room = (WIDTH - left) // beside
+    wide = min((room - _GAP) // len(columns), _CELL[1])
     high = min(wide, _ROW)
-    block = axes.top + 2 * _LINE + high * len(axes.rows)
-    lines = -(-heads // count)
-    head = 3 * _LINE
-    height = head + lines * block + _LINE * len(axes.notes)
-    picture = _titled(f"{title}, layer {layer}", _AXES[kind], height)
-    for number, each in enumerate(weights):
-        line, column = divmod(number, count)
-        x = axes.left + column * (room + _GAP)
-        y = head + line * block
-        Label(f"head {number + 1}", _TEXT).draw(picture, x, y + _LINE // 2)
-        place = (x, y + _LINE + axes.top)
-        _draw_weights(picture, each, axes, (wide, high), place)
-        if not column:
-            _draw_rows(picture, axes, high, place)
-    for number, note in enumerate(axes.notes):
-        y = head + lines * block + number * _LINE
-        Label(note, _SMALL, WIDTH).draw(picture, 2, y)
+    above = _column(columns, wide, "l").transpose(Image.Transpose.ROTATE_90)
+    top = _LINE + above.height + 3
+    block = top + high * len(rows) + _LINE
+    end = _HEAD + lines * block
+    height = end + _LINE * len(notes)
+    picture = _titled(kind, f"layer {layer}", WIDTH, height)
+    for head, each in enumerate(weights):
+        line, number = divmod(head, beside)
+        x, y = left + number * room, _HEAD + line * block
+        _write(picture, (x, y + _LINE // 2), f"head {head + 1}", _TEXT)
+        picture.paste(above, (x, y + _LINE))
+        _paste(picture, _cells(each, wide, high), (x, y + top))
+        if not number:
+            picture.paste(_column(rows, high, "r"), (2, y + top))
+    for number, note in enumerate(notes):
+        _write(picture, (2, end + number * _LINE), note, _SMALL)
     return picture
 
 
@@ -97,95 +112,122 @@ def overview_picture(maps, kind):
     """
     weights = getattr(maps, kind)
     layers, heads = weights.shape[:2]
-    left, gap = 46, 3
-    side = min(max((WIDTH - left) // heads - gap, 14), _THUMBNAIL)
-    width = max(WIDTH, left + heads * (side + gap))
-    head = 3 * _LINE + 3
-    picture = _titled(
-        f"{KINDS[kind][0]}, all heads",
-        _AXES[kind],
-        head + layers * (side + gap) + gap,
-        width,
-    )
-    for number in range(heads):
-        label = Label(f"{number + 1}" if side < 44 else f"head {number + 1}", 9)
-        x = left + number * (side + gap) + (side - label.width) // 2
-        label.draw(picture, x, head - _LINE // 2)
-    for layer, number in np.ndindex(layers, heads):
-        x, y = left + number * (side + gap), head + layer * (side + gap)
-        if not number:
-            Label(f"layer {layer + 1}", _SMALL).draw(picture, 4, y + side // 2)
-        small = Image.fromarray(weights[layer, number]).resize(
-            (side, side), Image.Resampling.BOX
-        )
-        picture.paste(Image.fromarray(shades(small)), (x, y))
-        _frame(picture, x, y, side, side)
+    left, top = 46, _HEAD + 3
+    step = min(max((WIDTH - left) // heads, 17), 90)
+    side = step - 3
+    width = max(WIDTH, left + heads * step)
+    picture = _titled(kind, "all heads", width, top + layers * step + 3)
+    for layer, head in np.ndindex(layers, heads):
+        x, y = left + head * step, top + layer * step
+        small = Image.fromarray(_colours(weights[layer, head]))
+        small = small.resize((side, side), Image.Resampling.BOX)
+        _paste(picture, small, (x, y))
+        if not layer:
+            name = f"{head + 1}" if side < 44 else f"head {head + 1}"
+            _write(picture, (x + side // 2, y - _LINE // 2), name, _SMALL, "mm")
+        if not head:
+            _write(picture, (4, y + side // 2), f"layer {layer + 1}", _SMALL)
     return picture
 
 
-def _axes(queries, keys):
-    rows, columns = _labels(queries), _labels(keys)
+def label_of(token):
+    """Returns the Label of a token.
+
+    Letters that no font of this machine has stand as their code points, such
+    as U+4F60. What is too long is cut and ends with an ellipsis.
+
+    Args:
+        token: str.
+    """
+    # SentencePiece's own mark would be a black bar beside each word.
+    text = token.replace(SPACE, "_")
+    able = [f for f in _fonts() if all(_has(f, letter) for letter in text)]
+    font = (able or _fonts())[0]
+    shown = "".join(
+        letter if _has(font, letter) else f"U+{ord(letter):04X}"
+        for letter in text
+    )
+    while font.getlength(shown) > _LABEL:
+        shown = shown.rstrip("…")[:-1] + "…"
+    return Label(shown, font, bool(able))
+
+
+@functools.cache
+def _fonts():
+    """Our own font, then those of the others that this machine has."""
+    fonts = [ImageFont.truetype(_FONT, _TEXT)]
+    for name in _OTHERS:
+        with contextlib.suppress(OSError):
+            fonts.append(ImageFont.truetype(name, _TEXT))
+    return fonts
+
+
+@functools.cache
+def _has(font, letter):
+    # No character: every font shows its sign for a missing one.
+    shown, missing = font.getmask(letter), font.getmask("\uffff")
+    return (shown.size, bytes(shown)) != (missing.size, bytes(missing))
+
+
+def _notes(sides, labels):
     notes = [
         f"Only the first {MOST_TOKENS} of {len(tokens)} {name} are shown."
-        for name, tokens in (("rows", queries), ("columns", keys))
+        for name, tokens in sides.items()
         if len(tokens) > MOST_TOKENS
     ]
-    if not all(label.is_readable for label in rows + columns):
+    if not all(label.is_readable for label in labels):
         notes.append("U+...: no font of the training's machine has it.")
-    left = max(label.width for label in rows) + 6
-    top = max(label.width for label in columns) + 6
-    return _Axes(rows, columns, left, top, notes)
+    return notes
 
 
-def _labels(tokens):
-    # SentencePiece's own mark would be a black bar beside each word.
-    return [
-        Label(token.replace(SPACE, "_"), _TEXT, _LABEL)
-        for token in tokens[:MOST_TOKENS]
-    ]
+def _column(labels, pitch, side):
+    """Labels below each other, flush left ("l") or right ("r")."""
+    width = _widest(labels)
+    column = Image.new("RGB", (width, pitch * len(labels)), "white")
+    for number, (text, font, _) in enumerate(labels):
+        place = (width if side == "r" else 0, pitch * number + pitch // 2)
+        ImageDraw.Draw(column).text(place, text, _INK, font, f"{side}m")
+    return column
 
 
-def _heads_beside(heads, columns, left):
-    """Returns how many heads stand side by side, lines as even as can be."""
-    most = (WIDTH - left) // (columns * _CELL[0] + _GAP)
-    most = min(max(most, 1), heads)
-    return -(-heads // -(-heads // most))
+def _widest(labels):
+    return max(round(font.getlength(text)) for text, font, _ in labels)
 
 
-def _draw_rows(picture, axes, high, place):
-    x, y = place
-    for number, label in enumerate(axes.rows):
-        middle = y + number * high + high // 2
-        label.draw(picture, x - label.width - 4, middle)
-
-
-def _draw_weights(picture, weights, axes, cell, place):
-    (wide, high), (x, y) = cell, place
-    for number, label in enumerate(axes.columns):
-        label.draw_upwards(picture, x + number * wide + wide // 2, y - 3)
-    shown = weights[: len(axes.rows), : len(axes.columns)]
-    pixels = shades(shown).repeat(high, axis=0).repeat(wide, axis=1)
+def _cells(weights, wide, high):
+    pixels = _colours(weights).repeat(high, axis=0).repeat(wide, axis=1)
     # A line between cells, so that a token can be followed to its label.
     pixels[high - 1 :: high] = pixels[:, wide - 1 :: wide] = 255
-    picture.paste(Image.fromarray(pixels), place)
-    _frame(picture, x, y, pixels.shape[1], pixels.shape[0])
+    return Image.fromarray(pixels)
 
 
-def _titled(title, axes, height, width=WIDTH):
+def _colours(weights):
+    """Returns uint8 [..., 3], straight from light at 0 to dark at 1."""
+    steps = np.asarray(weights)[..., None] * (_DARK - _LIGHT)
+    return np.round(_LIGHT + steps).astype(np.uint8)
+
+
+def _titled(kind, heads, width, height):
+    title, rows, columns = KINDS[kind]
+    axes = f"rows: {_SIDES[rows]}, columns: {_SIDES[columns]}"
     picture = Image.new("RGB", (width, height), "white")
-    Label(title, _TITLE).draw(picture, 4, _LINE // 2 + 2)
-    Label(axes, _SMALL).draw(picture, 4, _LINE + _LINE // 2 + 2)
-    steps = np.linspace(0.0, 1.0, 60)
-    bar = shades(np.tile(steps, (9, 1)))
-    x, y = width - 76, 6
-    picture.paste(Image.fromarray(bar), (x, y))
-    _frame(picture, x, y, *bar.shape[1::-1])
-    Label("0", _SMALL).draw(picture, x - 9, y + 5)
-    Label("1", _SMALL).draw(picture, x + 64, y + 5)
+    _write(picture, (4, 9), f"{title}, {heads}", _TITLE)
+    _write(picture, (4, 24), axes, _SMALL)
+    scale = _colours(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
+    _paste(picture, Image.fromarray(scale), (width - 76, 6))
+    _write(picture, (width - 85, 11), "0", _SMALL)
+    _write(picture, (width - 12, 11), "1", _SMALL)
     return picture
 
 
-def _frame(picture, x, y, width, height):
-    ImageDraw.Draw(picture).rectangle(
-        (x - 1, y - 1, x + width, y + height), outline=(200, 202, 208)
-    )
+def _write(picture, place, text, size, anchor="lm"):
+    font = ImageFont.truetype(_FONT, size)
+    ImageDraw.Draw(picture).text(place, text, _INK, font, anchor)
+
+
+def _paste(picture, pasted, place):
+    """With a frame around it."""
+    picture.paste(pasted, place)
+    (x, y), (width, height) = place, pasted.size
+    box = (x - 1, y - 1, x + width, y + height)
+    ImageDraw.Draw(picture).rectangle(box, outline=_FRAME)

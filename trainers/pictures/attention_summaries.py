@@ -1,92 +1,25 @@
 """Shows TensorBoard what a model attends to while it is trained."""
 
-import contextlib
 import re
 
 import keras
 import numpy as np
 import tensorflow as tf
+from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
-from export.errors import InputError
 from export.translators.translator import Translator
-from trainers.batches.token_pairs import texts_of
 from trainers.pictures.attention_pictures import (
     KINDS,
     MOST_TOKENS,
     layer_picture,
     overview_picture,
 )
-from trainers.pictures.png import encode_png
-
-
-def attention_entropy(weights):
-    """Returns the mean entropy of every head's rows, in nats.
-
-    0 where a head looks at one token alone, log M where it looks at M tokens
-    alike.
-
-    Args:
-        weights: float [L, H, Q, M], rows that sum to 1.
-
-    Returns:
-        float64 [L, H].
-    """
-    weights = weights.astype(np.float64)
-    logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
-    return -(weights * logarithms).sum(axis=-1).mean(axis=-1)
-
-
-def markdown_table(rows):
-    """Returns a table of two columns, the first of them headings.
-
-    Args:
-        rows: sequence of pairs of str; shown as they are, whatever is in
-            them.
-
-    Returns:
-        str, Markdown.
-    """
-    (first, *others) = [" | ".join(map(_plain, row)) for row in rows]
-    return "\n".join(
-        [f"| {first} |", "|---|---|"] + [f"| {line} |" for line in others]
-    )
-
-
-def _plain(text):
-    """Writes punctuation as entities: none of it is Markdown or HTML."""
-    text = " ".join(text.split())
-    return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
-
-
-@contextlib.contextmanager
-def log_writing(log_dir):
-    """A block in which a full disk is a clear error.
-
-    Args:
-        log_dir: where TensorBoard's files go.
-
-    Raises:
-        InputError: they cannot be written.
-    """
-    try:
-        yield
-    except tf.errors.OpError as error:
-        reason = " ".join(error.message.split())
-        raise InputError(
-            f"Cannot write {log_dir}: {reason}. Make room, then run the same "
-            "command again."
-        ) from error
-
+from trainers.pictures.event_writer import EventWriter
 
 # Of the longer side, in pieces: enough to see something, and few enough that
 # two heads fit side by side.
 _LENGTHS = (5, MOST_TOKENS // 2)
-
-# So TensorBoard knows what a tensor of width, height and files is.
-_IMAGES = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="images")
-)
 
 
 class AttentionSummaries(keras.callbacks.Callback):
@@ -108,7 +41,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         counter: StepCounter.
         model: Transformer that is trained.
         tokenizer: Tokenizer.
-        sources: list of str.
+        sources: list of str; nothing is written of none.
         references: list of str, shown beside the translations.
         log_dir: TensorBoard's folder.
         every: updates between pictures; the last update is shown as well.
@@ -126,49 +59,20 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._sources = sources
         self._references = references
         self._every = every
-        self._log_dir = log_dir / "attention"
-        with log_writing(self._log_dir):
-            self._writer = tf.summary.create_file_writer(str(self._log_dir))
-
-    @classmethod
-    def of_dev(cls, counter, model, tokenizer, pairs, sentences, *rest):
-        """Returns the callback for sentences of the dev split.
-
-        Args:
-            counter: StepCounter.
-            model: as for the class.
-            tokenizer: as for the class.
-            pairs: TokenPairs of the dev split.
-            sentences: how many, from all over the split.
-            *rest: `log_dir` and `every`.
-        """
-        numbers = choose_sentences(pairs, sentences)
-        texts = texts_of(tokenizer, pairs, numbers)
-        return cls(counter, model, tokenizer, *texts, *rest)
+        self._writer = EventWriter(log_dir, "attention")
 
     def on_train_batch_end(self, batch, logs=None):
         """Writes when it is time."""
-        if self._counter.finished or self._counter.is_multiple_of(self._every):
-            self._write()
-
-    def _write(self):
-        # A dev split may have nothing but blank sentences.
-        if not self._sources:
-            return
-        found = self._reader.read(self._sources)
-        step = self._counter.step
-        with (
-            log_writing(self._log_dir),
-            self._writer.as_default(step=step),
-        ):
-            tf.summary.text("translations", self._tables(found))
-            for kind in KINDS:
-                _write_pictures(found, kind)
-                _write_entropies(found, kind)
-            self._writer.flush()
+        due = self._counter.is_multiple_of(self._every)
+        if self._sources and (due or self._counter.finished):
+            found = self._reader.read(self._sources)
+            with self._writer.at(self._counter.step):
+                tf.summary.text("translations", self._tables(found))
+                for kind in KINDS:
+                    _write_pictures(found, kind)
+                    _write_entropies(found, kind)
 
     def _tables(self, found):
-        """Returns a table for each sentence, the tokens in it as well."""
         return [
             markdown_table(
                 [
@@ -193,48 +97,81 @@ def choose_sentences(pairs, count):
     Returns:
         int [N], numbers of pairs, evenly spread over those of 5 to 12 pieces
         on the longer side; where there are not enough of them, the nearest
-        in length.
+        in length. None of blank sources.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    shortest, longest = _LENGTHS
-    far = np.maximum(shortest - longer, longer - longest).clip(0)
+    far = np.abs(longer - longer.clip(*_LENGTHS))
     # The end id alone is nothing to translate.
-    far[pairs.source_lengths < 2] = np.iinfo(far.dtype).max
     possible = np.flatnonzero(pairs.source_lengths >= 2)
-    good = np.flatnonzero(far == 0)
+    good = possible[far[possible] == 0]
     if len(good) < count:
         nearest = possible[np.argsort(far[possible], kind="stable")]
         return np.sort(nearest[:count])
     return good[:: len(good) // count][:count]
 
 
-def _write_pictures(found, kind):
-    layers = len(getattr(found[0], kind))
-    pictures = {"all_heads": [overview_picture(maps, kind) for maps in found]}
-    for layer in range(1, layers + 1):
-        pictures[f"layer_{layer}"] = [
-            layer_picture(maps, kind, layer) for maps in found
-        ]
-    for name, samples in pictures.items():
-        width, height = samples[0].size
-        tf.summary.write(
-            f"attention_{kind}/{name}",
-            [str(width), str(height), *map(encode_png, samples)],
-            metadata=_IMAGES,
-        )
+def markdown_table(rows):
+    """Returns a table of two columns, the first of them headings.
+
+    Args:
+        rows: sequence of pairs of str; shown as they are, whatever is in
+            them.
+
+    Returns:
+        str, Markdown.
+    """
+    lines = [f"| {_plain(name)} | {_plain(text)} |" for name, text in rows]
+    return "\n".join([lines[0], "|---|---|", *lines[1:]])
+
+
+def _plain(text):
+    """Writes punctuation as entities: none of it is Markdown or HTML."""
+    text = " ".join(text.split())
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
+
+
+def row_entropies(weights):
+    """Returns the entropy of every row, in nats.
+
+    0 where a query looks at one token alone, log M where it looks at M tokens
+    alike.
+
+    Args:
+        weights: float [L, H, Q, M], rows that sum to 1.
+
+    Returns:
+        float64 [L, H, Q].
+    """
+    weights = weights.astype(np.float64)
+    logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
+    return -(weights * logarithms).sum(axis=-1)
 
 
 def _write_entropies(found, kind):
-    rows = [len(maps.target_tokens) for maps in found]
-    if kind == "encoder":
-        rows = [len(maps.source_tokens) for maps in found]
-    entropies = np.average(
-        [attention_entropy(getattr(maps, kind)) for maps in found],
-        axis=0,
-        weights=rows,
+    rows = [row_entropies(getattr(maps, kind)) for maps in found]
+    means = np.concatenate(rows, axis=-1).mean(axis=-1)
+    for (layer, head), mean in np.ndenumerate(means):
+        name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
+        tf.summary.scalar(f"attention_entropy/{name}", mean)
+
+
+def _write_pictures(found, kind):
+    tag = f"attention_{kind}"
+    _write_samples(
+        f"{tag}/all_heads", [overview_picture(maps, kind) for maps in found]
     )
-    for (layer, head), entropy in np.ndenumerate(entropies):
-        tf.summary.scalar(
-            f"attention_entropy/{kind}/layer_{layer + 1}/head_{head + 1}",
-            entropy,
+    for layer in range(1, len(getattr(found[0], kind)) + 1):
+        _write_samples(
+            f"{tag}/layer_{layer}",
+            [layer_picture(maps, kind, layer) for maps in found],
         )
+
+
+def _write_samples(tag, pictures):
+    # Samples of a tag are of one size: white below those that are less high.
+    height = max(picture.height for picture in pictures)
+    samples = [
+        ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
+        for each in pictures
+    ]
+    tf.summary.image(tag, np.stack(samples), max_outputs=len(samples))

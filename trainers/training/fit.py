@@ -7,8 +7,12 @@ import time
 import keras
 
 from trainers.batches import input_data, make_plan
+from trainers.batches.token_pairs import texts_of
 from trainers.checkpoints import Checkpoints
-from trainers.pictures.attention_summaries import AttentionSummaries
+from trainers.pictures.attention_summaries import (
+    AttentionSummaries,
+    choose_sentences,
+)
 from trainers.processes import StopSignals
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (
@@ -150,17 +154,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
             _measure_dev(model, prepared, plan, counter, history, report)
         )
         if is_chief(strategy) and plan.attention_steps != 0:
-            callbacks.append(
-                AttentionSummaries.of_dev(
-                    counter,
-                    model,
-                    prepared.directory.load_tokenizer(),
-                    prepared.dev,
-                    plan.attention_sentences,
-                    prepared.directory.logs_path,
-                    plan.attention_steps or plan.dev_steps,
-                )
-            )
+            callbacks.append(_show_attention(model, prepared, plan, counter))
     # The last, so that what it saves knows what the others found.
     keeper = KeepCheckpoints(
         counter,
@@ -190,6 +184,19 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
         )
     if keeper.interrupted:
         _leave(counter.step, signals.received)
+
+
+def _show_attention(model, prepared, plan, counter):
+    tokenizer = prepared.directory.load_tokenizer()
+    numbers = choose_sentences(prepared.dev, plan.attention_sentences)
+    return AttentionSummaries(
+        counter,
+        model,
+        tokenizer,
+        *texts_of(tokenizer, prepared.dev, numbers),
+        prepared.directory.logs_path,
+        plan.attention_steps or plan.dev_steps,
+    )
 
 
 def _measure_dev(model, prepared, plan, counter, history, report):

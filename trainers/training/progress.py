@@ -7,7 +7,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from export.progress_bar import clock
-from trainers.pictures.attention_summaries import log_writing
+from trainers.pictures.event_writer import EventWriter
 from trainers.training.callbacks import TokenMeans
 
 
@@ -36,12 +36,9 @@ class Progress(keras.callbacks.Callback):
         self._every = every
         self._stop_time = stop_time
         self._stream = stream
-        self._log_dir = log_dir
-        with log_writing(self._log_dir):
-            self._writers = {
-                name: tf.summary.create_file_writer(str(log_dir / name))
-                for name in ("train", "dev")
-            }
+        self._writers = {
+            run: EventWriter(log_dir, run) for run in ("train", "dev")
+        }
         self._window = _Window()
 
     def on_train_begin(self, logs=None):
@@ -80,9 +77,6 @@ class Progress(keras.callbacks.Callback):
     def close(self):
         """Puts away the bar; safe to call twice."""
         self._bar.close()
-        with log_writing(self._log_dir):
-            for writer in self._writers.values():
-                writer.flush()
 
     def _report(self):
         figures = self._window.figures()
@@ -109,11 +103,8 @@ class Progress(keras.callbacks.Callback):
         tqdm.write(line, file=self._stream)
         self._stream.flush()
 
-    def _summarise(self, writer, figures):
-        with (
-            log_writing(self._log_dir),
-            self._writers[writer].as_default(step=self._counter.step),
-        ):
+    def _summarise(self, run, figures):
+        with self._writers[run].at(self._counter.step):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
 

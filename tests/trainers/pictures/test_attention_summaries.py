@@ -1,6 +1,7 @@
 """Attention for TensorBoard while a model is trained."""
 
 import html
+import io
 import math
 import re
 import warnings
@@ -8,8 +9,12 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 from tensorboard.backend.event_processing import event_accumulator
 
+from export.attention_views.reader import AttentionReader
+from export.errors import InputError
+from export.translators.translator import Translator
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.trainers.helpers import (
@@ -20,11 +25,15 @@ from tests.trainers.helpers import (
     weights_of,
 )
 from trainers.batches import input_data
+from trainers.pictures.attention_pictures import (
+    layer_picture,
+    overview_picture,
+)
 from trainers.pictures.attention_summaries import (
     AttentionSummaries,
-    attention_entropy,
     choose_sentences,
     markdown_table,
+    row_entropies,
 )
 from trainers.training.callbacks import StepCounter
 
@@ -75,6 +84,14 @@ def events(logs):
     return accumulator.Reload()
 
 
+@pytest.fixture(scope="module")
+def found(logs):
+    """AttentionMaps of the sentences, of the last step's weights."""
+    tokenizer = Tokenizer(made_up_text.vocabulary())
+    reader = AttentionReader(Translator(logs[1], tokenizer))
+    return reader.read(made_up_text.sentences()[:2])
+
+
 def _steps(events, tag):
     return [event.step for event in events.Tensors(tag)]
 
@@ -122,8 +139,52 @@ def test_entropy_of_what_is_known():
     weights[0, 0] = np.eye(4)[:2]
     weights[0, 1, 0] = 0.25
     weights[0, 1, 1] = [0.5, 0.5, 0, 0]
-    expected = [[0.0, (math.log(4) + math.log(2)) / 2]]
-    np.testing.assert_allclose(attention_entropy(weights), expected, atol=1e-7)
+    expected = [[[0.0, 0.0], [math.log(4), math.log(2)]]]
+    np.testing.assert_allclose(row_entropies(weights), expected, atol=1e-7)
+
+
+def _last(events, tag):
+    return tf.make_ndarray(events.Tensors(tag)[-1].tensor_proto)
+
+
+def test_entropies_are_means_over_the_rows_of_all_sentences(events, found):
+    for kind in KINDS:
+        for head in range(2):
+            rows = [
+                -sum(p * math.log(p) for p in row.tolist() if p > 0)
+                for maps in found
+                for row in getattr(maps, kind)[0, head]
+            ]
+            tag = f"attention_entropy/{kind}/layer_1/head_{head + 1}"
+            assert _last(events, tag) == pytest.approx(
+                sum(rows) / len(rows), abs=1e-5
+            )
+
+
+def test_pictures_are_of_the_weights_of_the_moment(events, found):
+    """A sample for each sentence; white fills up the less high ones."""
+    for kind in KINDS:
+        for name, drawn in (
+            ("layer_1", [layer_picture(maps, kind, 1) for maps in found]),
+            ("all_heads", [overview_picture(maps, kind) for maps in found]),
+        ):
+            width, height, *files = _last(events, f"attention_{kind}/{name}")
+            assert len(files) == 2
+            for file, picture in zip(files, drawn):
+                shown = Image.open(io.BytesIO(file))
+                assert shown.size == (int(width), int(height))
+                pixels, high = np.asarray(shown), picture.height
+                assert np.array_equal(pixels[:high], np.asarray(picture))
+                assert (pixels[high:] == 255).all()
+            assert int(height) == max(picture.height for picture in drawn)
+
+
+def test_pictures_that_find_no_room_end_the_training(tmp_path, no_room):
+    """Those of step 2 fit, and not those of step 4 as well."""
+    with pytest.raises(InputError, match=f"Cannot write {tmp_path}: "):
+        _train(tmp_path, 0, 9)
+    files = (tmp_path / "attention").iterdir()
+    assert [file.stat().st_size for file in files] == [65536]
 
 
 def _pairs(*lengths):
