@@ -19,8 +19,8 @@ import tensorflow as tf
 from absl import flags
 
 import keras_transformer as kt
-from benchmarks import machine
-from benchmarks.timing import spread
+from benchmarks.harness import report
+from benchmarks.harness.timing import spread
 from export import command
 from export.atomic import written_whole
 from export.command import InputError
@@ -212,7 +212,7 @@ def _page(pairs, kinds):
         "",
         f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
         f"TensorFlow {tf.__version__}, {processes.count()} cores of "
-        f"{machine.cpu_name()}.",
+        f"{report.cpu_name()}.",
         "",
         f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at most; "
         f"preset {FLAGS.preset}. Input tokens are of both sides; padding "

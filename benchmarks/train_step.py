@@ -14,25 +14,25 @@ import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras  # noqa: E402
+import keras
 
-from benchmarks import machine, report  # noqa: E402
-from benchmarks.job import Job, make_config  # noqa: E402
-from benchmarks.length_table import DEFAULT_TABLE, read_lengths  # noqa: E402
-from benchmarks.measure import measure_alone, measure_together  # noqa: E402
-from benchmarks.quiet import Watch  # noqa: E402
-from benchmarks.step_batches import (  # noqa: E402
+from benchmarks.harness import report as machine
+from benchmarks.harness.turns import Watch
+from benchmarks.training_step import report
+from benchmarks.training_step.batches import (
     make_mixed_batches,
     make_sorted_batches,
 )
-from benchmarks.systems import choose  # noqa: E402
-from export import command  # noqa: E402
-from export.atomic import written_whole  # noqa: E402
-from trainers import processes  # noqa: E402
+from benchmarks.training_step.job import Job, make_config
+from benchmarks.training_step.lengths import DEFAULT_TABLE, read_lengths
+from benchmarks.training_step.measure import measure_alone, measure_together
+from benchmarks.training_step.systems import choose
+from export import command
+from export.atomic import written_whole
+from trainers import processes
 
 FLAGS = flags.FLAGS
 

@@ -5,7 +5,7 @@ import torch
 import transformers
 
 import keras_transformer as kt
-from benchmarks.decode_text import Pieces
+from benchmarks.decoding.text import Pieces
 from benchmarks.peers.marian import _Marian
 from benchmarks.peers.torch_step import PAD
 from keras_transformer.special_ids import BEGIN_ID, END_ID, UNKNOWN_ID

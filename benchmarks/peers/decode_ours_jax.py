@@ -5,9 +5,9 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
-from benchmarks.decode_models import load
-from benchmarks.decode_text import Pieces
-from benchmarks.peers.ours_stateless import peak_gpu_bytes
+from benchmarks.decoding.models import load
+from benchmarks.decoding.text import Pieces
+from benchmarks.peers.ours_jax import peak_gpu_bytes
 from export.translators.text_ids import padded
 from keras_transformer.special_ids import END_ID
 

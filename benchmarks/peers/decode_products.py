@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from benchmarks.decode_floor import encoder_shapes, live_rows, step_shapes
+from benchmarks.decoding.floor import encoder_shapes, live_rows, step_shapes
 
 
 class DecodeProducts:

@@ -65,9 +65,9 @@ class TrainOnBatch:
 
     def peak_gpu_bytes(self):
         """Returns the most memory that arrays took on the GPU."""
-        from benchmarks.peers import ours_stateless
+        from benchmarks.peers import ours_jax
 
-        return ours_stateless.peak_gpu_bytes()
+        return ours_jax.peak_gpu_bytes()
 
 
 def _model(config):

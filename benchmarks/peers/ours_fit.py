@@ -2,8 +2,8 @@
 
 import keras
 
-from benchmarks.packed_step import pack
 from benchmarks.peers import keras_fit
+from benchmarks.training_step.work import pack
 from trainers.training.strategies import has_gpu, make_strategy
 from trainers.training.training_model import TrainingTransformer
 

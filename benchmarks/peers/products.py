@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 
-from benchmarks.matrix_products import products_work, square_work
+from benchmarks.harness.matrix_products import products_work, square_work
 
 
 def _maker(framework, work):

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from benchmarks.decode_floor import (
+from benchmarks.decoding.floor import (
     encoder_shapes,
     live_rows,
     step_bytes,
     step_shapes,
 )
-from benchmarks.decode_job import DecodeJob
-from benchmarks.decode_models import with_beam
-from benchmarks.decode_report import DecodeResult, decode_table
-from benchmarks.decode_systems import choose_decoders
-from benchmarks.decode_text import Pieces, read_sentences
+from benchmarks.decoding.job import DecodeJob
+from benchmarks.decoding.models import with_beam
+from benchmarks.decoding.report import DecodeResult, decode_table
+from benchmarks.decoding.systems import choose_decoders
+from benchmarks.decoding.text import Pieces, read_sentences
 from export.command import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.special_ids import BEGIN_ID

@@ -13,23 +13,23 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from benchmarks.length_table import DEFAULT_TABLE, read_lengths
-from benchmarks.matrix_products import (
+from benchmarks.harness.matrix_products import (
     attention_products,
     flops,
     step_products,
     weight_products,
 )
-from benchmarks.packed_step import pack
-from benchmarks.report import Result, table
-from benchmarks.step_batches import (
+from benchmarks.harness.timing import ratio, spread
+from benchmarks.training_step.batches import (
     load_batches,
     make_mixed_batches,
     make_sorted_batches,
     save_batches,
 )
-from benchmarks.systems import choose
-from benchmarks.timing import ratio, spread
+from benchmarks.training_step.lengths import DEFAULT_TABLE, read_lengths
+from benchmarks.training_step.report import Result, table
+from benchmarks.training_step.systems import choose
+from benchmarks.training_step.work import pack
 from export.command import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -3,13 +3,13 @@
 import dataclasses
 import typing
 
-from benchmarks.choosing import Peer, choose_among, of_backend
-from benchmarks.matrix_products import (
+from benchmarks.harness.matrix_products import (
     model_work,
     products_work,
     real_logits_work,
     square_work,
 )
+from benchmarks.harness.systems import Peer, choose_among, of_backend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class System(Peer):
 
 def _packed_work(job, batch):
     # It needs TensorFlow, which runs on other backends do without.
-    from benchmarks.packed_step import packed_work
+    from benchmarks.training_step.work import packed_work
 
     return packed_work(job, batch)
 
@@ -87,7 +87,7 @@ _ON_BACKEND = {
         },
     ),
     "jax": _of_keras(
-        "jax", ours=System("ours_stateless", "OursStateless", ("jax",), "jax")
+        "jax", ours=System("ours_jax", "OursStateless", ("jax",), "jax")
     ),
 }
 

@@ -1,6 +1,6 @@
 """A process that holds one system and translates when told to.
 
-    python -m benchmarks.decode_worker NAME
+    python -m benchmarks.decoding.worker NAME
 
 The first line it reads is the job; every further line is a question, which
 it answers by a line of JSON. It ends when its input does.
@@ -9,9 +9,9 @@ it answers by a line of JSON. It ends when its input does.
 import sys
 import time
 
-from benchmarks.answering import answer_questions, own_peak_bytes
-from benchmarks.decode_job import DecodeJob
-from benchmarks.decode_systems import decode_systems_on
+from benchmarks.decoding.job import DecodeJob
+from benchmarks.decoding.systems import decode_systems_on
+from benchmarks.harness.answering import answer_questions, own_peak_bytes
 
 
 def main(name):

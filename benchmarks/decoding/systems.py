@@ -3,8 +3,8 @@
 import dataclasses
 import typing
 
-from benchmarks import decode_models
-from benchmarks.choosing import Peer, choose_among, of_backend
+from benchmarks.decoding import models
+from benchmarks.harness.systems import Peer, choose_among, of_backend
 from export.command import InputError
 
 
@@ -27,7 +27,7 @@ class DecodeSystem(Peer):
     module: str
     packages: tuple[str, ...]
     keras_backend: str
-    prepare: typing.Callable = decode_models.as_it_is
+    prepare: typing.Callable = models.as_it_is
     translates: bool = True
     maker: str = "make"
 
@@ -35,29 +35,29 @@ class DecodeSystem(Peer):
 def _of_others(backend):
     return {
         "ctranslate2": DecodeSystem(
-            "decode_ctranslate2",
+            "ctranslate2_translator",
             ("ctranslate2",),
             backend,
-            decode_models.ctranslate2,
+            models.ctranslate2,
         ),
         "ctranslate2-side-by-side": DecodeSystem(
-            "decode_ctranslate2",
+            "ctranslate2_translator",
             ("ctranslate2",),
             backend,
-            decode_models.ctranslate2,
+            models.ctranslate2,
             maker="make_side_by_side",
         ),
         "ctranslate2-int8": DecodeSystem(
-            "decode_ctranslate2",
+            "ctranslate2_translator",
             ("ctranslate2",),
             backend,
-            decode_models.ctranslate2_int8,
+            models.ctranslate2_int8,
         ),
         "transformers": DecodeSystem(
             "decode_marian",
             ("torch", "transformers"),
             "torch",
-            decode_models.marian,
+            models.marian,
         ),
         "products": DecodeSystem(
             "decode_products", (backend,), backend, translates=False
@@ -68,68 +68,68 @@ def _of_others(backend):
 _ON_BACKEND = {
     "tensorflow": {
         "ours": DecodeSystem(
-            "decode_ours", ("tensorflow", "tensorflow_text"), "tensorflow"
+            "ours_translators", ("tensorflow", "tensorflow_text"), "tensorflow"
         ),
         "ours-finished": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_finished",
         ),
         "ours-side-by-side": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_side_by_side",
         ),
         "ours-finished-side-by-side": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_finished_side_by_side",
         ),
         "ours-compiled": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_compiled",
         ),
         "ours-finished-compiled": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_finished_compiled",
         ),
         "ours-aligned": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_aligned",
         ),
         "ours-n-best": DecodeSystem(
-            "decode_ours",
+            "ours_translators",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
             maker="make_n_best",
         ),
         "ours-served": DecodeSystem(
-            "decode_served",
+            "ours_served",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
-            decode_models.exported,
+            models.exported,
         ),
         "ours-served-finished": DecodeSystem(
-            "decode_served",
+            "ours_served",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
-            decode_models.exported_finished,
+            models.exported_finished,
             maker="make_finished",
         ),
         "ours-served-frozen": DecodeSystem(
-            "decode_served",
+            "ours_served",
             ("tensorflow", "tensorflow_text"),
             "tensorflow",
-            decode_models.exported_finished,
+            models.exported_finished,
             maker="make_frozen",
         ),
         **_of_others("tensorflow"),

@@ -7,10 +7,10 @@ import random
 import tempfile
 import time
 
-from benchmarks.decode_models import with_beam
-from benchmarks.decode_report import DecodeResult
-from benchmarks.decode_text import Pieces
-from benchmarks.decode_workers import DecodeWorker
+from benchmarks.decoding.models import with_beam
+from benchmarks.decoding.report import DecodeResult
+from benchmarks.decoding.text import Pieces
+from benchmarks.decoding.workers import DecodeWorker
 
 # Some libraries' threads wait busily for more work at first.
 _PAUSE = 0.3

@@ -1,6 +1,6 @@
 """A process that holds one system and runs it when told to.
 
-    python -m benchmarks.worker NAME
+    python -m benchmarks.training_step.worker NAME
 
 The first line it reads is the job; every further line is a question, which
 it answers by a line of JSON. It ends when its input does.
@@ -8,10 +8,10 @@ it answers by a line of JSON. It ends when its input does.
 
 import sys
 
-from benchmarks.answering import answer_questions, own_peak_bytes
-from benchmarks.job import Job
-from benchmarks.systems import systems_on
-from benchmarks.timing import visit
+from benchmarks.harness.answering import answer_questions, own_peak_bytes
+from benchmarks.harness.timing import visit
+from benchmarks.training_step.job import Job
+from benchmarks.training_step.systems import systems_on
 
 
 def main(name):

@@ -7,11 +7,11 @@ import random
 import tempfile
 import typing
 
-from benchmarks.matrix_products import flops
-from benchmarks.quiet import Watch
-from benchmarks.report import Result
-from benchmarks.step_batches import save_batches
-from benchmarks.workers import Worker
+from benchmarks.harness.matrix_products import flops
+from benchmarks.harness.turns import Watch
+from benchmarks.harness.worker import Worker
+from benchmarks.training_step.batches import save_batches
+from benchmarks.training_step.report import Result
 
 
 def measure_together(

@@ -2,7 +2,7 @@
 
 import ctranslate2
 
-from benchmarks.decode_text import Pieces
+from benchmarks.decoding.text import Pieces
 from export.translators.batches import AT_ONCE
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda"}

@@ -9,10 +9,10 @@ import sys
 import tempfile
 import typing
 
-from benchmarks.timing import Visit
+from benchmarks.harness.timing import Visit
 from export.command import InputError
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15
 
 
@@ -29,7 +29,7 @@ class Worker:
     """
 
     # What the process runs, and variables of its own.
-    module = "benchmarks.worker"
+    module = "benchmarks.training_step.worker"
     variables: typing.ClassVar = {}
 
     def __init__(self, name, system, backend, settings):

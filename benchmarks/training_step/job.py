@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from benchmarks.step_batches import StepBatch, load_batches
+from benchmarks.training_step.batches import StepBatch, load_batches
 
 DROPOUT = 0.1
 SMOOTHING = 0.1

@@ -2,7 +2,7 @@
 
 import typing
 
-from benchmarks.workers import Worker
+from benchmarks.harness.worker import Worker
 
 
 class DecodeVisit(typing.NamedTuple):
@@ -31,7 +31,7 @@ class DecodeWorker(Worker):
         job: DecodeJob.
     """
 
-    module = "benchmarks.decode_worker"
+    module = "benchmarks.decoding.worker"
 
     def __init__(self, name, system, backend, job):
         self.variables = {"TF_NUM_INTRAOP_THREADS": str(job.cores)}

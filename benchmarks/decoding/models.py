@@ -9,7 +9,7 @@ import numpy as np
 
 from export.command import InputError
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15
 
 
@@ -92,7 +92,7 @@ def _ctranslate2(model_dir, folder, quantization):
 
 def marian(model_dir, folder):
     """Returns a file of arrays by their names in MarianMTModel."""
-    from benchmarks.decode_marian_weights import marian_arrays
+    from benchmarks.decoding.marian_weights import marian_arrays
 
     path = folder / "marian.npz"
     if not path.exists():

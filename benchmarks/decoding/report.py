@@ -5,8 +5,8 @@ import textwrap
 
 import numpy as np
 
-from benchmarks.decode_floor import step_bytes
-from benchmarks.timing import ratio, spread
+from benchmarks.decoding.floor import step_bytes
+from benchmarks.harness.timing import ratio, spread
 
 _PEER = "ctranslate2"
 _HEADER = (

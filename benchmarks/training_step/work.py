@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from benchmarks.matrix_products import real_logits, weight_products
+from benchmarks.harness.matrix_products import real_logits, weight_products
 from trainers.batches.input_data import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from benchmarks.timing import ratio, spread
+from benchmarks.harness.timing import ratio, spread
 
 # Beyond it two models are not of the same size.
 _LARGEST_DIFFERENCE = 0.02
