@@ -21,15 +21,13 @@ import dataclasses
 import keras
 
 import keras_transformer as kt
-from benchmarks.decoding.job import DecodeJob
-from benchmarks.decoding.measure import DecodeRun, measure_decoders
+from benchmarks.decoding.job import DecodeJob, Pieces, read_sentences
+from benchmarks.decoding.measure import DecodeRun
 from benchmarks.decoding.report import page
 from benchmarks.decoding.systems import choose_decoders
-from benchmarks.decoding.text import Pieces, read_sentences
 from benchmarks.harness import report
 from benchmarks.harness.turns import Watch
 from export import command
-from export.atomic import written_whole
 from export.command import InputError
 from trainers import processes
 
@@ -112,14 +110,10 @@ def main(_):
         source_lengths=lengths,
     )
     watch = Watch(FLAGS.tries)
-    run = DecodeRun(FLAGS.model_dir, beams, sizes, FLAGS.rounds, watch, _say)
-    results = measure_decoders(run, chosen, backend, job)
+    run = DecodeRun(chosen, job, beams, sizes, FLAGS.rounds, watch)
+    results = run.results()
     line = report.line("benchmarks/decode.py", sys.argv[1:], backend)
-    text = page(results, job, watch, line)
-    print(text)
-    if FLAGS.output:
-        with written_whole(FLAGS.output) as path:
-            path.write_text(text + "\n", encoding="utf-8")
+    report.publish(page(results, job, watch, line), FLAGS.output)
 
 
 def _numbers(flag):
@@ -152,10 +146,6 @@ def _config(model_dir):
             "benchmarks/widened.py does."
         )
     return dataclasses.asdict(config)
-
-
-def _say(line):
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

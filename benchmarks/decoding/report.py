@@ -5,8 +5,8 @@ import textwrap
 
 import numpy as np
 
-from benchmarks.decoding.floor import step_bytes
-from benchmarks.harness.timing import ratio, spread
+from benchmarks.harness.matrix_products import step_bytes
+from benchmarks.harness.report import markdown, ratio, spread
 
 _PEER = "ctranslate2"
 _HEADER = (
@@ -83,7 +83,7 @@ def page(results, job, watch, line):
     """
     notes = dict.fromkeys(f"- {r.name}: {r.note}." for r in results)
     parts = [
-        decode_table(results),
+        table(results),
         line,
         "\n".join(notes),
         textwrap.fill(_explanation(results, job, watch), 79),
@@ -115,7 +115,7 @@ def _explanation(results, job, watch):
     )
 
 
-def decode_table(results):
+def table(results):
     """Returns a Markdown table.
 
     Args:
@@ -126,8 +126,7 @@ def decode_table(results):
     rows = [
         _row(each, _beside(each, results), results[0].name) for each in results
     ]
-    lines = [header, ["---:"] * 2 + ["---"] + ["---:"] * 12, *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(header, "rrl" + "r" * 12, rows)
 
 
 def _beside(result, results):

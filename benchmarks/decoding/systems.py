@@ -1,180 +1,195 @@
-"""Every system that can translate, by its name on the command line."""
+"""Every system that can translate, and the model as each wants it."""
 
 import dataclasses
+import functools
+import json
+import pathlib
+import subprocess
+import sys
 import typing
 
-from benchmarks.decoding import models
-from benchmarks.harness.systems import Peer, choose_among, of_backend
+import numpy as np
+
+from benchmarks.harness.systems import System, choose
 from export.command import InputError
+
+ROOT = pathlib.Path(__file__).parents[2]
+_LAST_LINES = 15
+
+
+def with_beam(model_dir, beam_size, folder):
+    """Returns a model directory of the same weights with another beam.
+
+    Args:
+        model_dir: path of the model directory.
+        beam_size: K.
+        folder: pathlib.Path where it is made.
+    """
+    source = pathlib.Path(model_dir).resolve()
+    path = folder / f"beam{beam_size}"
+    path.mkdir()
+    fields = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    fields["beam_size"] = beam_size
+    (path / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+    for name in ("vocabulary.model", "model.weights.h5"):
+        (path / name).symlink_to(source / name)
+    return path
+
+
+def as_it_is(model_dir, folder):
+    """For systems that read a model directory."""
+    del folder
+    return model_dir
+
+
+def exported(model_dir, folder):
+    """Returns the folder of an exported version."""
+    return _exported(model_dir, folder, "certain")
+
+
+def exported_finished(model_dir, folder):
+    """The same, stopping with the K-th finished hypothesis."""
+    return _exported(model_dir, folder, "finished")
+
+
+def _exported(model_dir, folder, stop):
+    versions = folder / f"{model_dir.name}-exported-{stop}"
+    if versions.exists():
+        return versions / "1"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.saved_model", "--nocheck"),
+            f"--model_dir={model_dir}",
+            f"--export_dir={versions}",
+            f"--stop={stop}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.splitlines()[-_LAST_LINES:]
+        raise InputError("\n".join(["The export failed:", *lines]))
+    return versions / "1"
+
+
+def ctranslate2(model_dir, folder):
+    """Returns a folder for CTranslate2, float32."""
+    return _ctranslate2(model_dir, folder, "float32")
+
+
+def ctranslate2_int8(model_dir, folder):
+    """Returns a folder for CTranslate2, int8."""
+    return _ctranslate2(model_dir, folder, "int8")
+
+
+def _ctranslate2(model_dir, folder, quantization):
+    from export.conversion.ctranslate2_weights import save_ctranslate2
+
+    path = folder / f"ctranslate2-{quantization}"
+    if not path.exists():
+        vocabulary = (model_dir / "vocabulary.model").read_bytes()
+        save_ctranslate2(load(model_dir), vocabulary, path, quantization)
+    return path
+
+
+def marian(model_dir, folder):
+    """Returns a file of arrays by their names in MarianMTModel."""
+    from benchmarks.decoding.marian_weights import marian_arrays
+
+    path = folder / "marian.npz"
+    if not path.exists():
+        np.savez(path, **marian_arrays(load(model_dir)))
+    return path
+
+
+def load(model_dir, dtype="float32"):
+    """Returns the Transformer; unlike ModelDirectory, without TensorFlow.
+
+    Args:
+        model_dir: path of a model directory.
+        dtype: a Keras dtype policy.
+    """
+    import keras_transformer as kt
+
+    path = pathlib.Path(model_dir)
+    text = (path / "config.json").read_text(encoding="utf-8")
+    model = kt.Transformer(kt.TransformerConfig.from_json(text), dtype=dtype)
+    model.load_weights(path / "model.weights.h5")
+    return model
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodeSystem(Peer):
-    """Where a system is made and what it needs.
+class DecodeSystem(System):
+    """A System of DecodeJobs.
+
+    Its peer has `translate(batch)`, and `translate_all(batches)` where it
+    takes them all in one call.
 
     Attributes:
-        module: that holds it, under benchmarks.peers.
-        packages: that must be installed.
-        keras_backend: it runs on, whether or not it uses Keras.
         prepare: function of the model directory (of the beam) and a folder
             to write to; returns the path that the system reads.
         translates: whether it does more than multiply matrices.
-        maker: name of the function in the module that makes it of a job:
-            with `note` and `translate(batch)`, and with
-            `translate_all(batches)` where it takes them all in one call.
     """
 
-    module: str
-    packages: tuple[str, ...]
-    keras_backend: str
-    prepare: typing.Callable = models.as_it_is
+    prepare: typing.Callable = as_it_is
     translates: bool = True
-    maker: str = "make"
 
 
-def _of_others(backend):
-    return {
-        "ctranslate2": DecodeSystem(
-            "ctranslate2_translator",
-            ("ctranslate2",),
-            backend,
-            models.ctranslate2,
-        ),
-        "ctranslate2-side-by-side": DecodeSystem(
-            "ctranslate2_translator",
-            ("ctranslate2",),
-            backend,
-            models.ctranslate2,
-            maker="make_side_by_side",
-        ),
-        "ctranslate2-int8": DecodeSystem(
-            "ctranslate2_translator",
-            ("ctranslate2",),
-            backend,
-            models.ctranslate2_int8,
-        ),
-        "transformers": DecodeSystem(
-            "decode_marian",
-            ("torch", "transformers"),
-            "torch",
-            models.marian,
-        ),
-        "products": DecodeSystem(
-            "decode_products", (backend,), backend, translates=False
-        ),
-    }
-
-
-_ON_BACKEND = {
-    "tensorflow": {
-        "ours": DecodeSystem(
-            "ours_translators", ("tensorflow", "tensorflow_text"), "tensorflow"
-        ),
-        "ours-finished": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_finished",
-        ),
-        "ours-side-by-side": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_side_by_side",
-        ),
-        "ours-finished-side-by-side": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_finished_side_by_side",
-        ),
-        "ours-compiled": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_compiled",
-        ),
-        "ours-finished-compiled": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_finished_compiled",
-        ),
-        "ours-aligned": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_aligned",
-        ),
-        "ours-n-best": DecodeSystem(
-            "ours_translators",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            maker="make_n_best",
-        ),
-        "ours-served": DecodeSystem(
-            "ours_served",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            models.exported,
-        ),
-        "ours-served-finished": DecodeSystem(
-            "ours_served",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            models.exported_finished,
-            maker="make_finished",
-        ),
-        "ours-served-frozen": DecodeSystem(
-            "ours_served",
-            ("tensorflow", "tensorflow_text"),
-            "tensorflow",
-            models.exported_finished,
-            maker="make_frozen",
-        ),
-        **_of_others("tensorflow"),
-        "products-xla": DecodeSystem(
-            "decode_products",
-            ("tensorflow",),
-            "tensorflow",
-            translates=False,
-            maker="make_xla",
-        ),
-    },
-    "jax": {
-        "ours": DecodeSystem("decode_ours_jax", ("jax",), "jax"),
-        **_of_others("jax"),
-    },
+_ours = functools.partial(DecodeSystem, packages="tensorflow_text")
+_served = functools.partial(_ours, prepare=exported_finished)
+_ct2 = functools.partial(
+    DecodeSystem, packages="ctranslate2", prepare=ctranslate2
+)
+_floor = functools.partial(DecodeSystem, translates=False)
+_OTHERS = {
+    "ctranslate2": _ct2("ctranslate2_translator:CTranslate2"),
+    "ctranslate2-side-by-side": _ct2("ctranslate2_translator:SideBySide"),
+    "ctranslate2-int8": _ct2(
+        "ctranslate2_translator:CTranslate2", prepare=ctranslate2_int8
+    ),
+    "transformers": DecodeSystem(
+        "marian:Translator", "transformers", "torch", prepare=marian
+    ),
+    "products": _floor("products:of_decoding"),
 }
-
-
-def decode_systems_on(backend):
-    """Returns a dict of name to DecodeSystem.
-
-    Args:
-        backend: of Keras; "tensorflow" or "jax".
-
-    Raises:
-        InputError: nothing is measured on such a backend.
-    """
-    return of_backend(_ON_BACKEND, backend)
+SYSTEMS = {
+    "tensorflow": {
+        "ours": _ours("ours_translators:certain"),
+        "ours-finished": _ours("ours_translators:finished"),
+        "ours-side-by-side": _ours("ours_translators:certain_side_by_side"),
+        "ours-finished-side-by-side": _ours(
+            "ours_translators:finished_side_by_side"
+        ),
+        "ours-compiled": _ours("ours_translators:certain_compiled"),
+        "ours-finished-compiled": _ours("ours_translators:finished_compiled"),
+        "ours-aligned": _ours("ours_translators:aligned"),
+        "ours-n-best": _ours("ours_translators:n_best"),
+        "ours-served": _ours("ours_served:certain", prepare=exported),
+        "ours-served-finished": _served("ours_served:finished"),
+        "ours-served-frozen": _served("ours_served:frozen"),
+        **_OTHERS,
+        "products-xla": _floor("products:of_decoding_by_xla"),
+    },
+    "jax": {"ours": DecodeSystem("ours_jax:Search"), **_OTHERS},
+}
 
 
 def choose_decoders(backend, names):
     """Returns the systems to time, in the order of the names.
 
     Args:
-        backend: of Keras.
+        backend: of Keras; "tensorflow" or "jax".
         names: of systems; none for all whose packages are installed.
 
     Returns:
         Dict of name to DecodeSystem.
 
     Raises:
-        InputError: an unknown name, a package is missing, or nothing is
-            there that translates.
+        InputError: as of `choose`, or nothing is there that translates.
     """
-    chosen = choose_among(decode_systems_on(backend), names, backend)
+    chosen = choose(SYSTEMS, backend, names)
     if not any(system.translates for system in chosen.values()):
         raise InputError(
             "No system of --systems translates; add ours, for example."

@@ -1,12 +1,95 @@
-"""The matrix products of a training step, and how many FLOPs they are."""
+"""The matrix products of a Transformer: of a training step, of decoding."""
 
 import dataclasses
 
 # A product, and in the backward step one for each of its factors.
 _PRODUCTS_PER_STEP = 3
+_BYTES = {"float32": 4, "bfloat16": 2}
 
-# Rows of the large square matrices.
-_SQUARE = {"cpu": 2048, "gpu": 8192}
+
+def encoder_shapes(config):
+    """Returns the matrices that every source position is multiplied with.
+
+    Args:
+        config: fields of a TransformerConfig, a dict.
+
+    Returns:
+        List of (rows, columns): those of the encoder, then those of the
+        decoder's keys and values of the encoder's output.
+    """
+    layers = config["num_layers"]
+    return layers * _encoder_layer(config) + layers * [_memory(config)]
+
+
+def step_shapes(config):
+    """Returns the matrices that every target position is multiplied with.
+
+    Args:
+        config: fields of a TransformerConfig, a dict.
+
+    Returns:
+        List of (rows, columns): those of the decoder, then the pre-softmax
+        matrix.
+    """
+    return config["num_layers"] * _decoder_layer(config) + [_logits(config)]
+
+
+def _encoder_layer(config):
+    d, queries, values = _widths(config)
+    return [
+        (d, 2 * queries + values),
+        (values, d),
+        (d, config["d_ff"]),
+        (config["d_ff"], d),
+    ]
+
+
+def _decoder_layer(config):
+    d, queries, values = _widths(config)
+    shared = _encoder_layer(config)
+    return [*shared[:2], (d, queries), (values, d), *shared[2:]]
+
+
+def _memory(config):
+    """Keys and values of the encoder's output, in a layer of the decoder."""
+    d, queries, values = _widths(config)
+    return d, queries + values
+
+
+def _logits(config):
+    return config["d_model"], config["vocabulary_size"]
+
+
+def _widths(config):
+    heads = config["num_heads"]
+    return config["d_model"], heads * config["d_k"], heads * config["d_v"]
+
+
+def step_bytes(config, precision):
+    """Returns how many bytes of weights a decoder step reads."""
+    weights = sum(rows * columns for rows, columns in step_shapes(config))
+    return _BYTES[precision] * weights
+
+
+def live_rows(target_lengths, beam_size):
+    """Returns how many rows a decoder step has, and for how many steps.
+
+    A sentence that is finished has none.
+
+    Args:
+        target_lengths: list of int, of a batch's translations.
+        beam_size: K.
+
+    Returns:
+        List of (rows, steps), in order.
+    """
+    runs, done = [], 0
+    for number, length in enumerate(sorted(target_lengths)):
+        if length > done:
+            rows = beam_size * (len(target_lengths) - number)
+            runs.append((rows, length - done))
+            done = length
+    return runs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,26 +144,18 @@ def weight_products(
     Returns:
         List of Product.
     """
-    d, n = config.d_model, config.num_layers
+    layers, fields = config.num_layers, dataclasses.asdict(config)
     source, target = rows * source_length, rows * target_length
     if with_logits is None:
         with_logits = target
-    queries = config.num_heads * config.d_k
-    values = config.num_heads * config.d_v
-    sides = []
-    for positions in (source, target):
-        sides += [
-            Product(n, 1, positions, d, 2 * queries + values),
-            Product(n, 1, positions, values, d),
-            Product(n, 1, positions, d, config.d_ff),
-            Product(n, 1, positions, config.d_ff, d),
-        ]
+    of_source = [*_encoder_layer(fields), _memory(fields)]
     return [
-        *sides,
-        Product(n, 1, target, d, queries),
-        Product(n, 1, source, d, queries + values),
-        Product(n, 1, target, values, d),
-        Product(1, 1, with_logits, d, config.vocabulary_size),
+        *(Product(layers, 1, source, *shape) for shape in of_source),
+        *(
+            Product(layers, 1, target, *shape)
+            for shape in _decoder_layer(fields)
+        ),
+        Product(1, 1, with_logits, *_logits(fields)),
     ]
 
 
@@ -106,37 +181,3 @@ def step_products(config, rows, source_length, target_length):
 def flops(products):
     """Returns the FLOPs of a training step made of these products."""
     return sum(product.flops for product in products)
-
-
-def model_work(job, batch):
-    """Returns what is counted of a model: its products with weights."""
-    return weight_products(*_sizes(job, batch))
-
-
-def real_logits_work(job, batch):
-    """Returns what is counted of our trainer's step."""
-    return weight_products(*_sizes(job, batch), real_logits(job, batch))
-
-
-def real_logits(job, batch):
-    """Returns of how many positions our trainer makes logits; None for all.
-
-    It makes none of padding where XLA is off, which is on CPUs.
-    """
-    return batch.target_tokens if job.device == "cpu" else None
-
-
-def products_work(job, batch):
-    """Returns all the products of a step, for the system that makes them."""
-    return step_products(*_sizes(job, batch))
-
-
-def square_work(job, batch):
-    """Returns one product of large square matrices, whatever the batch."""
-    del batch
-    rows = _SQUARE[job.device]
-    return [Product(1, 1, rows, rows, rows)]
-
-
-def _sizes(job, batch):
-    return job.config, *batch.source.shape, batch.target.shape[1]

@@ -2,7 +2,7 @@
 
 import ctranslate2
 
-from benchmarks.decoding.text import Pieces
+from benchmarks.decoding.job import Pieces
 from export.translators.batches import AT_ONCE
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
@@ -56,7 +56,7 @@ class CTranslate2:
         ]
 
 
-class CTranslate2SideBySide(CTranslate2):
+class SideBySide(CTranslate2):
     """Several batches at once, by CTranslate2's own workers.
 
     Args:
@@ -78,7 +78,3 @@ def _compute_type(job):
     if job.precision == "bfloat16" and job.prepared.endswith("float32"):
         return "bfloat16"
     return "default"
-
-
-make = CTranslate2
-make_side_by_side = CTranslate2SideBySide

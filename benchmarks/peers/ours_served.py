@@ -35,17 +35,17 @@ class Served:
         ]
 
 
-def make(job):
+def certain(job):
     """As it is exported by default."""
     return Served(job, "a sentence stops when its result is certain")
 
 
-def make_finished(job):
+def finished(job):
     """Exported with --stop=finished."""
     return Served(job, "exported with --stop=finished")
 
 
-def make_frozen(job):
+def frozen(job):
     """The same in a server that is told that weights stay."""
     os.environ[_FROZEN] = "1"
     return Served(job, f"exported with --stop=finished; {_FROZEN}=1")

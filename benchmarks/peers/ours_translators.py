@@ -21,6 +21,8 @@ class Ours:
         ask: function of a Translator and texts: a list of Translation.
     """
 
+    framework = "tensorflow"
+
     def __init__(self, job, stop, ask=Translator.translate):
         directory = ModelDirectory(job.prepared)
         self._ask = ask
@@ -44,10 +46,6 @@ class Ours:
             (found.text, found.score)
             for found in self._ask(self._translator, batch.texts)
         ]
-
-    def peak_gpu_bytes(self):
-        """Returns the most memory that tensors took on the GPU."""
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
 
 
 class OursCompiled(Ours):
@@ -83,46 +81,46 @@ def _policy(job):
     return {"bfloat16": "mixed_bfloat16"}.get(job.precision, job.precision)
 
 
-def make(job):
+def certain(job):
     """As commands translate: the result is the whole search's."""
     return Ours(job, "certain")
 
 
-def make_aligned(job):
-    """As `make`, and which word comes from which."""
+def finished(job):
+    """Stopping as CTranslate2 does: with the K-th finished hypothesis."""
+    return Ours(job, "finished")
+
+
+def certain_side_by_side(job):
+    """As `certain`, and two batches at once."""
+    return OursSideBySide(job, "certain")
+
+
+def finished_side_by_side(job):
+    """As `finished`, and two batches at once."""
+    return OursSideBySide(job, "finished")
+
+
+def certain_compiled(job):
+    """As `certain`, compiled."""
+    return OursCompiled(job, "certain")
+
+
+def finished_compiled(job):
+    """As `finished`, compiled."""
+    return OursCompiled(job, "finished")
+
+
+def aligned(job):
+    """As `certain`, and which word comes from which."""
     return Ours(job, "certain", Translator.align)
 
 
-def make_n_best(job):
-    """As `make`, for all translations of a beam and not the best alone."""
+def n_best(job):
+    """As `certain`, for all translations of a beam and not the best alone."""
     return Ours(job, "certain", _best_of_all)
 
 
 def _best_of_all(translator, texts):
     found = translator.n_best(texts, translator.beam_size)
     return [translations[0] for translations in found]
-
-
-def make_side_by_side(job):
-    """As `make`, and two batches at once."""
-    return OursSideBySide(job, "certain")
-
-
-def make_finished_side_by_side(job):
-    """As `make_finished`, and two batches at once."""
-    return OursSideBySide(job, "finished")
-
-
-def make_finished(job):
-    """Stopping as CTranslate2 does: with the K-th finished hypothesis."""
-    return Ours(job, "finished")
-
-
-def make_compiled(job):
-    """As `make`, compiled."""
-    return OursCompiled(job, "certain")
-
-
-def make_finished_compiled(job):
-    """As `make_finished`, compiled."""
-    return OursCompiled(job, "finished")

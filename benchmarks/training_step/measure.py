@@ -1,153 +1,127 @@
-"""Runs all systems in turns."""
+"""Runs all systems in turns, batch by batch."""
 
+import collections
 import contextlib
 import dataclasses
-import pathlib
-import random
-import tempfile
-import typing
 
 from benchmarks.harness.matrix_products import flops
-from benchmarks.harness.turns import Watch
+from benchmarks.harness.turns import (
+    Watch,
+    new_orders,
+    say,
+    say_round,
+    visits_in_turns,
+)
 from benchmarks.harness.worker import Worker
-from benchmarks.training_step.batches import save_batches
-from benchmarks.training_step.report import Result
-
-
-def measure_together(
-    chosen, backend, job, rounds, warm_up, at_least, watch, say
-):
-    """Times every system on every batch, round by round, all in memory.
-
-    Args:
-        chosen: dict of name to System.
-        backend: of Keras, that the names are of.
-        job: Job.
-        rounds: how often each system visits each shape.
-        warm_up: updates on each shape before any is timed, at least 1.
-        at_least: seconds that a visit takes, at least.
-        watch: Watch, which sees to it that nothing else is measured.
-        say: function of a line that tells how it goes.
-
-    Returns:
-        List of Result, in the order of `chosen`.
-
-    Raises:
-        InputError: a system failed.
-    """
-    with contextlib.ExitStack() as stack:
-        settings = stack.enter_context(_settings(job))
-        workers, losses = [], []
-        for name, system in chosen.items():
-            say(f"{name}: starting and warming up")
-            worker = stack.enter_context(
-                Worker(name, system, backend, settings)
-            )
-            losses.append(_warm_up(worker, len(job.batches), warm_up))
-            workers.append(worker)
-        visits = _Visits(len(job.batches), rounds, at_least, watch, say)
-        made = visits.of(workers)
-        return [
-            _result(worker, job, loss, worker.peak_bytes(), made[worker.name])
-            for worker, loss in zip(workers, losses)
-        ]
-
-
-def measure_alone(chosen, backend, job, rounds, warm_up, at_least, watch, say):
-    """Does what `measure_together` does with one system in memory at a time.
-
-    Each is started anew, and warmed up, in every round.
-    """
-    made = {name: [] for name in chosen}
-    known = {}
-    order, shuffle = list(chosen.items()), random.Random(1).shuffle
-    shapes = len(job.batches)
-    with _settings(job) as settings:
-        for number in range(rounds):
-            shuffle(order)
-            for name, system in order:
-                with Worker(name, system, backend, settings) as worker:
-                    loss = _warm_up(worker, shapes, warm_up)
-                    visits = [
-                        _visit(worker, shape, at_least, watch)
-                        for shape in range(shapes)
-                    ]
-                    known[name] = worker, job, loss, worker.peak_bytes()
-                made[name].append(visits)
-            say(f"round {number + 1} of {rounds} done")
-    return [_result(*known[name], made[name]) for name in chosen]
-
-
-@contextlib.contextmanager
-def _settings(job):
-    with tempfile.TemporaryDirectory() as folder:
-        batches = pathlib.Path(folder) / "batches.npz"
-        save_batches(batches, job.batches)
-        yield job.settings(batches)
-
-
-def _warm_up(worker, shapes, updates):
-    losses = [
-        worker.run(shape) for _ in range(updates) for shape in range(shapes)
-    ]
-    return losses[0]
+from benchmarks.training_step.job import StepJob
+from benchmarks.training_step.report import StepResult
 
 
 @dataclasses.dataclass(frozen=True)
-class _Visits:
-    shapes: int
+class StepRun:
+    """What is measured, and how.
+
+    Attributes:
+        chosen: dict of name to StepSystem.
+        job: StepJob.
+        rounds: how often each system visits each batch.
+        warm_up: updates on each batch before any is timed, at least 1.
+        at_least: seconds that a visit takes, at least.
+        watch: Watch, which sees to it that nothing else is measured.
+    """
+
+    chosen: dict
+    job: StepJob
     rounds: int
+    warm_up: int
     at_least: float
     watch: Watch
-    say: typing.Callable
 
-    def of(self, workers):
-        """Returns for each name and round a list of Visits, one a shape."""
-        made = {worker.name: [] for worker in workers}
-        # In another order each time, so that none always follows the same.
-        order, shuffle = list(workers), random.Random(1).shuffle
-        for number in range(self.rounds):
-            for worker in workers:
-                made[worker.name].append([])
-            for shape in range(self.shapes):
-                shuffle(order)
-                for worker in order:
-                    made[worker.name][number].append(
-                        _visit(worker, shape, self.at_least, self.watch)
-                    )
-            self.say(f"round {number + 1} of {self.rounds} done")
-        return made
+    @property
+    def _shapes(self):
+        return range(len(self.job.batches))
+
+    def together(self):
+        """Times every system on every batch, round by round, all in memory.
+
+        Returns:
+            List of StepResult, in the order of `chosen`.
+
+        Raises:
+            InputError: a system failed.
+        """
+        with contextlib.ExitStack() as stack:
+            workers, losses = {}, {}
+            for name in self.chosen:
+                say(f"{name}: starting and warming up")
+                workers[name] = stack.enter_context(self._worker(name))
+                losses[name] = self._first_loss(workers[name])
+            visits = visits_in_turns(
+                workers.values(), self._shapes, self.rounds, self._visit
+            )
+            return [
+                self._result(worker, losses[name], worker.peak_bytes(), visits)
+                for name, worker in workers.items()
+            ]
+
+    def alone(self):
+        """Does what `together` does with one system in memory at a time.
+
+        Each is started anew, and warmed up, in every round.
+        """
+        visits, known = collections.defaultdict(list), {}
+        for number, order in zip(range(self.rounds), new_orders(self.chosen)):
+            for name in order:
+                with self._worker(name) as worker:
+                    loss = self._first_loss(worker)
+                    for shape in self._shapes:
+                        visits[name, shape].append(self._visit(worker, shape))
+                    known[name] = worker, loss, worker.peak_bytes()
+            say_round(number, self.rounds)
+        return [self._result(*known[name], visits) for name in self.chosen]
+
+    def _worker(self, name):
+        return Worker(name, self.chosen[name], self.job)
+
+    def _first_loss(self, worker):
+        losses = [
+            worker.warm_up(shape)
+            for _ in range(self.warm_up)
+            for shape in self._shapes
+        ]
+        return losses[0]
+
+    def _visit(self, worker, shape):
+        return self.watch.least(lambda: worker.visit(shape, self.at_least))
+
+    def _result(self, worker, first_loss, peak_bytes, visits):
+        job, batches = self.job, self.job.batches
+        work = [flops(worker.system.work(job, batch)) for batch in batches]
+        # A list for each round: its visits, one a batch.
+        rounds = list(
+            zip(*(visits[worker.name, shape] for shape in self._shapes))
+        )
+        return StepResult(
+            name=worker.name,
+            note=worker.note,
+            parameters=worker.parameters,
+            first_loss=first_loss,
+            seconds=[
+                _mean([visit.mean for visit in made], batches)
+                for made in rounds
+            ],
+            cpu_seconds=[
+                _mean([visit.mean_cpu for visit in made], batches)
+                for made in rounds
+            ],
+            flops=_mean(work, batches),
+            tokens=_mean([batch.target_tokens for batch in batches], batches),
+            peak_bytes=peak_bytes,
+        )
 
 
-def _visit(worker, shape, at_least, watch):
-    return watch.least(lambda: worker.visit(shape, at_least))
-
-
-def _result(worker, job, first_loss, peak_bytes, rounds):
-    weights = [batch.weight for batch in job.batches]
-    work = [flops(worker.system.work(job, batch)) for batch in job.batches]
-    tokens = [batch.target_tokens for batch in job.batches]
-    return Result(
-        name=worker.name,
-        note=worker.note,
-        parameters=worker.parameters,
-        first_loss=first_loss if worker.system.trains else None,
-        seconds=_means("seconds", rounds, weights),
-        cpu_seconds=_means("cpu_seconds", rounds, weights),
-        flops=_mean(work, weights),
-        tokens=_mean(tokens, weights) if worker.system.trains else None,
-        peak_bytes=peak_bytes,
-    )
-
-
-def _means(name, rounds, weights):
-    """Returns one number a round, the average over an epoch's batches."""
-    return [
-        _mean([getattr(visit, name) for visit in visits], weights)
-        for visits in rounds
-    ]
-
-
-def _mean(values, weights):
+def _mean(values, batches):
+    """Returns the average over an epoch's batches of one number a batch."""
+    weights = [batch.weight for batch in batches]
     pairs = zip(values, weights)
     return sum(value * weight for value, weight in pairs) / sum(weights)

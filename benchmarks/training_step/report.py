@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from benchmarks.harness.timing import ratio, spread
+from benchmarks.harness.report import markdown, ratio, spread
 
 # Beyond it two models are not of the same size.
 _LARGEST_DIFFERENCE = 0.02
@@ -23,30 +23,30 @@ _HEADER = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class StepResult:
     """What was measured of one system.
 
     Attributes:
         name: of the system.
         note: what it runs on.
         parameters: trained numbers, or None where it is no model.
-        first_loss: before any update, or None.
+        first_loss: before any update; of no meaning where it is no model.
         seconds: of an average step, one a round.
         cpu_seconds: the same in processor seconds of all cores, which other
             programs change less.
         flops: of an average step; of what is counted.
-        tokens: real target tokens of an average step, or None.
+        tokens: real target tokens of an average step.
         peak_bytes: of memory.
     """
 
     name: str
     note: str
     parameters: int | None
-    first_loss: float | None
+    first_loss: float
     seconds: list[float]
     cpu_seconds: list[float]
     flops: float
-    tokens: float | None
+    tokens: float
     peak_bytes: int
 
     @property
@@ -64,8 +64,8 @@ def page(results, job, watch, line):
     """Returns the table with what one must know to read it.
 
     Args:
-        results: list of Result.
-        job: Job.
+        results: list of StepResult.
+        job: StepJob.
         watch: Watch of the run.
         line: how and where it was run.
     """
@@ -100,7 +100,7 @@ def table(results):
     their sizes differ too much. Shares are of the system `products`.
 
     Args:
-        results: list of Result.
+        results: list of StepResult.
     """
     models = [result for result in results if result.parameters]
     ours = models[0] if models else None
@@ -109,8 +109,7 @@ def table(results):
         cell.format(ours=ours.name if ours else "ours") for cell in _HEADER
     ]
     rows = [_row(result, ours, products) for result in results]
-    lines = [header, ["---"] * 3 + ["---:"] * (len(header) - 3), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(header, "lll" + "r" * 8, rows)
 
 
 def _row(result, ours, products):

@@ -1,14 +1,19 @@
-"""The pairs of a batch in rows that hold several, as the trainer packs them."""
+"""What is counted of each system: the products that its updates make."""
 
 import math
 
 import numpy as np
 
-from benchmarks.harness.matrix_products import real_logits, weight_products
-from trainers.batches.input_data import make_packed_batch
+from benchmarks.harness.matrix_products import (
+    Product,
+    step_products,
+    weight_products,
+)
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
 
+# Rows of the large square matrices.
+_SQUARE = {"cpu": 2048, "gpu": 8192}
 # As the trainer's default; a little less where that wastes no row, as rows
 # come in multiples of 8.
 _ROW_TOKENS = 128
@@ -16,6 +21,40 @@ _ROW_MULTIPLE = 8
 # Positions of a row for each real token.
 _ROOM = 1.02
 _SEED = 1
+
+
+def model_work(job, batch):
+    """Returns what is counted of a model: its products with weights."""
+    return weight_products(*_sizes(job, batch))
+
+
+def real_logits_work(job, batch):
+    """Returns what is counted of our trainer's step."""
+    return weight_products(*_sizes(job, batch), real_logits(job, batch))
+
+
+def real_logits(job, batch):
+    """Returns of how many positions our trainer makes logits; None for all.
+
+    It makes none of padding where XLA is off, which is on CPUs.
+    """
+    return batch.target_tokens if job.device == "cpu" else None
+
+
+def products_work(job, batch):
+    """Returns all the products of a step, for the system that makes them."""
+    return step_products(*_sizes(job, batch))
+
+
+def square_work(job, batch):
+    """Returns one product of large square matrices, whatever the batch."""
+    del batch
+    rows = _SQUARE[job.device]
+    return [Product(1, 1, rows, rows, rows)]
+
+
+def _sizes(job, batch):
+    return job.config, *batch.source.shape, batch.target.shape[1]
 
 
 def pack(batch):
@@ -28,6 +67,9 @@ def pack(batch):
         ({"source", "target", and of each side segments and positions},
         labels), int32 [rows, S] for the source, [rows, T] for the rest.
     """
+    # It needs TensorFlow, which runs on other backends do without.
+    from trainers.batches.input_data import make_packed_batch
+
     pairs = TokenPairs([_shard(batch)])
     lengths = pairs.source_lengths, pairs.target_lengths
     # So much room that one batch holds them all.
