@@ -79,8 +79,8 @@ class Kind:
     train_rates: list = dataclasses.field(default_factory=list)
 
 
-def main(arguments):
-    del arguments
+def main(_):
+    """Runs the command."""
     if not FLAGS.prepared_dir:
         raise InputError("Give --prepared_dir, as trainers.prepare makes it.")
     corpus = PreparedCorpus(FLAGS.prepared_dir)

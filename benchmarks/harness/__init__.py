@@ -1,7 +1,6 @@
-"""What all comparisons share: processes, turns, tables.
+"""What all comparisons share: processes, turns, products, tables.
 
 A table of systems and a job come in; each system waits in a process of its
 own, they are visited in turns, and a Markdown table goes out. This room
-imports no framework and no other room of benchmarks.
-
+imports no other of benchmarks, and no framework.
 """

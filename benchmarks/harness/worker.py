@@ -4,6 +4,7 @@
 
 The process gets a job and a system through the pipe that the descriptor is
 of, makes what runs it, and answers questions until the other end is closed.
+The name is for who lists processes.
 """
 
 import contextlib
@@ -16,15 +17,16 @@ import subprocess
 import sys
 import tempfile
 
-from benchmarks.harness.turns import Visit, timed
+from benchmarks.harness.turns import timed
 from export.command import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15
+# Of a framework's module: the most bytes its tensors took on the GPU.
 _GPU_PEAKS = {
-    "tensorflow": lambda tf: tf.config.experimental.get_memory_info("GPU:0")[
-        "peak"
-    ],
+    "tensorflow": lambda tensorflow: (
+        tensorflow.config.experimental.get_memory_info("GPU:0")["peak"]
+    ),
     "jax": lambda jax: jax.local_devices()[0].memory_stats()[
         "peak_bytes_in_use"
     ],
@@ -60,24 +62,43 @@ class Worker:
     def __init__(self, name, system, job, variables=()):
         self.name = name
         self.system = system
-        # Closed by __exit__; a pipe that nobody reads would fill up.
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self._connection, theirs = multiprocessing.Pipe()
+        self._job = job
+        self._environment = _environment(system, job) | dict(variables)
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            # Not a pipe: one that nobody reads would fill up.
+            self._said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            self._connection = stack.enter_context(self._start())
+            # It holds nothing worth keeping, and TensorFlow takes long to
+            # leave.
+            stack.callback(self._process.wait)
+            stack.callback(self._process.kill)
+            self._tell(self._job, self.system)
+            self.note, self.parameters = self._ask("describe")
+            self._close = stack.pop_all().close
+        return self
+
+    def __exit__(self, *_):
+        self._close()
+
+    def _start(self):
+        """Starts the process; returns our end of its pipe."""
+        ours, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "benchmarks.harness.worker"),
-                    *(name, str(theirs.fileno())),
+                    *(self.name, str(theirs.fileno())),
                 ],
                 cwd=ROOT,
-                env=_environment(system, job) | dict(variables),
+                env=self._environment,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,
                 stderr=self._said,
             )
-        self._tell(job, system)
-        self.note, self.parameters = self._ask("describe")
+        return ours
 
     def warm_up(self, *what):
         """Returns what the job's `warm_up` returns there."""
@@ -85,7 +106,7 @@ class Worker:
 
     def visit(self, *what):
         """Returns a Visit: how long each of the job's `calls` took."""
-        return Visit(*self._ask("visit", *what))
+        return self._ask("visit", *what)
 
     def peak_bytes(self):
         """Returns the most memory it has taken: on the GPU, or all of it."""
@@ -115,16 +136,6 @@ class Worker:
             ]
         )
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        # It holds nothing worth keeping, and TensorFlow takes long to leave.
-        self._process.kill()
-        self._process.wait()
-        self._connection.close()
-        self._said.close()
-
 
 def _environment(system, job):
     environment = {
@@ -151,7 +162,7 @@ def main(descriptor):
         answers = {
             "describe": lambda: (peer.note, getattr(peer, "parameters", None)),
             "warm_up": lambda *what: job.warm_up(peer, *what),
-            "visit": lambda *what: tuple(timed(job.calls(peer, *what))),
+            "visit": lambda *what: timed(job.calls(peer, *what)),
             "peak_bytes": lambda: _peak_bytes(peer, job.device),
         }
         for question, *what in _received(connection):

@@ -97,16 +97,12 @@ class OnJax(StepProducts):
 
         self._jax = jax
         self._dtype = {"float32": "float32"}.get(job.precision, "bfloat16")
-        self._multiply = jax.jit(self._products)
+        self._multiply = jax.jit(_matmuls)
         self.note = f"JAX {jax.__version__}, jitted jnp.matmul"
         super().__init__(job, work)
 
     def _array(self, values):
         return self._jax.numpy.asarray(values, self._dtype)
-
-    @staticmethod
-    def _products(left, right, output):
-        return left @ right, output @ right.mT, left.mT @ output
 
     def _wait(self, last):
         self._jax.block_until_ready(last)
@@ -134,12 +130,16 @@ class OnTorch(StepProducts):
         return self._torch.from_numpy(values).to(self._device, self._dtype)
 
     def _multiply(self, left, right, output):
-        return left @ right, output @ right.mT, left.mT @ output
+        return _matmuls(left, right, output)
 
     def _wait(self, last):
         del last
         if self._device == "cuda":
             self._torch.cuda.synchronize()
+
+
+def _matmuls(left, right, output):
+    return left @ right, output @ right.mT, left.mT @ output
 
 
 def on_tensorflow(job):
