@@ -19,10 +19,8 @@ import tensorflow as tf
 from absl import flags
 
 import keras_transformer as kt
-from benchmarks import machine
-from benchmarks.timing import spread
+from benchmarks.harness import report
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
@@ -81,8 +79,8 @@ class Kind:
     train_rates: list = dataclasses.field(default_factory=list)
 
 
-def main(arguments):
-    del arguments
+def main(_):
+    """Runs the command."""
     if not FLAGS.prepared_dir:
         raise InputError("Give --prepared_dir, as trainers.prepare makes it.")
     corpus = PreparedCorpus(FLAGS.prepared_dir)
@@ -92,11 +90,7 @@ def main(arguments):
         kind.input_rate = _input_rate(pairs, kind.plan)
     if FLAGS.train:
         _train(pairs, kinds, Tokenizer(corpus.vocabulary).vocabulary_size)
-    text = _page(pairs, kinds)
-    print(text)
-    if FLAGS.output:
-        with written_whole(FLAGS.output) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
+    report.publish(_page(pairs, kinds), FLAGS.output)
 
 
 def _wanted():
@@ -190,42 +184,46 @@ def _train_rate(model, source):
 
 
 def _page(pairs, kinds):
-    rows = [_COLUMNS + (_TRAINING_COLUMNS if FLAGS.train else ())]
-    rows.append(("---",) * len(rows[0]))
-    for kind in kinds:
-        padding = padding_share(
-            kind.plan, pairs.source_lengths, pairs.target_lengths
-        )
-        mean = pairs.target_lengths.sum() / kind.plan.batches_per_epoch
-        cells = (
-            kind.name,
-            str(len(set(kind.plan.shapes))),
-            f"{padding:.1%}",
-            f"{mean:,.0f}",
-            f"{kind.plan_seconds:.1f}",
-            f"{kind.input_rate:,.0f}",
-        )
-        rows.append(cells + _training_cells(kind, kinds[0]))
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    lines += [
-        "",
-        f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
-        f"TensorFlow {tf.__version__}, {processes.processor_count()} cores of "
-        f"{machine.cpu_name()}.",
-        "",
-        f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at most; "
-        f"preset {FLAGS.preset}. Input tokens are of both sides; padding "
-        "counts nowhere as a token.",
+    header = _COLUMNS + (_TRAINING_COLUMNS if FLAGS.train else ())
+    rows = [
+        _cells(pairs, kind) + _training_cells(kind, kinds[0]) for kind in kinds
     ]
-    return "\n".join(lines)
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return "\n".join(
+        [
+            report.markdown(header, "l" * len(header), rows),
+            "",
+            f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
+            f"TensorFlow {tf.__version__}, {processes.processor_count()} cores of "
+            f"{report.cpu_name()}.",
+            "",
+            f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at "
+            f"most; preset {FLAGS.preset}. Input tokens are of both sides; "
+            "padding counts nowhere as a token.",
+        ]
+    )
+
+
+def _cells(pairs, kind):
+    padding = padding_share(
+        kind.plan, pairs.source_lengths, pairs.target_lengths
+    )
+    mean = pairs.target_lengths.sum() / kind.plan.batches_per_epoch
+    return (
+        kind.name,
+        str(len(set(kind.plan.shapes))),
+        f"{padding:.1%}",
+        f"{mean:,.0f}",
+        f"{kind.plan_seconds:.1f}",
+        f"{kind.input_rate:,.0f}",
+    )
 
 
 def _training_cells(kind, first):
     if not kind.train_rates:
         return ()
-    rate = spread(kind.train_rates)
-    ratio = spread(a / b for a, b in zip(kind.train_rates, first.train_rates))
+    rate = report.spread(kind.train_rates)
+    ratio = report.ratio(kind.train_rates, first.train_rates)
     return (
         f"{kind.compile_seconds:.0f}",
         f"{rate.median:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})",

@@ -13,26 +13,23 @@ import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import dataclasses  # noqa: E402
+import dataclasses
 
-import keras  # noqa: E402
+import keras
 
-import keras_transformer as kt  # noqa: E402
-from benchmarks import machine  # noqa: E402
-from benchmarks.decode_job import DecodeJob  # noqa: E402
-from benchmarks.decode_measure import DecodeRun, measure_decoders  # noqa: E402
-from benchmarks.decode_report import page  # noqa: E402
-from benchmarks.decode_systems import choose_decoders  # noqa: E402
-from benchmarks.decode_text import Pieces, read_sentences  # noqa: E402
-from benchmarks.quiet import Watch  # noqa: E402
-from export import command  # noqa: E402
-from export.atomic import written_whole  # noqa: E402
-from export.errors import InputError  # noqa: E402
-from trainers import processes  # noqa: E402
+import keras_transformer as kt
+from benchmarks.decoding.job import DecodeJob, Pieces, read_sentences
+from benchmarks.decoding.measure import DecodeRun
+from benchmarks.decoding.report import page
+from benchmarks.decoding.systems import choose_decoders
+from benchmarks.harness import report
+from benchmarks.harness.turns import Watch
+from export import command
+from export.errors import InputError
+from trainers import processes
 
 FLAGS = flags.FLAGS
 
@@ -107,20 +104,16 @@ def main(_):
         prepared="",
         config=_config(FLAGS.model_dir),
         precision=FLAGS.precision,
-        device=machine.device(FLAGS.device),
+        device=report.device(FLAGS.device),
         cores=processes.processor_count(),
         sentences=sentences,
         source_lengths=lengths,
     )
     watch = Watch(FLAGS.tries)
-    run = DecodeRun(FLAGS.model_dir, beams, sizes, FLAGS.rounds, watch, _say)
-    results = measure_decoders(run, chosen, backend, job)
-    line = machine.line("benchmarks/decode.py", sys.argv[1:], backend)
-    text = page(results, job, watch, line)
-    print(text)
-    if FLAGS.output:
-        with written_whole(FLAGS.output) as path:
-            path.write_text(text + "\n", encoding="utf-8")
+    run = DecodeRun(chosen, job, beams, sizes, FLAGS.rounds, watch)
+    results = run.results()
+    line = report.line("benchmarks/decode.py", sys.argv[1:], backend)
+    report.publish(page(results, job, watch, line), FLAGS.output)
 
 
 def _numbers(flag):
@@ -153,10 +146,6 @@ def _config(model_dir):
             "benchmarks/widened.py does."
         )
     return dataclasses.asdict(config)
-
-
-def _say(line):
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

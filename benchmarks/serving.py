@@ -16,15 +16,14 @@ import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from benchmarks.server_batcher import Batcher, BatchingRules  # noqa: E402
-from benchmarks.serving_load import measure_load  # noqa: E402
-from export import command  # noqa: E402
-from export.errors import InputError  # noqa: E402
-from export.server_runtime.saved_model import exported_version  # noqa: E402
-from export.server_runtime.session import ServerSession  # noqa: E402
+from benchmarks.load_test.batcher import Batcher, BatchingRules
+from benchmarks.load_test.callers import measure_load
+from export import command
+from export.errors import InputError
+from export.server_runtime.saved_model import exported_version
+from export.server_runtime.session import ServerSession
 
 FLAGS = flags.FLAGS
 

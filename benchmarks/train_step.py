@@ -14,25 +14,27 @@ import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras  # noqa: E402
+import keras
 
-from benchmarks import machine, report  # noqa: E402
-from benchmarks.job import Job, make_config  # noqa: E402
-from benchmarks.length_table import DEFAULT_TABLE, read_lengths  # noqa: E402
-from benchmarks.measure import measure_alone, measure_together  # noqa: E402
-from benchmarks.quiet import Watch  # noqa: E402
-from benchmarks.step_batches import (  # noqa: E402
+from benchmarks.harness import report
+from benchmarks.harness.systems import choose
+from benchmarks.harness.turns import Watch
+from benchmarks.training_step.job import (
+    DEFAULT_TABLE,
+    StepJob,
+    make_config,
     make_mixed_batches,
     make_sorted_batches,
+    read_lengths,
 )
-from benchmarks.systems import choose  # noqa: E402
-from export import command  # noqa: E402
-from export.atomic import written_whole  # noqa: E402
-from trainers import processes  # noqa: E402
+from benchmarks.training_step.measure import StepRun
+from benchmarks.training_step.report import page
+from benchmarks.training_step.systems import SYSTEMS
+from export import command
+from trainers import processes
 
 FLAGS = flags.FLAGS
 
@@ -108,42 +110,29 @@ flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
 def main(_):
     """Runs the command."""
     backend = keras.backend.backend()
-    chosen = choose(backend, FLAGS.systems)
     config = make_config(FLAGS.size)
-    job = Job(
-        config=config,
-        precision=FLAGS.precision,
-        device=machine.device(FLAGS.device),
-        batches=_BATCHES[FLAGS.batches](
-            *read_lengths(FLAGS.lengths),
-            config.vocabulary_size,
-            FLAGS.tokens,
-            FLAGS.shapes,
+    run = StepRun(
+        chosen=choose(SYSTEMS, backend, FLAGS.systems),
+        job=StepJob(
+            config=config,
+            precision=FLAGS.precision,
+            device=report.device(FLAGS.device),
+            batches=_BATCHES[FLAGS.batches](
+                *read_lengths(FLAGS.lengths),
+                config.vocabulary_size,
+                FLAGS.tokens,
+                FLAGS.shapes,
+            ),
+            cores=processes.processor_count(),
         ),
-        cores=processes.processor_count(),
+        rounds=FLAGS.rounds,
+        warm_up=FLAGS.warm_up,
+        at_least=FLAGS.visit_seconds,
+        watch=Watch(FLAGS.tries),
     )
-    watch = Watch(FLAGS.tries)
-    measure = measure_alone if FLAGS.alone else measure_together
-    results = measure(
-        chosen,
-        backend,
-        job,
-        FLAGS.rounds,
-        FLAGS.warm_up,
-        FLAGS.visit_seconds,
-        watch,
-        _say,
-    )
-    line = machine.line("benchmarks/train_step.py", sys.argv[1:], backend)
-    text = report.page(results, job, watch, line)
-    print(text)
-    if FLAGS.output:
-        with written_whole(FLAGS.output) as path:
-            path.write_text(text + "\n", encoding="utf-8")
-
-
-def _say(line):
-    print(line, file=sys.stderr, flush=True)
+    results = run.alone() if FLAGS.alone else run.together()
+    line = report.line("benchmarks/train_step.py", sys.argv[1:], backend)
+    report.publish(page(results, run.job, run.watch, line), FLAGS.output)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,15 @@ import sys
 
 from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras_transformer as kt  # noqa: E402
-from benchmarks import wider  # noqa: E402
-from export import command  # noqa: E402
-from export.atomic import written_whole  # noqa: E402
-from export.model_directory import ModelDirectory  # noqa: E402
-from trainers.settings import make_config  # noqa: E402
+import keras_transformer as kt
+from benchmarks.decoding import widening
+from export import command
+from export.atomic import written_whole
+from export.model_directory import ModelDirectory
+from trainers.settings import make_config
 
 FLAGS = flags.FLAGS
 
@@ -49,15 +48,15 @@ def main(_):
     """Runs the command."""
     directory = ModelDirectory(FLAGS.model_dir)
     narrow = directory.load_model()
-    config = wider.wide_config(
+    config = widening.wide_config(
         narrow.config,
         make_config(FLAGS.preset, FLAGS.set),
         FLAGS.max_positions,
         FLAGS.length_penalty,
     )
     wide = kt.Transformer(config)
-    wider.fill(wide, narrow)
-    vocabulary = wider.with_added_pieces(
+    widening.fill(wide, narrow)
+    vocabulary = widening.with_added_pieces(
         directory.read_vocabulary(), config.vocabulary_size
     )
     with written_whole(FLAGS.output_dir) as temporary:

@@ -10,7 +10,7 @@ PAD = 0
 
 
 def make(job):
-    """Returns the system on the Keras backend that runs."""
+    """Returns the peer on the Keras backend that runs."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(job.precision)
     model = _model(job.config)
@@ -23,51 +23,37 @@ def make(job):
         ),
         loss=_smoothed_loss(job.config.label_smoothing),
     )
-    system = _on_backend(model, job)
-    system.parameters = model.count_params()
-    system.note = (
-        f"keras-hub {keras_hub.__version__} layers, Keras "
-        f"{keras.__version__}, {system.note}"
-    )
-    return system
-
-
-def _on_backend(model, job):
     if keras.backend.backend() == "tensorflow":
-        from benchmarks.peers import keras_fit
-
-        system = keras_fit.KerasFit(
-            model, [batch.padded for batch in job.batches]
-        )
-        system.note = f"{keras_fit.versions()}, fit"
-        system.peak_gpu_bytes = keras_fit.peak_gpu_bytes
-        return system
-    return TrainOnBatch(model, job.batches)
+        from benchmarks.peers.keras_fit import KerasFit as Trained
+    else:
+        Trained = TrainOnBatch
+    peer = Trained(model, [batch.padded for batch in job.batches])
+    peer.note = (
+        f"keras-hub {keras_hub.__version__} layers, Keras "
+        f"{keras.__version__}, {peer.note}"
+    )
+    return peer
 
 
 class TrainOnBatch:
-    """Runs `model.train_on_batch`, on any Keras backend.
+    """Runs `model.train_on_batch`, for JAX.
 
     Args:
         model: a compiled keras.Model.
-        batches: list of StepBatch.
+        batches: list of (inputs, labels).
     """
+
+    framework = "jax"
 
     def __init__(self, model, batches):
         self._model = model
         self._batches = batches
+        self.parameters = model.count_params()
         self.note = f"{keras.backend.backend()}, train_on_batch"
 
     def run(self, shape):
         """Makes one update with a batch, waits for it, returns the loss."""
-        batch = self._batches[shape]
-        return float(self._model.train_on_batch(*batch.padded))
-
-    def peak_gpu_bytes(self):
-        """Returns the most memory that arrays took on the GPU."""
-        from benchmarks.peers import ours_stateless
-
-        return ours_stateless.peak_gpu_bytes()
+        return float(self._model.train_on_batch(*self._batches[shape]))
 
 
 def _model(config):

@@ -4,23 +4,22 @@ import gzip
 import importlib.util
 import json
 import math
+import pickle
 
 import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
-from benchmarks.decode_floor import (
+from benchmarks.decoding.job import DecodeJob, Pieces, read_sentences
+from benchmarks.decoding.report import DecodeResult, table
+from benchmarks.decoding.systems import choose_decoders, with_beam
+from benchmarks.harness.matrix_products import (
     encoder_shapes,
     live_rows,
     step_bytes,
     step_shapes,
 )
-from benchmarks.decode_job import DecodeJob
-from benchmarks.decode_models import with_beam
-from benchmarks.decode_report import DecodeResult, decode_table
-from benchmarks.decode_systems import choose_decoders
-from benchmarks.decode_text import Pieces, read_sentences
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.special_ids import BEGIN_ID
@@ -217,7 +216,7 @@ def test_batches_are_all_sentences_in_order():
     assert [batch.texts for batch in batches] == [list("abcd"), list("ef")]
     assert batches[1].source_lengths == [5, 6]
     assert batches[1].target_lengths == [2, 1]
-    assert DecodeJob(**json.loads(json.dumps(job.settings()))) == job
+    assert pickle.loads(pickle.dumps(job)) == job
 
 
 def test_another_beam_and_the_same_weights(tmp_path, model_dir):
@@ -257,7 +256,7 @@ def test_the_table_compares_round_by_round():
         result("products-xla", 1, [1.5, 3.0], translates=False),
         result("ours", 32, [9.0, 9.0]),
     ]
-    header, _, *rows = map(cells, decode_table(results).splitlines())
+    header, _, *rows = map(cells, table(results).splitlines())
     ours, peer, products, _, large = [dict(zip(header, row)) for row in rows]
     one = "1.500 (1.500–1.500)"
     assert peer["ours / it (quartiles)"] == one

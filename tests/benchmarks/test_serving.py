@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from benchmarks.server_batcher import Batcher, BatchingRules
-from benchmarks.serving_load import measure_load
+from benchmarks.load_test.batcher import Batcher, BatchingRules
+from benchmarks.load_test.callers import measure_load
 from tests import made_up_text
 from tests.export import tiny
 
