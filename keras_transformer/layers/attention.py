@@ -20,7 +20,7 @@ from keras_transformer.layers.scaled_dot_product import (
 )
 
 # Queries, keys and values begin smaller than Glorot has it, or deep post-norm
-# stacks learn late (measured in docs/results.md). So it is in fairseq, and so
+# stacks learn late (docs/measured/results.md). So it is in fairseq, and so
 # it was in the authors' first code, where Glorot's rule met one matrix of all
 # three.
 _PROJECTION_VARIANCE = 0.5
