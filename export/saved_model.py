@@ -62,7 +62,7 @@ def main(arguments):
     print(
         f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
         "text -> translation, score; n_best, align, score, tokens, lengths.",
-        "Serve it with the TensorFlow Serving image (see BUILD.md):",
+        "Serve it with the TensorFlow Serving image (see docs/serving.md):",
         "  docker run --rm -p 8501:8501 -e MODEL_NAME=translator \\",
         f"    -v {export_dir.resolve()}:/models/translator tensorflow/serving",
         sep="\n",

@@ -1,7 +1,7 @@
 """Makes a page of results out of scores: `python -m trainers.results`.
 
 python -m trainers.results --scores=runs/demo --scores=runs/multi30k \
-    --output=docs/results.md
+    --output=docs/measured/results.md
 
 Each figure stands with its data, command, updates, time, hardware, date and
 signature, and published ones beside it. Of folders in the commands and names

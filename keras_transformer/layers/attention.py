@@ -22,7 +22,7 @@ from keras_transformer.layers.masks import join_masks, window_mask, with_heads
 _MASKED_SCORE = -1e9
 
 # Queries, keys and values begin smaller than Glorot has it, or deep post-norm
-# stacks learn late (measured in docs/results.md). So it is in fairseq, and so
+# stacks learn late (docs/measured/results.md). So it is in fairseq, and so
 # it was in the authors' first code, where Glorot's rule met one matrix of all
 # three.
 _PROJECTION_VARIANCE = 0.5

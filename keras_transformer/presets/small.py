@@ -2,7 +2,8 @@
 
 # The default of `python -m trainers.wmt`, for two CPU cores. Measured on the
 # Tatoeba sentences that bin/demo trains on, 4,000 updates, the last 1,400 with
-# a falling rate: sacreBLEU 45.54 on its test split. See docs/results.md.
+# a falling rate: sacreBLEU 45.54 on its test split. See
+# docs/measured/results.md.
 TINY = {
     "vocabulary_size": 4_000,
     "num_layers": 2,
@@ -66,7 +67,7 @@ MULTI30K_TINY = {
 # peak learning rate lower by the square root of that, and a rate that falls to
 # 0 at the end. Measured on test_2016_flickr with packed rows, one training
 # each: BLEU 40.53 en-de, published 41.02; 61.83 en-fr, published 61.8. See
-# docs/results.md.
+# docs/measured/results.md.
 MULTI30K_TINY_COOLDOWN = {
     **MULTI30K_TINY,
     "learning_rate_scale": 1.77,  # a peak of 0.0035

@@ -63,7 +63,7 @@ flags.DEFINE_bool(
     "jit",
     None,
     "Compile loss and gradient with XLA, once for each shape. Default: only on "
-    "GPUs; on CPUs it measured slower (docs/train_step.md).",
+    "GPUs; on CPUs it measured slower (docs/measured/training_step.md).",
 )
 flags.DEFINE_float(
     "ema",
