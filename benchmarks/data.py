@@ -194,8 +194,8 @@ def _page(pairs, kinds):
             report.markdown(header, "l" * len(header), rows),
             "",
             f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
-            f"TensorFlow {tf.__version__}, {processes.processor_count()} cores of "
-            f"{report.cpu_name()}.",
+            f"TensorFlow {tf.__version__}, {processes.processor_count()} "
+            f"cores of {report.cpu_name()}.",
             "",
             f"{len(pairs):,} pairs, {FLAGS.tokens:,} positions a side at "
             f"most; preset {FLAGS.preset}. Input tokens are of both sides; "

@@ -1,4 +1,7 @@
-"""Named configurations: each is a dict of TransformerConfig fields."""
+"""Named configurations: each is a dict of TransformerConfig fields.
+
+This room imports no other.
+"""
 
 from keras_transformer.presets.paper import BASE, BIG, BIG_ENFR
 from keras_transformer.presets.parsing import PARSING, PARSING_SEMI

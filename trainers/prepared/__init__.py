@@ -1,1 +1,5 @@
-"""Prepared data: a corpus as ids, in shards that are read in place."""
+"""Prepared data: a corpus as ids, in shards that are read in place.
+
+`writing` makes them, `prepared_corpus` opens them. This room imports batches
+and corpora.
+"""
