@@ -15,7 +15,8 @@ from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
 from trainers.scores import bleu_tokenizers, final_report
-from trainers.training import plan_flags, run
+from trainers.training import plan as training_plan
+from trainers.training import run
 from trainers.training.fit import train
 from trainers.training.run import refuse_other_model
 from trainers.training.strategies import NAMES as STRATEGIES
@@ -24,7 +25,7 @@ from trainers.training.strategies import is_chief, make_strategy, split_cpu
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
-flags.adopt_module_key_flags(plan_flags)
+flags.adopt_module_key_flags(training_plan)
 
 flags.DEFINE_string(
     "prepared_dir",
@@ -99,7 +100,7 @@ def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
     config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
-    plan = plan_flags.plan()
+    plan = training_plan.plan()
     _refuse_two_makers()
     run.refuse_too_few_positions(config, plan)
     if FLAGS.logical_cpus > 1:

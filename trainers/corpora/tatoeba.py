@@ -46,8 +46,12 @@ from pathlib import Path
 from export.atomic import written_whole
 from export.errors import InputError
 from trainers.corpora import tatoeba
-from trainers.corpora.corpus import Row, RowCorpus, resolve_languages
-from trainers.corpora.fingerprints import text_fingerprint
+from trainers.corpora.corpus import (
+    Row,
+    RowCorpus,
+    resolve_languages,
+    text_fingerprint,
+)
 from trainers.corpora.package_index import (
     FetchError,
     fetch_source_distribution,

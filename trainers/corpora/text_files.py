@@ -15,8 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from export.errors import InputError
-from trainers.corpora.corpus import Row, RowCorpus, refuse_same
-from trainers.corpora.fingerprints import file_fingerprint
+from trainers.corpora.corpus import (
+    Row,
+    RowCorpus,
+    file_fingerprint,
+    refuse_same,
+)
 from trainers.corpora.lines import aligned_lines
 
 SPLITS = {

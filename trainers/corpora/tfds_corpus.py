@@ -5,8 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from export.errors import InputError
-from trainers.corpora.corpus import Row, RowCorpus, resolve_languages
-from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
+from trainers.corpora.corpus import (
+    Row,
+    RowCorpus,
+    file_fingerprint,
+    resolve_languages,
+    text_fingerprint,
+)
 
 _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _BATCH = 1024

@@ -1,6 +1,13 @@
-"""What a training does besides what the model's configuration says."""
+"""What a training does besides what the configuration says, and its flags."""
 
 import dataclasses
+
+from absl import flags
+
+from export import command
+from export.errors import InputError
+from trainers.batches import NAMES as BATCHINGS
+from trainers.scores import bleu_tokenizers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,3 +70,147 @@ class TrainingPlan:
     def saves_best(self):
         """Whether a checkpoint of the best of dev is kept."""
         return self.keep_best or bool(self.dev_bleu_sentences)
+
+
+FLAGS = flags.FLAGS
+# Or --help would not show them.
+flags.adopt_module_key_flags(bleu_tokenizers)
+
+_OF_ONE_BATCHING = {"shapes": "length", "row_tokens": "pack"}
+
+flags.DEFINE_float(
+    "train_minutes",
+    0.0,
+    "Stop so many minutes after training began; 0 is no limit.",
+    lower_bound=0.0,
+)
+flags.DEFINE_integer(
+    "max_tokens", 256, "Pairs with a longer side are left out, in pieces."
+)
+flags.DEFINE_enum(
+    "batching",
+    "pack",
+    BATCHINGS,
+    "pack: rows of several pairs that do not see each other, all of one "
+    "shape; length: rows of one pair, pairs of similar length together.",
+)
+flags.DEFINE_integer(
+    "shapes",
+    16,
+    "With --batching=length, how many padded lengths batches may have: more "
+    "make less padding, and each is compiled once; 0 for as many as pay off.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "row_tokens",
+    128,
+    "With --batching=pack, positions in a row of the longer side.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "accumulate",
+    1,
+    "Work off each update in so many parts, one after the other: less memory, "
+    "the same update.",
+    lower_bound=1,
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "mixed_bfloat16"],
+    "Of activations and products; weights, norms, softmax and loss are "
+    "float32 in both.",
+)
+flags.DEFINE_bool(
+    "jit",
+    None,
+    "Compile loss and gradient with XLA, once for each shape. Default: only on "
+    "GPUs; on CPUs it measured slower (docs/measured/training_step.md).",
+)
+flags.DEFINE_float(
+    "ema",
+    0.0,
+    "Momentum of an exponential moving average of the weights, such as "
+    "0.9999, that takes the place of averaged checkpoints; 0 for none.",
+    lower_bound=0.0,
+    upper_bound=0.999999,
+)
+flags.DEFINE_integer(
+    "seed",
+    1,
+    "Of weights, dropout and the data's order.",
+    lower_bound=0,
+    upper_bound=2**32 - 1,
+)
+flags.DEFINE_integer(
+    "report_steps", 100, "Updates between reports.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "dev_steps",
+    1000,
+    "Updates between measures of the dev split.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "dev_bleu_sentences",
+    0,
+    "Translate so many dev sentences at each measure and report their BLEU; "
+    "the best checkpoint by it is kept beside the last; 0 for the loss alone.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "attention_steps",
+    None,
+    "Updates between pictures of attention; default: --dev_steps; 0 for none.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "attention_sentences", 2, "How many dev sentences they show.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "patience",
+    0,
+    "Stop after so many measures of the dev split without a lower loss, or "
+    "with --dev_bleu_sentences a higher BLEU; 0 for never.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "checkpoint_steps",
+    1000,
+    "Updates between checkpoints; 0 for none.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
+    "checkpoint_minutes",
+    10.0,
+    "Minutes between checkpoints; 0 for none.",
+    lower_bound=0.0,
+)
+flags.DEFINE_integer(
+    "keep_checkpoints", 5, "How many checkpoints are kept.", lower_bound=1
+)
+flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Make the final weights of the best checkpoint by dev BLEU (without "
+    "--dev_bleu_sentences by dev loss), in the place of an average.",
+)
+command.require_finite("train_minutes", "ema", "checkpoint_minutes")
+
+
+def plan():
+    """Returns the TrainingPlan that the flags ask for.
+
+    Raises:
+        InputError: a flag was given that the way of batching has no use for.
+    """
+    for name, batching in _OF_ONE_BATCHING.items():
+        if FLAGS[name].present and FLAGS.batching != batching:
+            raise InputError(
+                f"--{name} says nothing about --batching={FLAGS.batching}; "
+                f"leave it out, or add --batching={batching}."
+            )
+    fields = dataclasses.fields(TrainingPlan)
+    return TrainingPlan(
+        **{each.name: FLAGS[each.name].value for each in fields}
+    )

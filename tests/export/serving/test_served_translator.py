@@ -145,6 +145,7 @@ def test_the_serving_process_knows_neither_keras_nor_us(server, exported):
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
         "export.errors",
+        "export.start_up_notes",
         "export.server_runtime",
         "export.server_runtime.session",
         "export.server_runtime.saved_model",

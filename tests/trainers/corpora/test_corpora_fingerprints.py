@@ -1,7 +1,7 @@
 import pytest
 
 from export.errors import InputError
-from trainers.corpora.fingerprints import file_fingerprint, text_fingerprint
+from trainers.corpora.corpus import file_fingerprint, text_fingerprint
 
 MEGABYTE = 1 << 20
 
