@@ -6,8 +6,11 @@ import pytest
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.model_directory import ModelDirectory
 from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
-from export.serving.description import preset_of
+from export.serving.description import describe, preset_of
+from export.serving.served_translator import ServedTranslator
+from tests.export import tiny
 
 WHOLE = {
     "parameters": 9,
@@ -59,6 +62,22 @@ def test_what_is_no_description_is_refused(tmp_path, text, message):
 def test_none_at_all_is_refused(tmp_path):
     with pytest.raises(InputError, match="export the model again"):
         read_description(tmp_path)
+
+
+def test_its_limits_are_those_of_the_search_asked_for(model_path):
+    search = {
+        "beam_size": 3,
+        "alpha": 1.5,
+        "stop": "finished",
+        "max_output_extra": 2,
+    }
+    directory = ModelDirectory(model_path)
+    model = directory.load_model()
+    asked = {"max_source_tokens": tiny.MAX_SOURCE_TOKENS, **search}
+    servable = ServedTranslator(model, directory.load_tokenizer(), **asked)
+    assert describe(directory, servable)["limits"] == asked
+    for name in ("beam_size", "alpha", "max_output_extra"):
+        assert getattr(model.config, name) != search[name]
 
 
 @pytest.mark.parametrize("name", ["base", "big", "tiny", "E-learned", "A32"])

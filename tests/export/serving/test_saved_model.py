@@ -103,12 +103,16 @@ def test_the_check_ran_and_every_answer_was_the_models(export_command):
 
 @pytest.mark.slow
 def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
-    _, refused = export("--beam_size=3", "--alpha=1", "--stop=finished")
+    _, refused = export(
+        "--beam_size=3", "--alpha=1", "--stop=finished", "--max_output_extra=2"
+    )
     assert refused is None
     path = tmp_path / "e" / "1" / "assets.extra" / "translator.json"
     limits = json.loads(path.read_text())["limits"]
     assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
     assert limits["stop"] == "finished"
+    assert limits["max_output_extra"] == 2
+    assert tiny.CONFIG["max_output_extra"] != 2
 
 
 def test_the_export_says_what_it_is(exported, model_path):

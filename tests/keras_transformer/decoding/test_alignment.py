@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.alignment import RecordingDecoder
+from keras_transformer.decoding.alignment import Record, RecordingDecoder
 from keras_transformer.decoding.beam_search import staged_beam_search
 from keras_transformer.decoding.translate import output_limits
 from keras_transformer.special_ids import FORBIDDEN_IDS
@@ -66,6 +66,18 @@ def test_an_ensemble_has_the_mean():
     models = [model_with(), model_with(norm="pre", positions="learned")]
     ensemble = kt.Ensemble(models)
     assert_those_of_given_ones(ensemble, SOURCE, searched(ensemble))
+
+
+def test_beams_of_one_token_are_told_apart_by_what_they_continue():
+    """Both beams of the last step were given 6: after 4, and after 5."""
+    record = Record(
+        tokens=ops.convert_to_tensor([[[2, 2], [4, 5], [6, 6]]], "int32"),
+        parents=ops.convert_to_tensor([[[0, 0], [0, 0], [0, 1]]], "int32"),
+        attention=ops.reshape(ops.arange(6, dtype="float32"), (1, 3, 2)),
+    )
+    tokens = ops.convert_to_tensor([[[5, 6, END], [4, 6, END]]], "int32")
+    found = helpers.to_numpy(kt.alignments_of(record, tokens))
+    np.testing.assert_array_equal(found[0, :, :, 0], [[0, 3, 5], [0, 2, 4]])
 
 
 def test_the_search_is_the_same():

@@ -64,6 +64,15 @@ def test_of_one_model_twice_is_that_model(models, mean):
     )
 
 
+def test_it_has_as_many_learned_positions_as_the_least_of_its_models(models):
+    short, long = (
+        model_with(positions="learned", max_positions=rows) for rows in (7, 9)
+    )
+    for several in ([long, short], [short, long], [models[0], long, short]):
+        config = kt.Ensemble(several).config
+        assert (config.positions, config.max_positions) == ("learned", 7)
+
+
 def test_refuses(models):
     with pytest.raises(ValueError, match="at least one"):
         kt.Ensemble([])

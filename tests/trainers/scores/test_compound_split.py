@@ -125,3 +125,20 @@ def test_chinese_is_counted_in_the_words_that_bleu_counts():
     assert 0 < right.score < 90
     assert score.score == pytest.approx(right.score)
     assert "|pretok:zh|" in score.signature
+
+
+def test_a_no_break_space_is_a_character_beside_a_hyphen():
+    """To a perl that knows of bytes alone, as the authors' was."""
+    spaced = "eins\u00a0-\u00a0zwei drei vier"
+    one = EvaluationSet(("s",), (("eins-zwei drei vier",),))
+    assert score_compound_split([spaced], one, "none").score == (
+        pytest.approx(100)
+    )
+
+
+def test_every_typographic_quote_is_made_plain():
+    typographic = "„a“ ”b” «c» ‚d‘ e’s f"
+    plain = EvaluationSet(("s",), (('"a" "b" "c" \'d\' e\'s f',),))
+    assert score_compound_split([typographic], plain, "none").score == (
+        pytest.approx(100)
+    )

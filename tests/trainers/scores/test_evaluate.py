@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from export.model_directory import ModelDirectory
 from export.serving.served_translator import ServedTranslator
+from export.translators.translator import Translator
 from tests.trainers import cipher, commands
 
 
@@ -69,6 +70,19 @@ def test_the_same_again_replaces_and_another_search_is_added(
     first, second = _scores(folder)
     assert first == before
     assert (second["beam_size"], second["alpha"]) == (1, 1.0)
+
+
+def test_the_search_is_the_one_asked_for(evaluated, evaluator, folder):
+    """So high an exponent makes the longest translation the best."""
+    result = evaluator.run(
+        "--model_dir=m", "--alpha=50", "--output=long", folder=folder
+    )
+    assert result.code == 0, result.err
+    sources = [source for source, _ in cipher.sentences(8, seed=2)]
+    expected = Translator.from_directory(folder / "m", alpha=50.0)
+    texts = (folder / "long").read_text().splitlines()
+    assert texts == [each.text for each in expected.translate(sources)]
+    assert texts != (folder / "out").read_text().splitlines()
 
 
 def test_other_references_tokenised_text_and_fewer_sentences(

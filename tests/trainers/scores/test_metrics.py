@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from trainers.corpora import EvaluationSet
-from trainers.scores.evaluation import evaluate
+from trainers.scores.evaluation import Perplexity, evaluate
 from trainers.scores.metrics import bleu_interval, score_bleu, score_chrf
 
 HYPOTHESES = [
@@ -72,12 +72,12 @@ def test_equals_the_command_line_of_sacrebleu(tmp_path, count, tokenize):
     assert bleu.line.startswith(f"BLEU|{bleu.signature} = {bleu.score:.2f} ")
 
 
-def test_the_interval_is_that_of_sacrebleus_command(tmp_path):
+@pytest.mark.parametrize("tokenize", ["13a", "char"])
+def test_the_interval_is_that_of_sacrebleus_command(tmp_path, tokenize):
     references = [group[:1] for group in REFERENCES]
-    interval = bleu_interval(HYPOTHESES, _evaluation_set(references), "13a")
-    told = json.loads(
-        _command_line(tmp_path, references, "-m", "bleu", "-w", "9", "-ci")
-    )
+    interval = bleu_interval(HYPOTHESES, _evaluation_set(references), tokenize)
+    options = ("-m", "bleu", "-w", "9", "-ci", "--tokenize", tokenize)
+    told = json.loads(_command_line(tmp_path, references, *options))
     mean, half = told["confidence_mean"], told["confidence_var"]
     assert half > 1
     assert interval.low == pytest.approx(mean - half, abs=2e-9)
@@ -128,3 +128,34 @@ def test_an_evaluation_says_how_each_score_was_made():
         f"chrF2|{record['chrf']['signature']}",
         f"compound-split BLEU|{record['compound_split_bleu']['signature']}",
     ]
+
+
+def test_what_is_not_scored_leaves_the_others_beside_their_references():
+    """Of what stands between them, one has no source and one no reference."""
+    references = [group[:1] for group in REFERENCES]
+    sources = [f"source {i}" for i in range(6)]
+    expected = evaluate(
+        HYPOTHESES, EvaluationSet(tuple(sources), tuple(references)), "13a"
+    )
+    texts = list(HYPOTHESES)
+    for place, source, group in ((4, "source", ()), (1, " ", REFERENCES[0])):
+        sources.insert(place, source)
+        references.insert(place, group)
+        texts.insert(place, "A dog was running in the park .")
+    found = evaluate(
+        texts, EvaluationSet(tuple(sources), tuple(references)), "13a"
+    )
+    assert found.not_scored == 2
+    assert {**found.record(), "not_scored": 0} == expected.record()
+
+
+def test_perplexity_is_told_with_the_references_that_went_in():
+    references = [group[: 1 + i % 2] for i, group in enumerate(REFERENCES)]
+    evaluation = evaluate(
+        HYPOTHESES,
+        _evaluation_set(references),
+        "13a",
+        Perplexity(per_token=2.5, tokens=1234, left_out=2),
+    )
+    said = "perplexity = 2.5000 a token, over 1,234 tokens of 7 references"
+    assert said in evaluation.lines
