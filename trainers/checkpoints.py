@@ -26,7 +26,7 @@ _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
 class Restored(typing.NamedTuple):
-    """Where a training goes on.
+    """Where a training resumes.
 
     Attributes:
         step: updates made.

@@ -7,7 +7,7 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
 Each row is trained by trainers.wmt on the same prepared data with the same
 budget, and scored by trainers.evaluate on the dev split. The table is written
 after each row, in the paper's layout beside the paper's numbers, as table3.md
-and table3.csv in --output_dir. Ctrl-C saves; the same command goes on, and
+and table3.csv in --output_dir. Ctrl-C saves; the same command resumes, and
 passes over the rows that are finished.
 """
 
@@ -145,7 +145,7 @@ def _given(names):
 def _tell(row, code):
     if code > 128:
         print(
-            f"Interrupted in row {row.name}; the same command goes on.",
+            f"Interrupted in row {row.name}; the same command resumes.",
             flush=True,
         )
     else:

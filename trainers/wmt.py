@@ -47,7 +47,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_string(
     "model_dir",
     None,
-    "Where the model goes; an unfinished training there goes on. "
+    "Where the model goes; an unfinished training there is resumed. "
     "Default: runs/PRESET-SOURCE-TARGET.",
 )
 flags.DEFINE_integer(

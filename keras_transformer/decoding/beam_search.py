@@ -311,7 +311,7 @@ def _may_stop(rules, constraints, best_live, done_scores):
 
 
 def _unfinished(search, end):
-    """Whether a sentence goes on and fewer than `end` tokens are produced."""
+    """Whether a sentence is unfinished and `end` tokens are not yet there."""
     live = ops.logical_not(ops.all(search.stopped))
     return ops.logical_and(search.index < end, live)
 

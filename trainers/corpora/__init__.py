@@ -30,7 +30,8 @@ def open_corpus(
             TensorFlow Datasets such as "wmt14_translate/de-en".
         source_language: language to translate from, or None for the usual
             one; text files have no usual one.
-        target_language: language to translate into, or None likewise.
+        target_language: language to translate into, or None for the usual
+            one.
         data_dir: where TFDS keeps its data; no other corpus looks at it.
         manual_dir: where files for TFDS lie that were fetched by hand.
 

@@ -23,7 +23,7 @@ _LENGTHS = (5, MOST_TOKENS // 2)
 
 
 class AttentionSummaries(keras.callbacks.Callback):
-    """Decodes the same sentences every so many updates, and draws attention.
+    """Decodes the same sentences every N updates, and draws attention.
 
     Of the weights of the moment, with the model's own beam search. Written
     for TensorBoard, in the run `attention`:
@@ -34,7 +34,7 @@ class AttentionSummaries(keras.callbacks.Callback):
       all sentences,
     - `translations`: text.
 
-    Training goes on as if nothing had happened: no random number is drawn,
+    Training is not disturbed: no random number is drawn,
     no weight is touched.
 
     Args:

@@ -53,7 +53,7 @@ class Split:
         shards: tuple of Shard, in the corpus' order.
         source_lengths: how many sources have 0, 1, 2, ... pieces, the end id
             counted.
-        target_lengths: likewise.
+        target_lengths: the same of the targets.
     """
 
     shards: tuple[Shard, ...] = ()

@@ -1,4 +1,4 @@
-"""Makes prepared data out of a corpus, or goes on with it."""
+"""Makes prepared data out of a corpus, or resumes making it."""
 
 import contextlib
 import dataclasses
@@ -201,7 +201,7 @@ def _begin(folder, corpus, source, totals, vocabulary):
 
 
 def _both_sides(corpus, stride):
-    """Yields the texts of every so many pairs of the train split."""
+    """Yields the texts of every `stride`-th pair of the train split."""
     pairs = itertools.islice(corpus.pairs("train"), 0, None, stride)
     return itertools.chain.from_iterable(pairs)
 

@@ -91,7 +91,7 @@ class StepCounter(keras.callbacks.Callback):
 
 
 class KeepCheckpoints(keras.callbacks.Callback):
-    """Saves a checkpoint every so many steps or minutes, and stops fit.
+    """Saves a checkpoint every N steps or minutes, and stops fit.
 
     Fit stops when any worker asked for it: after a signal, or when the time
     is up. All workers hear of it after the same step.
@@ -169,7 +169,7 @@ class KeepCheckpoints(keras.callbacks.Callback):
 
 
 class MeasureDev(keras.callbacks.Callback):
-    """Evaluates every so many updates, and after the last.
+    """Evaluates every N updates, and after the last.
 
     Args:
         counter: StepCounter.

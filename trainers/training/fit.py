@@ -82,7 +82,7 @@ def _begin_with(model, init_from, step):
         return
     print(
         f"--init_from={init_from.path} is not read: the training has begun, "
-        "and goes on from its own checkpoint.",
+        "and resumes from its own checkpoint.",
         flush=True,
     )
 
@@ -108,7 +108,7 @@ def _announce(model, prepared, first_step):
         f"Model: {model.count_params():,} parameters, on {replicas} "
         f"device{'s' * (replicas > 1)}. "
         + (
-            f"Going on from step {first_step:,}."
+            f"Resuming from step {first_step:,}."
             if first_step
             else "The first steps are slow."
         ),
@@ -239,7 +239,7 @@ def _write_nothing():
 
 
 def _leave(step, signal_number):
-    print(f"Saved at step {step:,}; the same command goes on.", flush=True)
+    print(f"Saved at step {step:,}; the same command resumes.", flush=True)
     # A worker that only heard of another's signal was asked to stop as well.
     sys.exit(128 + (signal_number or 15))
 

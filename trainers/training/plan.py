@@ -21,8 +21,8 @@ class TrainingPlan:
         seed: of weights, dropout and the data's order.
         max_tokens: pairs with a longer side are left out.
         batching: "length" or "pack".
-        shapes: how many padded lengths batches may have; 0 for as many as
-            pay off.
+        shapes: how many padded lengths batches may have; 0 chooses
+            automatically.
         row_tokens: positions a row of packed pairs has.
         accumulate: micro-batches of an update.
         ema: momentum of an average of the weights; 0 for none.
@@ -98,7 +98,7 @@ flags.DEFINE_integer(
     "shapes",
     16,
     "With --batching=length, how many padded lengths batches may have: more "
-    "make less padding, and each is compiled once; 0 for as many as pay off.",
+    "make less padding, and each is compiled once; 0 chooses automatically.",
     lower_bound=0,
 )
 flags.DEFINE_integer(

@@ -88,7 +88,7 @@ def prepare(directory, config, corpus, plan):
 def with_tokenizer(plan, directory, language):
     """Settles which of sacreBLEU's tokenisers a training is scored with.
 
-    A training that goes on keeps its own, since a best checkpoint is found by
+    A resumed training keeps its own, since a best checkpoint is found by
     comparing BLEU of now with BLEU of then.
 
     Args:

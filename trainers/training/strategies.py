@@ -121,7 +121,7 @@ def refuse_unequal_steps(strategy, step):
         step: updates made, as this worker read it.
 
     Raises:
-        InputError: another worker goes on from another step.
+        InputError: another worker resumes from another step.
     """
     if strategy.cluster_resolver is None:
         return
@@ -157,7 +157,7 @@ def noticing_lost_workers(strategy):
         seen = _seen(error.message, strategy.cluster_resolver)
         raise InputError(
             f"Another worker stopped or cannot be reached ({seen}). Start the "
-            "same command on all workers again: it goes on from the last "
+            "same command on all workers again: it resumes from the last "
             "checkpoint."
         ) from error
 

@@ -187,7 +187,7 @@ def test_an_interrupted_table_goes_on_and_finished_rows_are_passed_over(
     os.kill(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 143, err
-    assert "Interrupted in row A1; the same command goes on." in out
+    assert "Interrupted in row A1; the same command resumes." in out
     assert "Saved at step" in out
     table = (tmp_path / "out" / "table3.md").read_text()
     assert "| A1 |  |  |  | 1 | 32 | 32 |  |  |  | not yet |" in table
@@ -196,7 +196,7 @@ def test_an_interrupted_table_goes_on_and_finished_rows_are_passed_over(
     assert process.returncode == 0, err
     assert "Row base" not in out
     assert "Row A1, 2 of 2." in out
-    assert re.search(r"Going on from step \d+\.", out)
+    assert re.search(r"Resuming from step \d+\.", out)
     table = (tmp_path / "out" / "table3.md").read_text()
     assert "not yet" not in table
     assert table in out

@@ -121,7 +121,7 @@ def test_a_killed_worker_stops_the_others_and_the_job_resumes(
         )
     )
     assert [result.code for result in results] == [0, 0]
-    assert f"Going on from step {step:,}." in results[0].out
+    assert f"Resuming from step {step:,}." in results[0].out
 
 
 def test_a_signal_to_one_worker_stops_all_after_the_same_step(

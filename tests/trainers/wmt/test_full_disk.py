@@ -122,7 +122,7 @@ def test_with_room_again_the_same_command_goes_on(worker, tmp_path, disk):
     (folder / "filler").unlink()
     result = _run(worker, tmp_path, folder, *arguments)
     assert result.code == 0, result.err
-    assert "Going on from step 2." in result.out
+    assert "Resuming from step 2." in result.out
 
 
 def test_the_final_weights_are_whole_or_not_there(disk):

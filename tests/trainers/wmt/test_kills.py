@@ -117,7 +117,7 @@ def test_killed_while_a_checkpoint_is_written(tmp_path):
     step = _steps(tmp_path)[-1]
     assert step < STEPS
     result = _finish(arguments, tmp_path)
-    assert f"Going on from step {step}." in result.out
+    assert f"Resuming from step {step}." in result.out
     assert not list((tmp_path / "m" / "checkpoints").glob(".*"))
     _refuse_difference(_uninterrupted(tmp_path / "whole", STEPS), tmp_path)
 

@@ -323,4 +323,4 @@ def test_all_that_the_readme_trains_with_together(worker, tmp_path):
         folder=tmp_path,
     )
     assert result.code == 0, result.err
-    assert "Going on from step 200." in result.out
+    assert "Resuming from step 200." in result.out

@@ -75,7 +75,7 @@ def test_minutes_stop_a_training_that_goes_on_later(
         folder=tmp_path,
     )
     assert result.code == 0, result.err
-    assert "Going on from step 9." in result.out
+    assert "Resuming from step 9." in result.out
     assert "step 10/1,000,000" in result.out
     steps = Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()
     assert steps == [6, 8, 9, 10]

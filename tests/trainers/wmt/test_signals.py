@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the same command goes on and ends up the same."""
+"""Ctrl-C and SIGTERM: the same command resumes and ends up the same."""
 
 import fcntl
 import os
@@ -75,7 +75,7 @@ def test_no_traceback_and_a_word_of_what_to_do(runs):
         assert "Traceback" not in result.raw_err
         last = _reported(result)[-1]
         assert result.out.endswith(
-            f"Saved at step {last}; the same command goes on.\n"
+            f"Saved at step {last}; the same command resumes.\n"
         )
 
 
@@ -85,7 +85,7 @@ def test_each_goes_on_where_the_last_one_stopped(runs):
     assert sum(reported, []) == list(range(1, STEPS + 1))
     assert all(reported)
     for before, result in zip(reported, results[1:]):
-        assert f"Going on from step {before[-1]}." in result.out
+        assert f"Resuming from step {before[-1]}." in result.out
 
 
 def test_in_the_end_the_checkpoints_are_those_of_a_training_never_stopped(

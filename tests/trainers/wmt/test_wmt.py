@@ -239,7 +239,7 @@ def test_the_same_command_again_trains_no_further(trained, worker, tmp_path):
     path = tmp_path / trained.path.relative_to(trained.folder)
     result = worker.wmt(*trained.arguments, folder=tmp_path)
     assert result.code == 0, result.err
-    assert "Going on from step 120." in result.out
+    assert "Resuming from step 120." in result.out
     assert "step 121" not in result.out
     last = trained.result.out.splitlines()[-20:]
     assert result.out.splitlines()[-20:] == last
