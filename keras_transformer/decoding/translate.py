@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_transformer.decoding.alignment import RecordingDecoder, alignment_of
+from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.beam_search import (
     segmented_beam_search,
     staged_beam_search,
@@ -207,7 +207,7 @@ def align_ids(model, source, target, layer=None):
         ValueError: there is no such layer.
     """
     weights = attend_ids(model, source, target)["cross"]
-    return alignment_of(model, weights, layer)
+    return model.alignment(weights, layer)
 
 
 def attend_ids(model, source, target):
