@@ -3,7 +3,7 @@
 Pairs are put in order of their lengths, and that is cut into buckets where it
 costs least. An order by the longer side leaves the shorter to chance: so it is
 cut into strips first, and in each the pairs then go from sources longer than
-their targets to shorter ones.
+their targets to shorter ones. What costs less in another bucket then moves.
 """
 
 import numpy as np
@@ -96,7 +96,8 @@ def _buckets(cells, batch_tokens, shapes):
         order = np.lexsort([across, strip_of])
         runs = best_runs(cells, order, most, batch_tokens)
         found.append(_fewest(runs, cells, batch_tokens, enough))
-    return min(found, key=lambda each: each[:2])[-1]
+    bucket_of = min(found, key=lambda each: each[:2])[-1]
+    return _moved(cells, bucket_of, batch_tokens)
 
 
 def _fewest(tried, cells, batch_tokens, enough):
@@ -115,6 +116,39 @@ def _fewest(tried, cells, batch_tokens, enough):
     else:
         number = np.inf
     return number, batching_cost(*buckets, batch_tokens).sum(), bucket_of
+
+
+def _moved(cells, bucket_of, batch_tokens):
+    """Moves each cell, once, to the bucket in which it costs least.
+
+    Returns:
+        int64 [n], the bucket of each cell; no bucket is left empty.
+    """
+    bucket_of = bucket_of.copy()
+    buckets = _joined(cells, bucket_of)
+    cost = batching_cost(*buckets, batch_tokens)
+    for number, old in enumerate(bucket_of.tolist()):
+        mates = bucket_of == old
+        mates[number] = False
+        if not mates.any():
+            continue
+        pairs, source, target = cells[:, mates]
+        rest = pairs.sum(), source.max(), target.max()
+        cell = cells[:, [number]]
+        joined = np.vstack(
+            [buckets[:1] + cell[:1], np.maximum(buckets[1:], cell[1:])]
+        )
+        after = batching_cost(*joined, batch_tokens)
+        saved = cost[old] - batching_cost(*rest, batch_tokens)
+        growth = after - cost
+        growth[old] = saved
+        new = growth.argmin()
+        if growth[new] < saved:
+            bucket_of[number] = new
+            buckets[:, old], buckets[:, new] = rest, joined[:, new]
+            cost[old] -= saved
+            cost[new] = after[new]
+    return bucket_of
 
 
 def best_runs(cells, order, most, batch_tokens):
