@@ -196,13 +196,15 @@ def _model_answers(texts, limits):
         "alpha": limits["alpha"],
         "stop": limits["stop"],
     }
+    question = {
+        "model_dir": FLAGS.model_dir,
+        "settings": settings,
+        "texts": texts,
+    }
     # Python's TensorFlow must not come into this process.
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "export.serving.model_answers"),
-            f"--model_dir={FLAGS.model_dir}",
-        ],
-        input=json.dumps({"settings": settings, "texts": texts}),
+        [sys.executable, "-m", "export.serving.comparison"],
+        input=json.dumps(question),
         capture_output=True,
         text=True,
     )

@@ -17,7 +17,7 @@ from absl import flags
 
 import keras_transformer as kt
 from export import command
-from export.lines import formats
+from export.lines import streams
 from export.lines.streams import answer_lines
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_models
@@ -102,8 +102,8 @@ def main(arguments):
 
 def _line_format():
     if FLAGS.samples > 1:
-        return formats.n_best
-    return formats.scored if FLAGS.scores else formats.texts
+        return streams.n_best_list
+    return streams.scored_text if FLAGS.scores else streams.best_text
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ import itertools
 from absl import flags
 
 from export import command
+from export.lines.files import decoded_lines
 from export.lines.streams import (
     READER_HAS_GONE,
     open_input,
     open_output,
     paired_lines,
     progress,
-    read_lines,
     sizes_for,
 )
 from export.translators.batches import BATCH_TOKENS
@@ -63,8 +63,8 @@ def main(arguments):
         )
         on_progress = progress(stack, "Scoring", FLAGS.output)
         pairs = paired_lines(
-            read_lines(source),
-            read_lines(target, "--translations"),
+            decoded_lines(source),
+            decoded_lines(target, "--translations"),
             "translations",
         )
         for size in sizes_for(source):

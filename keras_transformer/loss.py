@@ -11,9 +11,9 @@ import typing
 import keras
 from keras import ops
 
+from keras_transformer.config import PAD_ID
 from keras_transformer.kernels.gradients import own_gradient
-from keras_transformer.kernels.linear import column_sums
-from keras_transformer.special_ids import PAD_ID
+from keras_transformer.kernels.projections import column_sums
 
 
 class TokenLosses(typing.NamedTuple):

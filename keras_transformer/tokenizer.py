@@ -9,7 +9,7 @@ import hashlib
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
 class Tokenizer(tf.Module):

@@ -5,9 +5,9 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transformer.config import TransformerConfig
+from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.kernels.dropout import Dropout
+from keras_transformer.kernels.layers import Dropout
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
@@ -17,7 +17,6 @@ from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
 )
-from keras_transformer.special_ids import PAD_ID
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

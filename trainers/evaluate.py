@@ -18,7 +18,7 @@ from absl import flags
 from export import command
 from export.atomic import written_whole
 from export.errors import InputError
-from export.lines.streams import read_lines
+from export.lines.files import read_references
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
@@ -91,7 +91,7 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Not above: an export's session wants a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.records import keep_scores
+    from trainers.scores.report import keep_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = dataset_flags.corpus(directory.read_run())
@@ -163,8 +163,11 @@ def _asked_for(whole):
 
 def _references(whole):
     """Returns the lines of --references, for each source those with text."""
-    files = [_lines(path, whole) for path in FLAGS.references]
-    references = tuple(tuple(filter(None, lines)) for lines in zip(*files))
+    files = read_references(FLAGS.references, len(whole.sources))
+    references = tuple(
+        tuple(line.strip() for line in lines if line and line.strip())
+        for lines in zip(*files)
+    )
     for number, (source, there) in enumerate(zip(whole.sources, references), 1):
         if source and not there:
             raise InputError(
@@ -173,23 +176,6 @@ def _references(whole):
                 "give it a translation."
             )
     return references
-
-
-def _lines(path, evaluation_set):
-    try:
-        with pathlib.Path(path).open("rb") as stream:
-            lines = [line.strip() for line in read_lines(stream)]
-    except OSError as error:
-        raise InputError(
-            f"--references={path} cannot be read: {error.strerror}."
-        ) from error
-    expected = len(evaluation_set.sources)
-    if len(lines) != expected:
-        raise InputError(
-            f"--references={path} has {len(lines):,} lines, but split "
-            f"{FLAGS.split} has {expected:,} sources; give one line for each."
-        )
-    return lines
 
 
 def _translate(translator, sources):

@@ -14,7 +14,7 @@ from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
-from trainers.scores import bleu_tokenizers, final_report
+from trainers.scores import bleu_tokenizers, report
 from trainers.training import plan as training_plan
 from trainers.training import run
 from trainers.training.fit import train
@@ -123,8 +123,8 @@ def main(arguments):
         run.claim(directory, config, corpus, plan)
         train(prepared, plan, strategy, made, init_from)
         if FLAGS.score:
-            final_report.score(prepared, plan.tokenize, made)
-    final_report.name_next(directory)
+            report.score(prepared, plan.tokenize, made)
+    report.name_next(directory)
 
 
 def _corpus_and_directory(config, plan, init_from):

@@ -7,7 +7,7 @@ import transformers
 import keras_transformer as kt
 from benchmarks.decoding.job import Pieces
 from benchmarks.peers.torch_transformer import PAD, TorchStep, device
-from keras_transformer.special_ids import BEGIN_ID, END_ID, UNKNOWN_ID
+from keras_transformer.config import BEGIN_ID, END_ID, UNKNOWN_ID
 
 
 def _new_model(config):

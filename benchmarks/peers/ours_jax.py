@@ -8,7 +8,7 @@ import keras_transformer as kt
 from benchmarks.decoding.job import Pieces
 from benchmarks.decoding.systems import load
 from export.translators.text_ids import padded
-from keras_transformer.special_ids import END_ID
+from keras_transformer.config import END_ID
 
 # Source lengths are padded to multiples of it; each is compiled once.
 _STEP = 8

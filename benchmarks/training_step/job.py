@@ -9,7 +9,7 @@ import numpy as np
 import keras_transformer as kt
 from benchmarks.harness.turns import again_for
 from export.errors import InputError
-from keras_transformer.special_ids import BEGIN_ID, END_ID
+from keras_transformer.config import BEGIN_ID, END_ID
 
 DROPOUT = 0.1
 SMOOTHING = 0.1

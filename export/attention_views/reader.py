@@ -12,7 +12,7 @@ from export.translators.batches import in_batches
 from export.translators.graphs import IDS_SPEC, one_graph
 from export.translators.text_ids import padded
 from export.translators.translator import Translator
-from keras_transformer.special_ids import BEGIN_ID, UNKNOWN_ID
+from keras_transformer.config import BEGIN_ID, UNKNOWN_ID
 
 
 @dataclasses.dataclass(frozen=True)

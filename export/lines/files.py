@@ -1,22 +1,111 @@
-"""Files of sentences, and of the translations that count as right."""
+"""Lines of files: sentences, texts side by side, and right translations."""
 
+import codecs
+import contextlib
+import gzip
+import io
+import itertools
 import pathlib
+import zlib
 
 from export.errors import InputError
-from export.lines.streams import read_lines
+
+# What has no line ends would otherwise be read into memory whole.
+_LONGEST_LINE = 1 << 20
+
+
+def decoded_lines(stream, name="the input"):
+    r"""Yields the lines of a binary stream of UTF-8 as str.
+
+    Only "\n" ends a line: U+2028, U+0085 and their like are part of the
+    text. A "\r" at the end of a line and a byte order mark at the start of
+    the stream are dropped.
+
+    Args:
+        stream: to read.
+        name: of it, for messages.
+
+    Raises:
+        InputError: a line is not UTF-8, or has more than 1 MiB.
+    """
+    for number in itertools.count(1):
+        raw = stream.readline(_LONGEST_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > _LONGEST_LINE:
+            raise InputError(
+                f"Line {number} of {name} is longer than {_LONGEST_LINE} "
+                "bytes; one sentence a line was expected."
+            )
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Line {number} of {name} is not UTF-8 ({error.reason} at byte "
+                f"{error.start + 1}); convert it first, with iconv for example."
+            ) from None
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+def read_lines(path):
+    """Yields the lines of a file, unpacking it if it ends in .gz.
+
+    Args:
+        path: pathlib.Path or str.
+
+    Raises:
+        InputError: as for `decoded_lines`; or the file cannot be read, is a
+            folder, or is not a whole gzip file.
+    """
+    path = pathlib.Path(path)
+    try:
+        with _open(path) as stream:
+            yield from decoded_lines(stream, str(path))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path} is not a whole gzip file ({error}); make it anew."
+        ) from error
+    except IsADirectoryError as error:
+        raise InputError(
+            f"{path} is a folder, but a text file was expected there."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def aligned_lines(paths):
+    """Yields line 1 of every file, line 2 of every file, and so on.
+
+    Args:
+        paths: list of pathlib.Path.
+
+    Yields:
+        Tuple of str.
+
+    Raises:
+        InputError: as for `read_lines`; or, at the end of the shortest
+            file, that the files do not have the same number of lines.
+    """
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(contextlib.closing(read_lines(path)))
+            for path in paths
+        ]
+        for number, row in enumerate(itertools.zip_longest(*readers)):
+            if None in row:
+                _refuse_unequal(paths, readers, row, number)
+            yield row
 
 
 def read_sentences(path):
     """Returns the lines of a file as a list of str.
 
     Raises:
-        InputError: it cannot be read, is empty or not UTF-8.
+        InputError: as for `read_lines`; or it is empty.
     """
-    try:
-        with pathlib.Path(path).open("rb") as stream:
-            lines = list(read_lines(stream, str(path)))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    lines = list(read_lines(path))
     if not lines:
         raise InputError(f"{path} is empty; it must hold a sentence a line.")
     return lines
@@ -48,3 +137,25 @@ def read_references(paths, count):
             lines = [line if line.strip() else None for line in lines]
         streams.append(lines)
     return streams
+
+
+def _open(path):
+    if path.suffix != ".gz":
+        return path.open("rb")
+    # GzipFile finds its lines in Python; the buffer around it does so in C.
+    return io.BufferedReader(gzip.open(path, "rb"))
+
+
+def _refuse_unequal(paths, readers, row, number):
+    """Reads on to the ends, to name the length of every file."""
+    lengths = [
+        number if line is None else number + 1 + sum(1 for _ in reader)
+        for line, reader in zip(row, readers)
+    ]
+    described = ", ".join(
+        f"{path} has {length}" for path, length in zip(paths, lengths)
+    )
+    raise InputError(
+        f"Files that belong together differ in their number of lines: "
+        f"{described}; line n of each must be the same sentence."
+    )

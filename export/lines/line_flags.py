@@ -3,7 +3,7 @@
 from absl import flags
 
 from export.errors import InputError
-from export.lines import formats
+from export.lines import streams
 from export.lines.streams import answer_lines
 
 FLAGS = flags.FLAGS
@@ -31,7 +31,7 @@ flags.DEFINE_boolean(
 
 
 def line_format():
-    """Returns the function of `export.lines.formats` that was asked for.
+    """Returns the function of `export.lines.streams` that was asked for.
 
     Raises:
         InputError: the flags do not go together.
@@ -42,12 +42,12 @@ def line_format():
                 "--alignments are of the best translation alone; leave out "
                 "--n_best, or ask for them in a run of their own."
             )
-        return formats.n_best
+        return streams.n_best_list
     return {
-        (False, False): formats.texts,
-        (True, False): formats.scored,
-        (False, True): formats.aligned,
-        (True, True): formats.scored_and_aligned,
+        (False, False): streams.best_text,
+        (True, False): streams.scored_text,
+        (False, True): streams.aligned_text,
+        (True, True): streams.scored_and_aligned_text,
     }[FLAGS.scores, FLAGS.alignments]
 
 

@@ -8,6 +8,7 @@ import stat
 import sys
 
 from export.errors import InputError
+from export.lines.files import decoded_lines
 from export.progress_bar import ProgressBar
 
 # POSIX's least PIPE_BUF is 512, Linux has 4096: so much enters a pipe, or a
@@ -67,6 +68,53 @@ class WholeLines:
             os.ftruncate(self._descriptor, end - count)
 
 
+# A line of input gives a line, whatever its translation holds.
+_BREAKS = str.maketrans("\n\r\t", "   ")
+
+
+def best_text(number, found):
+    """Returns the best translation alone."""
+    del number
+    return [_text(found[0])]
+
+
+def scored_text(number, found):
+    """Returns "score TAB text"."""
+    del number
+    return [f"{_score(found[0])}\t{_text(found[0])}"]
+
+
+def aligned_text(number, found):
+    """Returns "text TAB alignment", in Pharaoh's format: "0-0 1-2"."""
+    del number
+    return [f"{_text(found[0])}\t{_pharaoh(found[0])}"]
+
+
+def scored_and_aligned_text(number, found):
+    """Returns "score TAB text TAB alignment"."""
+    (line,) = scored_text(number, found)
+    return [f"{line}\t{_pharaoh(found[0])}"]
+
+
+def n_best_list(number, found):
+    """Returns Moses' n-best list, "number ||| text ||| score" each."""
+    return [f"{number} ||| {_text(each)} ||| {_score(each)}" for each in found]
+
+
+def _text(translation):
+    return translation.text.translate(_BREAKS)
+
+
+def _score(translation):
+    return f"{translation.score:.6f}"
+
+
+def _pharaoh(translation):
+    return " ".join(
+        f"{source}-{target}" for source, target in translation.alignment
+    )
+
+
 # Lines read ahead and sorted by length together: little enough for any
 # memory, enough for full batches. The first are few, so that they come soon.
 _FIRST_CHUNK = 128
@@ -88,7 +136,8 @@ def translate_lines(lines, ask, line_format, write, sizes):
         lines: iterator of str, or of pairs of them.
         ask: function of a list of these, that returns a list of lists of
             Translation.
-        line_format: of `export.lines.formats`.
+        line_format: such as `best_text`: function of the number of a sentence,
+            from 0, and of its Translations, best first, that returns lines.
         write: function of a list of lines of output.
         sizes: iterator of the numbers of lines to take at a time.
 
@@ -132,26 +181,6 @@ def paired_lines(sources, others, flag):
         yield source, other
 
 
-def read_lines(stream, name="the input"):
-    r"""Yields the lines of a binary stream as str, without their "\n".
-
-    Args:
-        stream: to read.
-        name: of it, for messages.
-
-    Raises:
-        InputError: a line is not UTF-8; its number is named.
-    """
-    for number, line in enumerate(stream, 1):
-        try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError:
-            raise InputError(
-                f"Line {number} of {name} is not UTF-8; convert it first, "
-                "with iconv for example."
-            ) from None
-
-
 # What a shell says of a process whose reader has gone: 128 + SIGPIPE.
 READER_HAS_GONE = 141
 
@@ -165,7 +194,7 @@ def answer_lines(job, source, output, ask, line_format, beside=None):
         output: path to write; None for standard output.
         ask: function of a list of str and of what counts sentences (or None),
             that returns a list of lists of Translation.
-        line_format: of `export.lines.formats`.
+        line_format: as for `translate_lines`.
         beside: name of a flag and path of its file, whose lines go with the
             source's: then `ask` is given a list of pairs. None for nothing.
 
@@ -177,10 +206,10 @@ def answer_lines(job, source, output, ask, line_format, beside=None):
     """
     with contextlib.ExitStack() as stack:
         stream = open_input(stack, source)
-        lines, paths = read_lines(stream), [source]
+        lines, paths = decoded_lines(stream), [source]
         if beside is not None:
             flag, path = beside
-            others = read_lines(open_input(stack, path, flag), f"--{flag}")
+            others = decoded_lines(open_input(stack, path, flag), f"--{flag}")
             lines = paired_lines(lines, others, flag)
             paths.append(path)
         written = open_output(stack, output, *paths)

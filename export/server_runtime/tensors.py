@@ -21,6 +21,11 @@ def type_name(number):
     return _NAMES.get(number, f"type {number}")
 
 
+def is_known(name):
+    """Returns whether tensors of a type's name can be read and written."""
+    return name in _NUMBERS
+
+
 def type_number(name):
     """Returns the TF_DataType of a name, such as 3 of "int32"."""
     return _NUMBERS[name]
@@ -42,7 +47,7 @@ def as_array(value, dtype):
         ServerError: INVALID_ARGUMENT, the value is not of that type;
             UNIMPLEMENTED, no such type is known here.
     """
-    if dtype not in _NUMBERS:
+    if not is_known(dtype):
         raise ServerError(
             ErrorCode.UNIMPLEMENTED, f"Tensors of {dtype} are not supported."
         )
@@ -96,7 +101,7 @@ def to_array(runtime, tensor):
     shape = tuple(runtime.TF_Dim(tensor, axis) for axis in range(rank))
     dtype = type_name(runtime.TF_TensorType(tensor))
     start = runtime.TF_TensorData(tensor)
-    if dtype not in _NUMBERS:
+    if not is_known(dtype):
         raise ServerError(
             ErrorCode.UNIMPLEMENTED, f"Tensors of {dtype} are not supported."
         )

@@ -1,10 +1,18 @@
-"""An export's answers beside those of its model directory."""
+"""An export's answers beside those of its model directory.
+
+Run as a program, `python -m export.serving.comparison` gives the latter: the
+question is one JSON object on standard input, the answer one on standard
+output.
+"""
 
 import dataclasses
+import json
+import sys
 
 import numpy as np
 import sentencepiece
 
+from export import command
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
@@ -52,7 +60,7 @@ class ModelAnswers:
     Args:
         vocabulary: bytes of the SentencePiece model.
         texts: list of str.
-        answers: dict of `export.serving.model_answers.answer`.
+        answers: dict of `answer`.
         limits: dict of the export's translator.json.
     """
 
@@ -164,3 +172,45 @@ COMPARED = {
     "score": ModelAnswers._score,
     "lengths": ModelAnswers._lengths,
 }
+
+
+def main(arguments):
+    """Answers the question on standard input."""
+    # Not above: who compares is a process without TensorFlow.
+    from export.translators.translator import Translator
+
+    del arguments
+    question = json.load(sys.stdin)
+    translator = Translator.from_directory(
+        question["model_dir"], **question["settings"]
+    )
+    json.dump(answer(translator, question["texts"]), sys.stdout)
+
+
+def answer(translator, texts):
+    """Returns a dict of lists with an item for each text.
+
+    `best`: text and score; `n_best`: such pairs, best first; `alignments`:
+    text, score and pairs of words; `scores`: those that `score` gives to the
+    best translations; `truncated`: whether the source was cut.
+
+    Args:
+        translator: TextTranslator.
+        texts: list of str.
+    """
+    best = translator.translate(texts)
+    n_best = translator.n_best(texts, translator.beam_size)
+    alignments = translator.align(texts)
+    return {
+        "best": [(each.text, each.score) for each in best],
+        "n_best": [[(each.text, each.score) for each in row] for row in n_best],
+        "alignments": [
+            (each.text, each.score, each.alignment) for each in alignments
+        ],
+        "scores": translator.score(texts, [each.text for each in best]),
+        "truncated": [each.source_is_cut for each in best],
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -13,7 +13,7 @@ from export.translators.id_translator import (
 )
 from export.translators.text_ids import character_limit, source_limit
 from export.translators.text_translator import IMPOSSIBLE
-from keras_transformer.special_ids import PAD_ID, UNKNOWN_ID
+from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 

@@ -30,6 +30,8 @@ def made_up_texts(vocabulary, lengths):
     ]
 
 
+# TFRecord by TensorFlow would be read in a process that export.check wants to
+# be without it, so the checksum, CRC-32C, is here.
 _POLYNOMIAL = 0x82F63B78
 _MASK = 0xA282EAD8
 

@@ -6,9 +6,9 @@ import typing
 import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.translate import output_limits
-from keras_transformer.special_ids import END_ID, PAD_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

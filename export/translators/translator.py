@@ -33,7 +33,7 @@ from export.translators.text_translator import (
     possible,
 )
 from export.translators.word_alignment import word_alignment
-from keras_transformer.special_ids import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 __all__ = ["Translation", "Translator"]
 

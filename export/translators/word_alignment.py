@@ -1,9 +1,10 @@
 """From attention between pieces to links between words."""
 
+import functools
 import re
-import unicodedata
 
 import numpy as np
+import sentencepiece
 
 # SentencePiece's mark of a word's beginning.
 SPACE = "\u2581"
@@ -33,12 +34,8 @@ def words_of_pieces(pieces):
 
 
 _END = "</s>"
-# What SentencePiece's normalisation "nmt_nfkc" does beyond NFKC: it drops
-# control characters, some of which Python takes for white space, and makes a
-# space of others.
-_DROPPED = [*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F]
-_SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
-_NORMALISED = dict.fromkeys(_DROPPED) | dict.fromkeys(map(ord, _SPACES), " ")
+# What Python takes for white space, but for the control characters that
+# SentencePiece's normalisation drops.
 _WHITE_SPACE = re.compile(r"[^\S\x0b\x1c-\x1f\x85]+")
 
 
@@ -83,13 +80,20 @@ def _owners(text):
 
     Normalisation makes several words of some, and none of others.
     """
+    normaliser = _normaliser()
     return [
         number
         for number, word in enumerate(_words(text))
-        for _ in _words(
-            unicodedata.normalize("NFKC", word.translate(_NORMALISED))
-        )
+        for part in normaliser.normalize(word).split(SPACE)
+        if part
     ]
+
+
+@functools.cache
+def _normaliser():
+    return sentencepiece.SentencePieceNormalizer(
+        rule_name="nmt_nfkc", add_dummy_prefix=False
+    )
 
 
 def _words(text):

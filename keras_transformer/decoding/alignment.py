@@ -4,7 +4,7 @@ import typing
 
 from keras import ops
 
-from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.config import BEGIN_ID
 
 
 def alignment_of(model, weights, layer=None):

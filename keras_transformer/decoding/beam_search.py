@@ -12,13 +12,13 @@ import typing
 
 from keras import ops, tree
 
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from keras_transformer.decoding.candidates import (
     IMPOSSIBLE,
     best_candidates,
     forced_candidates,
 )
 from keras_transformer.decoding.rules import Constraints, SearchRules
-from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID
 
 # What it costs that sentences leave the batch, in steps of the whole batch:
 # what was fastest at 8, 32 and 96 sentences.

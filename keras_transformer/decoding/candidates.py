@@ -4,7 +4,7 @@ import typing
 
 from keras import ops
 
-from keras_transformer.special_ids import END_ID
+from keras_transformer.config import END_ID
 
 # Stands for log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9

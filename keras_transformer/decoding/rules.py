@@ -8,7 +8,7 @@ import typing
 
 from keras import ops
 
-from keras_transformer.special_ids import FORBIDDEN_IDS
+from keras_transformer.config import FORBIDDEN_IDS
 
 STOPS = ("certain", "finished", "never")
 

@@ -6,14 +6,9 @@ import typing
 
 from keras import ops
 
+from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.candidates import IMPOSSIBLE
 from keras_transformer.decoding.translate import output_limits
-from keras_transformer.special_ids import (
-    BEGIN_ID,
-    END_ID,
-    FORBIDDEN_IDS,
-    PAD_ID,
-)
 
 
 def uniform(*coordinates):

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.beam_search import (
     segmented_beam_search,
@@ -10,7 +11,6 @@ from keras_transformer.decoding.beam_search import (
 from keras_transformer.decoding.rules import Constraints, search_rules
 from keras_transformer.layers.cache import Cache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
-from keras_transformer.special_ids import BEGIN_ID, PAD_ID
 
 # The most steps until sentences leave: few enough that little unfilled cache
 # is read, so many that copying the caches does not count.

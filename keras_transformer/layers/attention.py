@@ -7,14 +7,14 @@ import math
 import keras
 from keras import ops
 
-from keras_transformer.kernels.dropout import Dropout
-from keras_transformer.kernels.heads import (
+from keras_transformer.kernels.layers import Dropout
+from keras_transformer.kernels.projections import (
     join_few,
     join_heads,
+    linear,
     split_few,
     split_heads,
 )
-from keras_transformer.kernels.linear import linear
 from keras_transformer.layers.masks import join_masks, window_mask, with_heads
 
 # Finite, so that a row with nothing to attend to gives equal weights and not

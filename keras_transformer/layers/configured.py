@@ -5,7 +5,7 @@ import dataclasses
 import keras
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.kernels.layer_norm import LayerNorm
+from keras_transformer.kernels.layers import LayerNorm
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 from keras_transformer.layers.residual import ResidualConnection

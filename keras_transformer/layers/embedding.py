@@ -5,8 +5,8 @@ import math
 import keras
 from keras import ops
 
-from keras_transformer.kernels.linear import linear
-from keras_transformer.special_ids import PAD_ID
+from keras_transformer.config import PAD_ID
+from keras_transformer.kernels.projections import linear
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

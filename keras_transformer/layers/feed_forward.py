@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.kernels.dropout import Dropout
-from keras_transformer.kernels.linear import linear
+from keras_transformer.kernels.layers import Dropout
+from keras_transformer.kernels.projections import linear
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -2,8 +2,7 @@
 
 import keras
 
-from keras_transformer.kernels.dropout import Dropout
-from keras_transformer.kernels.layer_norm import LayerNorm
+from keras_transformer.kernels.layers import Dropout, LayerNorm
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -3,14 +3,19 @@
 This room imports no other.
 """
 
-from keras_transformer.presets.paper import BASE, BIG, BIG_ENFR
-from keras_transformer.presets.parsing import PARSING, PARSING_SEMI
+from keras_transformer.presets.paper import (
+    BASE,
+    BIG,
+    BIG_ENFR,
+    PARSING,
+    PARSING_SEMI,
+    TABLE3,
+)
 from keras_transformer.presets.small import (
     MULTI30K_TINY,
     MULTI30K_TINY_COOLDOWN,
     TINY,
 )
-from keras_transformer.presets.table3 import TABLE3
 
 PRESETS = {
     "base": BASE,

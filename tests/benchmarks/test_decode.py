@@ -22,7 +22,7 @@ from benchmarks.harness.matrix_products import (
 )
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.config import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.benchmarks.decoding import POST, run, run_alone, write

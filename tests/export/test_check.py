@@ -13,8 +13,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.predict_messages import pack_request, unpack_request
 from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
-from export.serving.comparison import COMPARED, Comparison, ModelAnswers
-from export.serving.model_answers import answer
+from export.serving.comparison import COMPARED, Comparison, ModelAnswers, answer
 from export.serving.warm_up import WARM_UP_FILE, pack_records, read_warm_up
 from tests import made_up_text
 from tests.export import tiny

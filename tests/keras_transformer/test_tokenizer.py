@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 

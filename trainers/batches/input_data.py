@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.config import BEGIN_ID
 from trainers.batches.token_pairs import ranges
 
 _IDS = tf.TensorSpec([None, None], tf.int32)

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from export.errors import InputError
+from export.lines.files import aligned_lines
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,
     file_fingerprint,
     refuse_same,
 )
-from trainers.corpora.lines import aligned_lines
 
 SPLITS = {
     "train": ("train",),

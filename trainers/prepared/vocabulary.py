@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 
 from export.errors import InputError
-from keras_transformer.special_ids import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers import processes
 from trainers.processes import StopSignals
 

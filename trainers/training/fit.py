@@ -9,10 +9,7 @@ import keras
 from trainers.batches import input_data, make_plan
 from trainers.batches.token_pairs import texts_of
 from trainers.checkpoints import Checkpoints
-from trainers.pictures.attention_summaries import (
-    AttentionSummaries,
-    choose_sentences,
-)
+from trainers.pictures.summaries import AttentionSummaries, choose_sentences
 from trainers.processes import StopSignals
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from export.progress_bar import clock
-from trainers.pictures.event_writer import EventWriter
+from trainers.pictures.summaries import EventWriter
 from trainers.training.callbacks import TokenMeans
 
 

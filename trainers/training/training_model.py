@@ -11,13 +11,13 @@ import contextlib
 import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.config import PAD_ID
 from keras_transformer.kernels.gradients import uncompiled
 from keras_transformer.loss import projected_losses, symmetric_divergence
-from keras_transformer.special_ids import PAD_ID
 from trainers.training.callbacks import TokenMeans
 from trainers.training.keras_private import WithoutSymbolicBuild
 from trainers.training.optimizer import FusedAdam, UpdateSchedule
-from trainers.training.replicas import ReplicaSeeds, replicated_step
+from trainers.training.strategies import ReplicaSeeds, replicated_step
 
 
 def real_positions(labels, states):

@@ -15,7 +15,7 @@ from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator
-from keras_transformer.special_ids import END_ID
+from keras_transformer.config import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text, processes
 from tests.export import tiny

@@ -8,7 +8,7 @@ import pytest
 from export.conversion import ctranslate2_weights
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.errors import InputError
-from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.config import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny

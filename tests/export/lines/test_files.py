@@ -45,5 +45,5 @@ def test_what_cannot_be_used_is_refused(file, content, message):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be read: No such file"):
+    with pytest.raises(InputError, match="Cannot read .*: No such file"):
         read_sentences(tmp_path / "none")

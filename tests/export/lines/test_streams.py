@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from export.errors import InputError
-from export.lines import formats
+from export.lines import streams
+from export.lines.files import decoded_lines
 from export.lines.streams import (
     WholeLines,
     chunk_sizes,
-    read_lines,
     translate_lines,
 )
 from export.translators.text_translator import BLANK, Translation
@@ -27,12 +27,12 @@ FOUND = [
 @pytest.mark.parametrize(
     "line_format, lines",
     [
-        (formats.texts, ["le chat"]),
-        (formats.scored, ["-0.250000\tle chat"]),
-        (formats.aligned, ["le chat\t0-0 2-1"]),
-        (formats.scored_and_aligned, ["-0.250000\tle chat\t0-0 2-1"]),
+        (streams.best_text, ["le chat"]),
+        (streams.scored_text, ["-0.250000\tle chat"]),
+        (streams.aligned_text, ["le chat\t0-0 2-1"]),
+        (streams.scored_and_aligned_text, ["-0.250000\tle chat\t0-0 2-1"]),
         (
-            formats.n_best,
+            streams.n_best_list,
             ["7 ||| le chat ||| -0.250000", "7 ||| un chat ||| -1.500000"],
         ),
     ],
@@ -44,10 +44,10 @@ def test_formats(line_format, lines):
 @pytest.mark.parametrize(
     "line_format, line",
     [
-        (formats.texts, ""),
-        (formats.scored, "0.000000\t"),
-        (formats.aligned, "\t"),
-        (formats.n_best, "0 |||  ||| 0.000000"),
+        (streams.best_text, ""),
+        (streams.scored_text, "0.000000\t"),
+        (streams.aligned_text, "\t"),
+        (streams.n_best_list, "0 |||  ||| 0.000000"),
     ],
 )
 def test_formats_of_a_blank_line(line_format, line):
@@ -56,7 +56,7 @@ def test_formats_of_a_blank_line(line_format, line):
 
 def test_a_translation_never_breaks_a_line():
     found = [Translation("a\nb\tc\rd", 0.0)]
-    assert formats.aligned(0, found) == ["a b c d\t"]
+    assert streams.aligned_text(0, found) == ["a b c d\t"]
 
 
 def shouted(texts):
@@ -69,7 +69,7 @@ def shouted(texts):
 def run(lines, sizes, ask=shouted):
     written = []
     cut = translate_lines(
-        iter(lines), ask, formats.texts, written.append, iter(sizes)
+        iter(lines), ask, streams.best_text, written.append, iter(sizes)
     )
     return written, cut
 
@@ -90,7 +90,7 @@ def test_numbers_go_on_over_chunks():
     translate_lines(
         iter("abc"),
         shouted,
-        formats.n_best,
+        streams.n_best_list,
         written.extend,
         itertools.repeat(2),
     )
@@ -122,13 +122,13 @@ def test_chunks_grow_up_to_a_limit():
 
 def test_lines_end_with_line_feeds_alone():
     text = "a\u2028b\n\nc\r\n\x0cd\x85\ne"
-    found = list(read_lines(io.BytesIO(text.encode())))
+    found = list(decoded_lines(io.BytesIO(text.encode())))
     assert found == ["a\u2028b", "", "c", "\x0cd\x85", "e"]
 
 
 def test_a_bad_byte_is_named_by_its_line():
     with pytest.raises(InputError, match="Line 3 .* not UTF-8"):
-        list(read_lines(io.BytesIO(b"a\nb\n\xff\nd\n")))
+        list(decoded_lines(io.BytesIO(b"a\nb\n\xff\nd\n")))
 
 
 LINES = ["é" * n for n in (0, 1, 100, 3000, 0, 5000, 2, 2047, 2048)] + [

@@ -290,7 +290,7 @@ def test_an_export_needs_no_tensorflow_in_python(echo):
     code = (
         "import json, sys\n"
         "from export.translators.load import load_translator\n"
-        "from export.lines import formats, streams\n"
+        "from export.lines import streams\n"
         f"found = load_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"

@@ -63,7 +63,7 @@ def test_responses(proto):
 
 
 def test_other_types_are_left_out():
-    tensors = {"ids": tf.make_tensor_proto(np.zeros((2, 2), np.int32))}
+    tensors = {"bytes": tf.make_tensor_proto(np.zeros((2, 2), np.uint8))}
     assert unpack_predict_response(response(tensors)) == {}
 
 

@@ -11,7 +11,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.translators.id_translator import IdTranslator, pieces_of
 from export.translators.translator import Translation, Translator
-from keras_transformer.special_ids import END_ID
+from keras_transformer.config import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny

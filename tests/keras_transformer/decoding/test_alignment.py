@@ -6,10 +6,10 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
+from keras_transformer.config import FORBIDDEN_IDS
 from keras_transformer.decoding.alignment import Record, RecordingDecoder
 from keras_transformer.decoding.beam_search import staged_beam_search
 from keras_transformer.decoding.translate import output_limits
-from keras_transformer.special_ids import FORBIDDEN_IDS
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding.test_translate import (
     ROOM,

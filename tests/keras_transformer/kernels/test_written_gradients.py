@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.kernels.gradients import is_uncompiled, uncompiled
-from keras_transformer.kernels.layer_norm import layer_norm
-from keras_transformer.kernels.linear import linear
+from keras_transformer.kernels.layers import layer_norm
+from keras_transformer.kernels.projections import linear
 from keras_transformer.loss import projected_losses
 from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.kernels.gradients import gradients_by_arrays, slope

@@ -29,7 +29,7 @@ from trainers.pictures.attention_pictures import (
     layer_picture,
     overview_picture,
 )
-from trainers.pictures.attention_summaries import (
+from trainers.pictures.summaries import (
     AttentionSummaries,
     choose_sentences,
     markdown_table,

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from export.errors import InputError
 from tests.trainers import event_files
-from trainers.pictures.event_writer import EventWriter
+from trainers.pictures.summaries import EventWriter
 
 
 def test_events_are_on_disk_when_their_block_ends(tmp_path):

@@ -102,7 +102,7 @@ def _broken_after(pairs):
 
     def iterate():
         yield from pairs
-        raise InputError("x.en, line 7 is not UTF-8.")
+        raise InputError("Line 7 of x.en is not UTF-8.")
 
     return iterate
 
@@ -112,7 +112,7 @@ def _broken_after(pairs):
 def test_a_broken_corpus_leaves_nothing(tmp_path, split, given):
     corpus = MemoryCorpus(splits(**{split: _broken_after(splits()[split])}))
     assert_refused(
-        "line 7 is not UTF-8",
+        "Line 7 of x.en is not UTF-8",
         tmp_path / "new" / "data",
         corpus,
         vocabulary=vocabulary() if given else None,
@@ -124,7 +124,7 @@ def test_a_broken_corpus_leaves_nothing(tmp_path, split, given):
 def test_a_broken_corpus_leaves_what_else_was_there(tmp_path):
     (tmp_path / "notes").write_bytes(b"mine")
     corpus = MemoryCorpus(splits(train=_broken_after(rows(30, 1))))
-    assert_refused("line 7", tmp_path, corpus)
+    assert_refused("Line 7", tmp_path, corpus)
     assert contents(tmp_path) == {"notes": b"mine"}
 
 

@@ -114,7 +114,7 @@ def test_the_workers_run_side_by_side():
 def test_what_is_wrong_with_the_pairs_is_said_as_they_say_it():
     def broken():
         yield from [("a", "b")] * 30
-        raise InputError("x.en, line 31 is not UTF-8.")
+        raise InputError("Line 31 of x.en is not UTF-8.")
 
     chunks = tokenise(broken(), _Letters(), 9, 2)
     # What was whole before is given away first.

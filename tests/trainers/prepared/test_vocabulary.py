@@ -127,11 +127,11 @@ def test_what_is_wrong_with_the_corpus_is_said_as_the_corpus_says_it():
 
     def broken():
         yield from _both_sides()
-        raise InputError("x.en, line 7 is not UTF-8.")
+        raise InputError("Line 7 of x.en is not UTF-8.")
 
     with pytest.raises(InputError) as caught:
         train_vocabulary(broken(), 60)
-    assert str(caught.value) == "x.en, line 7 is not UTF-8."
+    assert str(caught.value) == "Line 7 of x.en is not UTF-8."
 
 
 def test_ctrl_c_while_the_text_is_read_is_no_fault_of_the_vocabulary():

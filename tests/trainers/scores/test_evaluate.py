@@ -266,8 +266,11 @@ def test_an_export_does_not_name_its_data(folder):
     [
         (["--model_dir=nowhere"], "no folder nowhere"),
         (["--model_dir=m", "--split=valid"], "no 'valid' split"),
-        (["--model_dir=m", "--references=none"], "cannot be read"),
-        (["--model_dir=m", "--references=short"], "2 lines, but split test"),
+        (["--model_dir=m", "--references=none"], "Cannot read none"),
+        (
+            ["--model_dir=m", "--references=short"],
+            "short has 2 lines for 8 sentences",
+        ),
         (["--model_dir=m", "--references=binary"], "not UTF-8"),
         (["--model_dir=m", "--dataset=text:gone/x"], "Cannot list gone"),
     ],

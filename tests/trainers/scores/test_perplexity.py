@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from export.translators.translator import Translator
-from keras_transformer.special_ids import BEGIN_ID
+from keras_transformer.config import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny

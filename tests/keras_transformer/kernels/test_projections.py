@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.kernels import heads
+from keras_transformer.kernels import projections
 
 BLOCK = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
 # -0.0, infinities and NaN are bits like others.
@@ -10,7 +10,9 @@ BLOCK[0, 0, :4] = [-0.0, np.inf, -np.inf, np.nan]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("split", [heads.split_heads, heads.split_few])
+@pytest.mark.parametrize(
+    "split", [projections.split_heads, projections.split_few]
+)
 def test_each_head_has_its_own_columns(split, dtype):
     block = ops.cast(BLOCK, dtype)
     found = split(block, 4)
@@ -25,8 +27,8 @@ def test_each_head_has_its_own_columns(split, dtype):
 @pytest.mark.parametrize(
     "split, join",
     [
-        (heads.split_heads, heads.join_heads),
-        (heads.split_few, heads.join_few),
+        (projections.split_heads, projections.join_heads),
+        (projections.split_few, projections.join_few),
     ],
 )
 def test_joined_again_they_are_the_block(split, join):

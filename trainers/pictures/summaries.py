@@ -1,5 +1,6 @@
-"""Shows TensorBoard what a model attends to while it is trained."""
+"""Files of events for TensorBoard, and what a model attends to in them."""
 
+import contextlib
 import re
 
 import keras
@@ -8,6 +9,7 @@ import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
+from export.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import (
     KINDS,
@@ -15,7 +17,47 @@ from trainers.pictures.attention_pictures import (
     layer_picture,
     overview_picture,
 )
-from trainers.pictures.event_writer import EventWriter
+
+
+class EventWriter:
+    """Writes what tf.summary is told inside its blocks.
+
+    Args:
+        log_dir: pathlib.Path, TensorBoard's folder.
+        run: name of the run that TensorBoard shows it as.
+
+    Raises:
+        InputError: the files cannot be written, here or in a block.
+    """
+
+    def __init__(self, log_dir, run):
+        self._log_dir = log_dir
+        with self._clear_errors():
+            self._writer = tf.summary.create_file_writer(str(log_dir / run))
+
+    @contextlib.contextmanager
+    def at(self, step):
+        """A block whose events are of a step, and on disk when it ends.
+
+        The last event should be a scalar: that a large one found no room,
+        TensorFlow tells only when it writes a small one.
+        """
+        with self._clear_errors(), self._writer.as_default(step):
+            yield
+
+    @contextlib.contextmanager
+    def _clear_errors(self):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            # Before and behind it stand names of TensorFlow's operations.
+            reason = error.message.splitlines()[0].rpartition("}} ")[2]
+            reason = reason.partition(" [Op:")[0]
+            raise InputError(
+                f"Cannot write {self._log_dir}: {reason}. Make room, then run "
+                "the same command again."
+            ) from error
+
 
 # Of the longer side, in pieces: enough to see something, and few enough that
 # two heads fit side by side.

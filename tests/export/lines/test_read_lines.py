@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from export.errors import InputError
-from trainers.corpora.lines import aligned_lines, read_lines
+from export.lines.files import aligned_lines, read_lines
 
 
 def _write(path, data):
@@ -56,14 +56,14 @@ def test_bytes_that_are_not_utf8_are_named_with_file_and_line(tmp_path):
     path = _write(tmp_path / "t.en", b"fine\nall right\nca\xff\n")
     reader = read_lines(path)
     assert list(itertools.islice(reader, 2)) == ["fine", "all right"]
-    with pytest.raises(InputError, match=r"t\.en, line 3 is not UTF-8"):
+    with pytest.raises(InputError, match=r"Line 3 of .*t\.en is not UTF-8"):
         next(reader)
 
 
 def test_latin_1_and_utf_16_are_refused(tmp_path):
     for encoding in ("latin-1", "utf-16"):
         path = _write(tmp_path / encoding, "déjà\n".encode(encoding))
-        with pytest.raises(InputError, match="line 1 is not UTF-8"):
+        with pytest.raises(InputError, match="Line 1 of .* is not UTF-8"):
             list(read_lines(path))
 
 
@@ -94,7 +94,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path):
 
 def test_a_file_without_line_ends_is_not_read_whole(tmp_path):
     path = _write(tmp_path / "t", b"x\n" + b"a" * (1 << 20) + b"b")
-    with pytest.raises(InputError, match="line 2 is longer than"):
+    with pytest.raises(InputError, match="Line 2 of .* is longer than"):
         list(read_lines(path))
     path = _write(tmp_path / "fits", b"a" * ((1 << 20) - 1) + b"\nb\n")
     assert [len(line) for line in read_lines(path)] == [(1 << 20) - 1, 1]

@@ -1,6 +1,6 @@
 import pytest
 
-from trainers.scores.records import with_record
+from trainers.scores.report import with_record
 
 ONE = {
     "metric": "BLEU",

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.kernels.dropout import Dropout, dropout
 from keras_transformer.kernels.gradients import uncompiled
+from keras_transformer.kernels.layers import Dropout, dropout
 from tests.keras_transformer.helpers import to_numpy
 from tests.keras_transformer.kernels.gradients import gradients_by_arrays
 
