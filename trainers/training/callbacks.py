@@ -241,14 +241,31 @@ def on_plateau(history, patience):
 def best_first(history):
     """Returns the measures, the best first, of equals the earliest.
 
-    Better is a higher BLEU where that was measured, else a lower loss.
+    Better is a higher BLEU where that was measured, else a lower loss. One
+    whose loss is infinite or no number is worse than all others.
 
     Args:
         history: measures, list of dict.
     """
-    if history and "bleu" in history[-1]:
-        return sorted(history, key=lambda m: -m.get("bleu", 0.0))
-    return sorted(history, key=lambda measure: measure["loss"])
+    with_bleu = history and "bleu" in history[-1]
+
+    def badness(measure):
+        loss = measure["loss"]
+        value = -measure.get("bleu", 0.0) if with_bleu else loss
+        return (0, value) if math.isfinite(loss) else (1, 0.0)
+
+    return sorted(history, key=badness)
+
+
+def is_best(measure, history):
+    """Returns whether a measure is usable, and the best of a history.
+
+    Args:
+        measure: dict, one of the history.
+        history: measures, list of dict.
+    """
+    finite = math.isfinite(measure["loss"])
+    return finite and best_first(history)[0] is measure
 
 
 class DevBleu:

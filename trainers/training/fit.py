@@ -1,6 +1,5 @@
 """Trains through `model.fit`, from the first step or where it stopped."""
 
-import math
 import sys
 import time
 
@@ -18,6 +17,7 @@ from trainers.training.callbacks import (
     MeasureDev,
     StepCounter,
     best_first,
+    is_best,
     on_plateau,
 )
 from trainers.training.progress import Progress
@@ -135,7 +135,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
 
         def report(measure):
             progress.report_dev(measure)
-            if plan.saves_best and _is_best(measure, history):
+            if plan.saves_best and is_best(measure, history):
                 checkpoints.save_best(model, counter.step, history)
 
         def save():
@@ -220,11 +220,6 @@ def _measure_dev(model, prepared, plan, counter, history, report):
         report,
         bleu,
     )
-
-
-def _is_best(measure, history):
-    finite = math.isfinite(measure["loss"])
-    return finite and best_first(history)[0] is measure
 
 
 def _say_nothing(measure):
