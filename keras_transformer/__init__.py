@@ -9,6 +9,7 @@ from keras_transformer.decoding.beam_search import (
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.rules import (
     Constraints,
+    Grammar,
     SearchRules,
     search_rules,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "Ensemble",
+    "Grammar",
     "LabelSmoothedCrossEntropy",
     "LearnedPositionEmbedding",
     "MultiHeadAttention",

@@ -15,10 +15,12 @@ from keras import ops, tree
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from keras_transformer.decoding.candidates import (
     IMPOSSIBLE,
-    best_candidates,
-    forced_candidates,
+    allowed_candidates,
 )
-from keras_transformer.decoding.rules import Constraints, SearchRules
+from keras_transformer.decoding.rules import (
+    SearchRules,
+    prepared,
+)
 
 # What it costs that sentences leave the batch, in steps of the whole batch:
 # what was fastest at 8, 32 and 96 sentences.
@@ -52,6 +54,7 @@ class _Search(typing.NamedTuple):
         done_tokens: int32 [B, K, T], the best finished hypotheses.
         done_scores: float32 [B, K], best first.
         stopped: boolean [B]: no live beam can still enter the finished ones.
+        grammar: the grammar's state of each live beam, nest of [B, K, ...].
         state: whatever `step` carries.
     """
 
@@ -63,6 +66,7 @@ class _Search(typing.NamedTuple):
     done_tokens: typing.Any
     done_scores: typing.Any
     stopped: typing.Any
+    grammar: typing.Any
     state: typing.Any
 
     def result(self):
@@ -95,6 +99,10 @@ def beam_search(step, state, constraints, max_length, rules=None):
 
     Returns:
         BeamSearchResult.
+
+    Raises:
+        ValueError: there is a grammar without its state, or a state without
+            its grammar.
     """
     return staged_beam_search(
         step, state, constraints, [max_length], rules or SearchRules(), None
@@ -194,19 +202,8 @@ def segmented_beam_search(
 
 def _start(rules, constraints, max_length, state):
     """Returns the search before its first step."""
-    if not isinstance(constraints, Constraints):
-        constraints = Constraints(constraints)
-    constraints = Constraints(*[_as_int32(each) for each in constraints])
-    # There a hypothesis must end, or none would be there to return.
-    constraints = constraints._replace(
-        max_lengths=ops.minimum(constraints.max_lengths, max_length)
-    )
+    constraints, grammar = prepared(constraints, rules, max_length)
     batch = ops.shape(constraints.max_lengths)[0]
-    if not _is_left_out(constraints.prefix):
-        # Behind its last column everything is free.
-        end = ops.full((batch, 1), PAD_ID, dtype="int32")
-        prefix = ops.concatenate([constraints.prefix, end], axis=1)
-        constraints = constraints._replace(prefix=prefix)
     beams = rules.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
     # All beams are the same at first: only the first one counts.
@@ -221,6 +218,9 @@ def _start(rules, constraints, max_length, state):
         done_tokens=tokens,
         done_scores=ops.full((batch, beams), IMPOSSIBLE, dtype="float32"),
         stopped=ops.zeros((batch,), dtype="bool"),
+        grammar=tree.map_structure(
+            lambda each: ops.repeat(each[:, None], beams, axis=1), grammar
+        ),
         state=state,
     )
 
@@ -242,11 +242,14 @@ def _advance(rules, step, search):
     index, constraints = search.index, search.constraints
     tokens = _last_tokens(search.live_tokens, index)  # [B, K]
     logits, state = step(tokens, search.parents, index, search.state)
-    nexts = _candidates(rules, search, logits)  # all of [B, K]
+    nexts = allowed_candidates(
+        *(logits, search.live_log_probs, index),
+        *(rules, constraints, search.grammar),
+    )  # all of [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
     may_end = ops.logical_and(
-        search.live_log_probs > 0.5 * IMPOSSIBLE,
+        nexts.end_log_probs > 0.5 * IMPOSSIBLE,
         ops.logical_or(nexts.may_end, at_limit[:, None]),
     )  # [B, K]
     # A stopped sentence keeps what it has: a tie must not change it.
@@ -259,9 +262,12 @@ def _advance(rules, step, search):
     here = ops.arange(ops.shape(search.live_tokens)[2]) == index  # [T]
     ended = ops.where(here, END_ID, search.live_tokens)
     both = ops.concatenate([search.done_tokens, ended], axis=1)  # [B, 2K, T]
-    inherited = ops.take_along_axis(
-        search.live_tokens, nexts.parents[..., None], axis=1
-    )  # [B, K, T]
+    inherited, grammar = tree.map_structure(
+        lambda each: _inherited(each, nexts.parents),
+        (search.live_tokens, search.grammar),
+    )  # [B, K, T], and nest of [B, K, ...]
+    if rules.grammar is not None:
+        grammar = rules.grammar.advance(grammar, nexts.tokens)
     stopped = ops.logical_or(search.stopped, at_limit)
     may_stop = _may_stop(rules, constraints, nexts.log_probs[:, 0], done_scores)
     return _Search(
@@ -273,41 +279,30 @@ def _advance(rules, step, search):
         done_tokens=ops.take_along_axis(both, order[..., None], axis=1),
         done_scores=done_scores,
         stopped=ops.logical_or(stopped, may_stop),
+        grammar=grammar,
         state=state,
     )
 
 
-def _candidates(rules, search, logits):
-    """Returns the Candidates that the constraints allow."""
-    index, constraints = search.index, search.constraints
-    too_short = None
-    if not _is_left_out(constraints.min_lengths):
-        # At its maximum length a hypothesis ends all the same.
-        too_short = index + 1 < constraints.min_lengths  # [B]
-    live = search.live_log_probs
-    free = best_candidates(logits, live, rules.end_rank, rules.never, too_short)
-    if _is_left_out(constraints.prefix):
-        return free
-    last = ops.shape(constraints.prefix)[1] - 1
-    forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)
-    within = forced != PAD_ID  # [B]
-    within = ops.logical_and(within, index + 1 < constraints.max_lengths)
-    return tree.map_structure(
-        lambda one, other: ops.where(within[:, None], one, other),
-        forced_candidates(logits, live, forced),
-        free,
-    )
+def _inherited(values, parents):
+    """Returns what the beams that are continued have: [B, K, ...]."""
+    shape = (*ops.shape(parents), *[1] * (len(values.shape) - 2))
+    return ops.take_along_axis(values, ops.reshape(parents, shape), axis=1)
 
 
 def _may_stop(rules, constraints, best_live, done_scores):
     """Whether a sentence may stop: boolean [B]."""
-    if rules.stop == "finished":
-        return done_scores[:, -1] > 0.5 * IMPOSSIBLE
     if rules.stop == "never":
         return ops.zeros_like(best_live, dtype="bool")
-    bound = best_live / rules.penalty(constraints.max_lengths)
-    last = (rules.n_best or rules.beam_size) - 1
-    return bound <= done_scores[:, last]
+    # A grammar may leave no live beam.
+    none_lives = best_live <= 0.5 * IMPOSSIBLE
+    if rules.stop == "finished":
+        enough = done_scores[:, -1] > 0.5 * IMPOSSIBLE
+    else:
+        bound = best_live / rules.penalty(constraints.max_lengths)
+        last = (rules.n_best or rules.beam_size) - 1
+        enough = bound <= done_scores[:, last]
+    return ops.logical_or(enough, none_lives)
 
 
 def _unfinished(search, end):
@@ -336,11 +331,3 @@ def _keep(search, kept):
 def _last_tokens(live_tokens, index):
     previous = ops.take(live_tokens, ops.maximum(index - 1, 0), axis=2)
     return ops.where(index > 0, previous, BEGIN_ID)
-
-
-def _is_left_out(values):
-    return isinstance(values, tuple) and not values
-
-
-def _as_int32(values):
-    return values if _is_left_out(values) else ops.cast(values, "int32")

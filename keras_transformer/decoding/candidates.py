@@ -2,9 +2,10 @@
 
 import typing
 
-from keras import ops
+from keras import ops, tree
 
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.decoding.rules import is_left_out
 
 # Stands for log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
@@ -32,7 +33,53 @@ class Candidates(typing.NamedTuple):
     may_end: typing.Any
 
 
-def best_candidates(logits, live_log_probs, end_rank, never=(), too_short=None):
+def allowed_candidates(
+    logits, live_log_probs, index, rules, constraints, grammar
+):
+    """Returns the best candidates that rules and constraints allow.
+
+    Args:
+        logits: float [B, K, V], of what follows each beam.
+        live_log_probs: float32 [B, K], of the beams themselves.
+        index: int32 scalar, tokens that they have.
+        rules: SearchRules.
+        constraints: Constraints; a prefix ends with a column of padding.
+        grammar: the grammar's state, nest of [B, K, ...]; () without one.
+
+    Returns:
+        Candidates.
+    """
+    too_short = allowed = None
+    if not is_left_out(constraints.min_lengths):
+        # At its maximum length a hypothesis ends all the same.
+        too_short = index + 1 < constraints.min_lengths  # [B]
+    if rules.grammar is not None:
+        allowed = rules.grammar.allowed(grammar)  # [B, K, V]
+    request = logits, live_log_probs
+    free = best_candidates(
+        *request, rules.end_rank, rules.never, too_short, allowed
+    )
+    if is_left_out(constraints.prefix):
+        return free
+    last = ops.shape(constraints.prefix)[1] - 1
+    forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)
+    within = forced != PAD_ID  # [B]
+    within = ops.logical_and(within, index + 1 < constraints.max_lengths)
+    return tree.map_structure(
+        lambda one, other: ops.where(within[:, None], one, other),
+        forced_candidates(*request, forced, allowed),
+        free,
+    )
+
+
+def best_candidates(
+    logits,
+    live_log_probs,
+    end_rank,
+    never=(),
+    too_short=None,
+    allowed=None,
+):
     """Returns the best candidates of the live beams.
 
     Args:
@@ -42,15 +89,22 @@ def best_candidates(logits, live_log_probs, end_rank, never=(), too_short=None):
         never: ids that may not follow. The probabilities of the others stay
             as they are.
         too_short: boolean [B], where nothing may end here; None for nowhere.
+        allowed: boolean [B, K, V], what may follow; None for everything.
 
     Returns:
-        Candidates.
+        Candidates; where fewer are allowed, the others are impossible.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(never), vocabulary)
-    top_logits, top_tokens = _highest(logits, per_beam)
-    offsets = live_log_probs - log_normaliser(logits, top_logits, top_tokens)
+    if allowed is None:
+        top_logits, top_tokens = _highest(logits, per_beam)
+        normaliser = log_normaliser(logits, top_logits, top_tokens)
+    else:
+        normaliser = ops.logsumexp(logits, axis=-1)
+        logits = ops.where(allowed, logits, IMPOSSIBLE)
+        top_logits, top_tokens = _highest(logits, per_beam)
+    offsets = live_log_probs - normaliser
     batch = ops.shape(logits)[0]
     flat = ops.reshape(
         top_logits + offsets[..., None], (batch, beam_size * per_beam)
@@ -77,22 +131,27 @@ def best_candidates(logits, live_log_probs, end_rank, never=(), too_short=None):
     )
 
 
-def forced_candidates(logits, live_log_probs, forced):
+def forced_candidates(logits, live_log_probs, forced, allowed=None):
     """Returns the only candidate that a prefix leaves: the first beam's.
 
     Args:
         logits: float [B, K, V].
         live_log_probs: float32 [B, K]; all but the first beam are impossible.
         forced: int32 [B], the token that must follow.
+        allowed: as for `best_candidates`; where that forbids it, nothing is
+            left.
 
     Returns:
         Candidates.
     """
     logits = ops.cast(logits, "float32")
+    normaliser = ops.logsumexp(logits, axis=-1)
+    if allowed is not None:
+        logits = ops.where(allowed, logits, IMPOSSIBLE)
     beam_size = logits.shape[-2]
     numbers = ops.broadcast_to(forced[:, None], ops.shape(live_log_probs))
     chosen = ops.take_along_axis(logits, numbers[..., None], axis=-1)[..., 0]
-    log_probs = live_log_probs + chosen - ops.logsumexp(logits, axis=-1)
+    log_probs = live_log_probs + chosen - normaliser
     first = ops.arange(beam_size) == 0
     return Candidates(
         tokens=numbers,

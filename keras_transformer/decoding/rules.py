@@ -8,7 +8,7 @@ import typing
 
 from keras import ops
 
-from keras_transformer.config import FORBIDDEN_IDS
+from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
 
 STOPS = ("certain", "finished", "never")
 
@@ -23,11 +23,86 @@ class Constraints(typing.NamedTuple):
         min_lengths: int32 [B], the same count, or (): none ends before.
         prefix: int32 [B, P], 0 after each one's end, or (): what hypotheses
             begin with, as far as their maximum length lets them.
+        grammar: the state of `SearchRules.grammar` before the first token, a
+            nest of tensors [B, ...]; () where there is no grammar.
     """
 
     max_lengths: typing.Any
     min_lengths: typing.Any = ()
     prefix: typing.Any = ()
+    grammar: typing.Any = ()
+
+
+def is_left_out(values):
+    """Returns whether a constraint is the () that says there is none."""
+    return isinstance(values, tuple) and not values
+
+
+def prepared(constraints, rules, max_length):
+    """Checks constraints and makes them ready for a search.
+
+    Args:
+        constraints: Constraints, or only its `max_lengths`.
+        rules: SearchRules.
+        max_length: T, capacity for tokens: a number, or an int32 scalar.
+
+    Returns:
+        Constraints of int32 tensors, and the state of its grammar.
+
+    Raises:
+        ValueError: there is a grammar without its state, or a state without
+            its grammar.
+    """
+    if not isinstance(constraints, Constraints):
+        constraints = Constraints(constraints)
+    maxima, minima, prefix, grammar = constraints
+    if is_left_out(grammar) != (rules.grammar is None):
+        raise ValueError(
+            "SearchRules.grammar and Constraints.grammar, its state, go "
+            "together; give both or neither."
+        )
+    # There a hypothesis must end, or none would be there to return.
+    maxima = ops.minimum(ops.cast(maxima, "int32"), max_length)
+    if not is_left_out(minima):
+        minima = ops.cast(minima, "int32")
+    if not is_left_out(prefix):
+        # Behind its last column everything is free.
+        prefix = ops.cast(prefix, "int32")
+        end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
+        prefix = ops.concatenate([prefix, end], axis=1)
+    return Constraints(maxima, minima, prefix), grammar
+
+
+class Grammar(typing.Protocol):
+    """Which tokens may follow which: a machine that reads hypotheses.
+
+    It holds for every hypothesis, however likely another may be: none that
+    it forbids is ever returned. Where it leaves no way on, and no end, there
+    are fewer hypotheses. Its state is a nest of tensors of fixed shapes with
+    sentences and beams in front, and follows a beam as the beam is continued.
+
+    A minimum length and a prefix are no grammars here, though they could be:
+    they concern one token a step, and a grammar looks at all V.
+    """
+
+    def allowed(self, state):
+        """Returns which tokens may come next.
+
+        Args:
+            state: of each beam, nest of [B, K, ...].
+
+        Returns:
+            boolean [B, K, V]; the end id is one of them.
+        """
+
+    def advance(self, state, tokens):
+        """Returns the state after a choice.
+
+        Args:
+            state: nest of [B, K, ...].
+            tokens: int32 [B, K]; where a beam is impossible it may be one
+                that was not allowed, and the result does not matter.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +123,8 @@ class SearchRules:
             trace what stopping saves.
         n_best: how many hypotheses are wanted; only these are certain when
             a sentence stops. 0 for all K.
+        grammar: Grammar, or None: everything may follow. The probabilities
+            of what it allows stay as they are.
 
     Raises:
         ValueError: `beam_size`, `alpha` or `n_best` is out of range, or
@@ -60,6 +137,7 @@ class SearchRules:
     never: tuple[int, ...] = ()
     stop: str = "certain"
     n_best: int = 0
+    grammar: Grammar | None = None
 
     def __post_init__(self):
         if self.beam_size < 1:

@@ -10,7 +10,7 @@ import functools
 
 import keras
 import numpy as np
-from keras import ops
+from keras import ops, tree
 
 import keras_transformer as kt
 from tests.keras_transformer import helpers
@@ -80,17 +80,21 @@ def search_with(tables, constraints, max_length, rules):
     """The same under `kt.Constraints` of arrays and `kt.SearchRules`."""
     tokens, scores = _search_of(max_length, rules)(
         ops.convert_to_tensor(tables, "float32"),
-        kt.Constraints(*[_as_tensor(each) for each in constraints]),
+        as_tensors(constraints),
     )
     assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
     return helpers.to_numpy(tokens).astype(int), helpers.to_numpy(scores)
 
 
-def _as_tensor(values):
-    if isinstance(values, tuple):
-        return values
-    return ops.convert_to_tensor(values, "int32")
+def as_tensors(constraints):
+    """The same Constraints, with tensors in the place of arrays."""
+    return tree.map_structure(
+        lambda each: ops.convert_to_tensor(
+            each, "bool" if np.asarray(each).dtype == bool else "int32"
+        ),
+        constraints,
+    )
 
 
 def assert_same_as_one_loop(other, seed, max_length):
