@@ -28,6 +28,7 @@ from keras_transformer.decoding.translate import (
     translate_ids_and_attend,
     translate_ids_in_segments,
 )
+from keras_transformer.decoding.tree_grammar import TreeGrammar
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
@@ -74,6 +75,7 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "TransformerSchedule",
+    "TreeGrammar",
     "align_ids",
     "alignment_of",
     "alignments_of",

@@ -1,0 +1,160 @@
+"""The grammar of linearised trees: section 6.3, after Vinyals et al. 2015.
+
+A tree over n words is said without them, as "(S (NP DT NN )NP (VP VBZ )VP )S":
+brackets with labels, and a tag for each word. This grammar lets a beam search
+say nothing else.
+
+Letters: B sentences, K beams, L labels, G tags, D brackets that may be open.
+"""
+
+import typing
+
+from keras import ops
+
+from keras_transformer.config import END_ID
+
+# The ids of opening brackets, closing brackets and tags follow those that
+# every vocabulary begins with.
+FIRST_ID = END_ID + 1
+
+
+class TreeState(typing.NamedTuple):
+    """How far a hypothesis is; [B] before the first token, then [B, K].
+
+    Attributes:
+        words: int32 [B, K], words that have no tag yet.
+        tokens: int32 [B, K], how many more there may be, the end counted.
+        open: int32 [B, K, D], labels of the open brackets, the outermost
+            first.
+        depth: int32 [B, K], how many are open.
+        run: int32 [B, K], opening brackets just said in a row.
+        begun: boolean [B, K], whether anything was said.
+    """
+
+    words: typing.Any
+    tokens: typing.Any
+    open: typing.Any
+    depth: typing.Any
+    run: typing.Any
+    begun: typing.Any
+
+
+class TreeGrammar:
+    """A Grammar of `SearchRules`: trees over exactly a sentence's words.
+
+    Brackets balance, with the same label at both ends; none is empty; one is
+    around all others; there are as many tags as words. A sentence of one word
+    may be its tag alone. A hypothesis never comes to where it cannot be
+    finished: a bracket is opened only while there are words for it, and
+    tokens to tag all words and close all brackets.
+
+    Args:
+        labels: L, how many labels there are. Their opening brackets have the
+            ids from `FIRST_ID` on, their closing brackets the next ones.
+        tags: G, how many tags there are; their ids follow.
+        max_depth: D, how many brackets may be open at once.
+        max_run: how many may open in a row, which also bounds chains of
+            single children.
+    """
+
+    def __init__(self, labels, tags, max_depth, max_run):
+        self.labels = labels
+        self.tags = tags
+        self.max_depth = max_depth
+        self.max_run = max_run
+
+    def start(self, words, max_lengths):
+        """Returns the state before the first token.
+
+        Args:
+            words: int32 [B], words of each sentence, at least 1.
+            max_lengths: int32 [B], the search's own; a tree needs at least
+                `words` + 3 tokens.
+
+        Returns:
+            TreeState, for `Constraints.grammar`.
+        """
+        nothing = ops.zeros_like(words)
+        return TreeState(
+            words=words,
+            tokens=max_lengths,
+            open=ops.zeros((*ops.shape(words), self.max_depth), "int32"),
+            depth=nothing,
+            run=nothing,
+            begun=ops.zeros_like(words, "bool"),
+        )
+
+    def allowed(self, state):
+        """Returns which tokens may come next: boolean [B, K, V]."""
+        words_left = state.words > 0
+        inside = state.depth > 0
+        first = ops.logical_not(state.begun)
+        # What is needed once one more bracket is open.
+        needed = state.words + state.depth + 2
+        opens = _all(
+            words_left,
+            ops.logical_or(inside, first),
+            state.depth < self.max_depth,
+            state.run < self.max_run,
+            state.tokens > needed,
+        )
+        tags = _all(
+            words_left,
+            ops.logical_or(inside, ops.logical_and(first, state.words == 1)),
+        )
+        closes = _all(
+            inside,
+            state.run == 0,
+            # The outermost is around all words.
+            ops.logical_or(state.depth > 1, ops.logical_not(words_left)),
+        )
+        ends = _all(
+            state.begun, ops.logical_not(words_left), ops.logical_not(inside)
+        )
+        innermost = self._places(state.depth - 1)  # [B, K, D]
+        label = ops.sum(ops.where(innermost, state.open, 0), axis=-1)
+        same = label[..., None] == ops.arange(self.labels)
+        never = ops.zeros_like(ends)
+        return ops.concatenate(
+            [
+                *[never[..., None]] * END_ID,
+                ends[..., None],
+                _repeated(opens, self.labels),
+                ops.logical_and(closes[..., None], same),
+                _repeated(tags, self.tags),
+            ],
+            axis=-1,
+        )
+
+    def advance(self, state, tokens):
+        """Returns the state after one of the tokens int32 [B, K] each."""
+        number = tokens - FIRST_ID
+        opens = ops.logical_and(number >= 0, number < self.labels)
+        closes = ops.logical_and(
+            number >= self.labels, number < 2 * self.labels
+        )
+        opened = ops.cast(opens, "int32")
+        here = ops.logical_and(opens[..., None], self._places(state.depth))
+        return TreeState(
+            words=state.words - ops.cast(number >= 2 * self.labels, "int32"),
+            tokens=state.tokens - 1,
+            open=ops.where(here, number[..., None], state.open),
+            depth=state.depth + opened - ops.cast(closes, "int32"),
+            run=ops.where(opens, state.run + 1, 0),
+            begun=ops.ones_like(state.begun),
+        )
+
+    def _places(self, depth):
+        """Returns where in the stack a depth is: boolean [B, K, D]."""
+        return ops.arange(self.max_depth) == depth[..., None]
+
+
+def _all(*conditions):
+    result, *others = conditions
+    for other in others:
+        result = ops.logical_and(result, other)
+    return result
+
+
+def _repeated(values, count):
+    return ops.repeat(values[..., None], count, axis=-1)
