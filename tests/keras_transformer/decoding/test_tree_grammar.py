@@ -1,4 +1,4 @@
-"""The grammar of linearised trees against a reader of its own and brute force."""
+"""The grammar of linearised trees, against a plain reader and brute force."""
 
 import itertools
 
