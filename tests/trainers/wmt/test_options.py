@@ -185,8 +185,18 @@ def test_bleu_of_dev_is_reported_and_ends_the_training(plain, worker, tmp_path):
         "--patience=2",
         "--train_steps=1000",
         "--dev_steps=3",
+        "--checkpoint_steps=3",
     )
-    assert Checkpoints(tmp_path / "m" / "checkpoints", 5).steps()[-1] == 9
+    checkpoints = Checkpoints(tmp_path / "m" / "checkpoints", 5)
+    assert checkpoints.steps() == [3, 6, 9]
+    # Each knows the measure of its own step, or a resumed training lacks it.
+    for step in checkpoints.steps():
+        with np.load(checkpoints.path(step)) as file:
+            history = json.loads(str(file["history"]))
+        measured = [measure["step"] for measure in history]
+        assert measured == list(range(3, step + 1, 3))
+    # The best is kept where BLEU is measured, also without --keep_best.
+    assert checkpoints.best_path(3).exists()
     lines = _of_dev(result)
     assert len(lines) == 3
     assert len(set(lines)) == 1
