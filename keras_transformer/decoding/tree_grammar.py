@@ -9,6 +9,7 @@ Letters: B sentences, K beams, L labels, G tags, D brackets that may be open.
 
 import typing
 
+import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID
@@ -16,6 +17,9 @@ from keras_transformer.config import END_ID
 # The ids of opening brackets, closing brackets and tags follow those that
 # every vocabulary begins with.
 FIRST_ID = END_ID + 1
+
+# The place of closing brackets among the kinds of tokens.
+_CLOSES = 3
 
 
 class TreeState(typing.NamedTuple):
@@ -62,6 +66,10 @@ class TreeGrammar:
         self.tags = tags
         self.max_depth = max_depth
         self.max_run = max_run
+        # Of each id: what kind of token it is, and its bracket's label.
+        counts = [END_ID, 1, labels, labels, tags]
+        self._kind_of = np.repeat(np.arange(len(counts)), counts)
+        self._label_of = np.arange(len(self._kind_of)) - FIRST_ID - labels
 
     def start(self, words, max_lengths):
         """Returns the state before the first token.
@@ -111,19 +119,14 @@ class TreeGrammar:
         ends = _all(
             state.begun, ops.logical_not(words_left), ops.logical_not(inside)
         )
+        never = ops.zeros_like(ends)
+        kinds = ops.stack([never, ends, opens, closes, tags], axis=-1)
         innermost = self._places(state.depth - 1)  # [B, K, D]
         label = ops.sum(ops.where(innermost, state.open, 0), axis=-1)
-        same = label[..., None] == ops.arange(self.labels)
-        never = ops.zeros_like(ends)
-        return ops.concatenate(
-            [
-                *[never[..., None]] * END_ID,
-                ends[..., None],
-                _repeated(opens, self.labels),
-                ops.logical_and(closes[..., None], same),
-                _repeated(tags, self.tags),
-            ],
-            axis=-1,
+        same = ops.equal(label[..., None], self._label_of)
+        return ops.logical_and(
+            ops.take(kinds, self._kind_of, axis=-1),
+            ops.logical_or(same, self._kind_of != _CLOSES),
         )
 
     def advance(self, state, tokens):
@@ -154,7 +157,3 @@ def _all(*conditions):
     for other in others:
         result = ops.logical_and(result, other)
     return result
-
-
-def _repeated(values, count):
-    return ops.repeat(values[..., None], count, axis=-1)
