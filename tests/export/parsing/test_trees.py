@@ -4,9 +4,11 @@ import gzip
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from export.errors import InputError
+from export.parsing.linear import delinearise, linearise
 from export.parsing.trees import (
     one_line,
     penn_word,
@@ -27,11 +29,13 @@ from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
         ("(S (NN x))", "(TOP (S (NN x)))"),
         ("(NN x)", "(TOP (NN x))"),
         ("( (NN x) (S (NN y)))", "(TOP (NN x) (S (NN y)))"),
-        # Only at the top.
+        # Only at the top, and not where something would be lost.
+        ("( (TOP (NN x)) (NN y))", "(TOP (TOP (NN x)) (NN y))"),
         ("(S (TOP (NN x)))", "(TOP (S (TOP (NN x))))"),
         ("(S (NP-SBJ-1 (NN x)))", "(TOP (S (NP (NN x))))"),
         ("(S (NP=2 (NN x)))", "(TOP (S (NP (NN x))))"),
         ("(S (NP-SBJ=2 (NN x)))", "(TOP (S (NP (NN x))))"),
+        ("(S (-X-1 (NN x)))", "(TOP (S (-X-1 (NN x))))"),
         ("(S (PRT|ADVP (RP x)))", "(TOP (S (PRT|ADVP (RP x))))"),
         ("(S (-LRB- -LRB-) (-RRB- ]))", "(TOP (S (-LRB- -LRB-) (-RRB- ])))"),
         ("(S (NP (-NONE- *)) (VP (VB x)))", "(TOP (S (VP (VB x))))"),
@@ -90,6 +94,29 @@ def test_a_line_reads_back(tree):
     assert words(tree) == tree.leaves()
     assert list(zip(words(tree), tags(tree))) == tree.pos()
     assert read_tree(line) == tree
+
+
+def refused_or_reads_back(text):
+    try:
+        tree = read_tree(text)
+    except ValueError:
+        return
+    assert read_tree(one_line(tree)) == tree
+    assert delinearise(linearise(tree), words(tree)) == tree
+
+
+@given(st.text("()SN \\-=\u2009\x1c\0") | st.text())
+def test_any_text_is_refused_or_reads_back(text):
+    refused_or_reads_back(text)
+
+
+@given(normal_trees(), st.data())
+def test_changed_brackets_are_refused_or_read_back(tree, data):
+    line = one_line(tree)
+    place = data.draw(st.integers(0, len(line)))
+    put = data.draw(st.sampled_from(["", "(", ")", " ", "-", "\\", "(X"]))
+    cut = data.draw(st.integers(0, 1))
+    refused_or_reads_back(line[:place] + put + line[place + cut :])
 
 
 def test_deep_trees_are_walked():

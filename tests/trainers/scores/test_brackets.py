@@ -153,6 +153,9 @@ def test_a_sentence_that_evalb_leaves_out_counts():
         crossing=0,
         complete=2,
     )
+    long = [read_tree(f"(S {'(NN x)' * SHORT} (. .))")]
+    found = score_brackets(predicted + long, gold + long)
+    assert found.evalb.words == found.evalb_short.words + SHORT
     assert "EVALB leaves out 2 of these sentences" in found.lines[-1]
 
 
