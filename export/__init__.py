@@ -1,8 +1,9 @@
 """A trained model made useful: translate with it, export it, serve it.
 
 Commands and the contracts that they share stand here; the rooms are `lines`,
-`translators`, `serving`, `server_runtime`, `remote`, `attention_views` and
-`conversion`. This floor imports keras_transformer and nothing of trainers.
+`translators`, `parsing`, `serving`, `server_runtime`, `remote`,
+`attention_views` and `conversion`. This floor imports keras_transformer and
+nothing of trainers.
 """
 
 import os

@@ -1,0 +1,332 @@
+"""EVALB's scores of trees."""
+
+import dataclasses
+import random as random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk.tree import Tree
+
+from export.errors import InputError
+from export.parsing.trees import is_tagged_word, read_tree, read_trees
+from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
+from trainers.scores.brackets import SHORT, Counts, score_brackets
+
+# Gold, predicted, and what EVALB itself prints of them with COLLINS.prm: the
+# brackets matched, of gold and predicted, and crossing; words and right tags.
+PRINTED = {
+    "the same": (
+        "(S (NP (DT The) (NN cell)) (VP (VBZ divides)) (. .))",
+        "(S (NP (DT The) (NN cell)) (VP (VBZ divides)) (. .))",
+        (3, 3, 3, 0, 3, 3),
+    ),
+    "another label, another tag": (
+        "(S (NP (DT The) (NN cell)) (VP (VBZ divides)) (. .))",
+        "(S (NP (DT The) (JJ cell)) (NP (VBZ divides)) (. .))",
+        (2, 3, 3, 0, 3, 2),
+    ),
+    "one bracket too few": (
+        "(NP (NP (NP (NN x))) (NN y))",
+        "(NP (NP (NN x)) (NN y))",
+        (2, 3, 2, 0, 2, 2),
+    ),
+    "one bracket too many": (
+        "(NP (NP (NN x)) (NN y))",
+        "(NP (NP (NP (NN x))) (NN y))",
+        (2, 2, 3, 0, 2, 2),
+    ),
+    "punctuation somewhere else": (
+        "(S (NP (NN x)) (, ,) (VP (VB y) (. .)))",
+        "(S (NP (NN x) (, ,)) (VP (VB y)) (. .))",
+        (3, 3, 3, 0, 2, 2),
+    ),
+    "a bracket over punctuation alone": (
+        "(S (NP (NN x)) (PRN (: ;)) (VP (VB y)))",
+        "(S (NP (NN x)) (: ;) (VP (VB y)))",
+        (3, 3, 3, 0, 2, 2),
+    ),
+    "one kind of punctuation for another": (
+        "(S (NP (NN x)) (, ,))",
+        "(S (NP (NN x)) (. ,))",
+        (2, 2, 2, 0, 1, 1),
+    ),
+    "ADVP is PRT": (
+        "(S (VP (VB go) (PRT (RP up))))",
+        "(S (VP (VB go) (ADVP (RP up))))",
+        (3, 3, 3, 0, 2, 2),
+    ),
+    "a crossing bracket": (
+        "(S (NP (A a) (B b)) (C c) (VP (D d) (E e)))",
+        "(S (A a) (NP (B b) (C c) (D d)) (E e))",
+        (1, 3, 2, 1, 5, 5),
+    ),
+    "no brackets": ("(NN x)", "(VB x)", (0, 0, 0, 0, 1, 0)),
+    "-LRB- is no punctuation": (
+        "(S (-LRB- -LRB-) (NP (NN x)))",
+        "(S (NP (-LRB- -LRB-) (NN x)))",
+        (1, 2, 2, 0, 2, 2),
+    ),
+    "another full stop is the word": (
+        "( (NN .) (S (. .)))",
+        "( (. .) (S (NN .)))",
+        (0, 0, 1, 0, 1, 1),
+    ),
+}
+
+
+def scores(predicted, gold):
+    return score_brackets([read_tree(predicted)], [read_tree(gold)])
+
+
+def named(printed, **others):
+    names = ["matched", "gold", "predicted", "crossing", "words", "tagged"]
+    return {**dict(zip(names, printed)), **others}
+
+
+@pytest.mark.parametrize("case", PRINTED)
+def test_what_evalb_prints(case):
+    gold, predicted, printed = PRINTED[case]
+    complete = int(printed[0] == printed[1] == printed[2])
+    found = scores(predicted, gold)
+    assert found.every == Counts(
+        **named(printed, sentences=1, complete=complete)
+    )
+    assert found.every == found.short == found.evalb == found.evalb_short
+
+
+def test_scores_are_of_the_whole_corpus():
+    pairs = [
+        (read_tree(gold), read_tree(predicted))
+        for gold, predicted, _ in PRINTED.values()
+    ]
+    gold, predicted = zip(*pairs)
+    counts = score_brackets(predicted, gold).every
+    # Sums of the rows above.
+    assert counts == Counts(
+        sentences=12,
+        matched=22,
+        gold=27,
+        predicted=27,
+        words=26,
+        tagged=24,
+        crossing=1,
+        complete=6,
+    )
+    assert counts.recall == pytest.approx(100 * 22 / 27)
+    assert counts.precision == pytest.approx(100 * 22 / 27)
+    assert counts.f1 == pytest.approx(100 * 44 / 54)
+    assert counts.complete_match == pytest.approx(50)
+    assert counts.tagging_accuracy == pytest.approx(100 * 24 / 26)
+    assert counts.average_crossing == pytest.approx(1 / 12)
+
+
+def test_punctuation_counts_for_the_length():
+    trees = [read_tree(f"(S {'(NN x)' * n} (. .))") for n in (SHORT - 1, SHORT)]
+    found = score_brackets(trees, trees)
+    assert found.every.sentences == 2
+    assert found.short.sentences == 1
+    assert found.short.words == SHORT - 1
+
+
+def test_a_sentence_that_evalb_leaves_out_counts():
+    """EVALB takes none of these; their gold punctuation is left out."""
+    kept = "(S (NP (NN x)) (. .))"
+    pairs = [
+        (kept, kept),
+        ("(S (NP (NN x)) (. .))", "(S (NP (NN x)) (NN .))"),
+        ("(S (NP (NN x) (NN y)) (. .))", "(S (NP (. x)) (NN y) (. .))"),
+    ]
+    gold, predicted = (
+        [read_tree(tree) for tree in side] for side in zip(*pairs)
+    )
+    found = score_brackets(predicted, gold)
+    assert found.evalb == score_brackets(predicted[:1], gold[:1]).every
+    assert found.every == Counts(
+        sentences=3,
+        matched=2 + 2 + 1,
+        gold=6,
+        predicted=6,
+        words=4,
+        tagged=3,
+        crossing=0,
+        complete=2,
+    )
+    long = [read_tree(f"(S {'(NN x)' * SHORT} (. .))")]
+    found = score_brackets(predicted + long, gold + long)
+    assert found.evalb.words == found.evalb_short.words + SHORT
+    assert "EVALB leaves out 2 of these sentences" in found.lines[-1]
+
+
+@pytest.mark.parametrize("predicted", ["(. .)", "(S (NN .))"])
+def test_a_sentence_of_punctuation_is_none(predicted):
+    found = scores(predicted, "(. .)")
+    assert found.every == Counts(0, 0, 0, 0, 0, 0, 0, 0)
+    assert found.every.f1 == found.every.complete_match == 0
+    assert not found.evalb.sentences
+
+
+def grown(tree, numbers):
+    """A tree at random over the same words."""
+    nodes = [
+        Tree(node.label() if numbers.random() < 0.9 else "NN", list(node))
+        for node in tree.subtrees(is_tagged_word)
+    ]
+    while len(nodes) > 1 or numbers.random() < 0.5:
+        start = numbers.randrange(len(nodes))
+        end = min(len(nodes), start + numbers.choice([1, 2, 2, 3]))
+        label = numbers.choice(["NP", "VP", "PRT", "ADVP"])
+        nodes[start:end] = [Tree(label, nodes[start:end])]
+    return Tree("TOP", nodes)
+
+
+def slow_counts(predicted, gold):
+    """Written from the rules, for two trees, with lists alone.
+
+    Each bracket is its label and the numbers of its words that count.
+    """
+    left_out = {"TOP", ",", ".", ":", "``", "''", "-NONE-"}
+
+    def numbered(tree):
+        tree = tree.copy(deep=True)
+        for number, place in enumerate(tree.treepositions("leaves")):
+            tree[place] = number
+        return tree
+
+    def counting(tree):
+        return [
+            n for n, (_, tag) in enumerate(tree.pos()) if tag not in left_out
+        ]
+
+    def said(tree, kept):
+        return [word for n, word in enumerate(tree.leaves()) if n in kept]
+
+    def brackets(tree, kept):
+        found = []
+        for node in numbered(tree).subtrees():
+            if isinstance(node[0], Tree) and node.label() not in left_out:
+                inside = [kept.index(n) for n in node.leaves() if n in kept]
+                label = node.label().replace("PRT", "ADVP")
+                found.append((label, inside))
+        return [bracket for bracket in found if bracket[1]]
+
+    def crosses(one, other):
+        one, other = set(one), set(other)
+        return one & other and one - other and other - one
+
+    gold_kept, kept = counting(gold), counting(predicted)
+    agreed = said(gold, gold_kept) == said(predicted, kept)
+    if not agreed:
+        kept = gold_kept
+    right, ours = brackets(gold, gold_kept), brackets(predicted, kept)
+    missed = list(right)
+    for bracket in ours:
+        if bracket in missed:
+            missed.remove(bracket)
+    tags, our_tags = (
+        [tree.pos()[n][1] for n in places]
+        for tree, places in ((gold, gold_kept), (predicted, kept))
+    )
+    matched = len(right) - len(missed)
+    return agreed, Counts(
+        sentences=int(bool(tags)),
+        matched=matched,
+        gold=len(right),
+        predicted=len(ours),
+        words=len(tags),
+        tagged=int(np.sum(np.array(tags) == np.array(our_tags))),
+        crossing=sum(
+            any(crosses(bracket[1], other[1]) for other in right)
+            for bracket in ours
+        ),
+        complete=int(bool(tags) and matched == len(right) == len(ours)),
+    )
+
+
+@given(normal_trees(), st.integers(0, 1 << 32))
+def test_counts_are_those_of_slow_code(gold, seed):
+    predicted = grown(gold, random.Random(seed))
+    agreed, counts = slow_counts(predicted, gold)
+    found = score_brackets([predicted], [gold])
+    assert found.every == counts
+    assert found.evalb.sentences == (counts.sentences if agreed else 0)
+    if agreed:
+        other_way = score_brackets([gold], [predicted]).every
+        assert other_way.matched == counts.matched
+        assert other_way.tagged == counts.tagged
+        assert other_way.gold == counts.predicted
+
+
+@pytest.mark.parametrize("path", [TRAIN, DEV])
+def test_gold_against_itself_is_perfect(path):
+    trees = list(read_trees(path))
+    found = score_brackets(trees, trees)
+    for counts in (found.every, found.short, found.evalb, found.evalb_short):
+        assert counts.f1 == counts.precision == counts.recall == 100
+        assert counts.complete_match == counts.tagging_accuracy == 100
+        assert counts.crossing == 0
+    assert found.interval.low == found.interval.high == 100
+
+
+def some_scores():
+    gold = list(read_trees(TRAIN))
+    numbers = random.Random(1)
+    predicted = [
+        grown(tree, numbers) if numbers.random() < 0.3 else tree
+        for tree in gold
+    ]
+    return gold, predicted, score_brackets(predicted, gold)
+
+
+def test_the_interval_is_that_of_resampled_sentences():
+    gold, predicted, found = some_scores()
+    assert found.interval == score_brackets(predicted, gold).interval
+    assert found.interval.how == "bs:1000|seed:12345"
+    rows = np.array(
+        [
+            dataclasses.astuple(slow_counts(*pair)[1])
+            for pair in zip(predicted, gold)
+        ],
+        float,
+    )
+    assert found.every == Counts(*rows.sum(axis=0).astype(int))
+    generator = np.random.default_rng(7)
+    weights = generator.multinomial(
+        len(rows), np.full(len(rows), 1 / len(rows)), 20_000
+    )
+    _, matched, right, ours = (weights @ rows).T[:4]
+    low, high = np.quantile(200 * matched / (right + ours), [0.025, 0.975])
+    # A thousand samples know a limit to about a tenth of a half width.
+    allowed = 0.15 * (high - low)
+    assert found.interval.low == pytest.approx(low, abs=allowed)
+    assert found.interval.high == pytest.approx(high, abs=allowed)
+
+
+def test_what_is_printed_and_kept():
+    *_, found = some_scores()
+    lines = found.lines
+    assert f"All lengths: F1 = {found.every.f1:.2f} (precision " in lines[0]
+    assert f"F1 {found.interval.low:.2f} to" in lines[1]
+    assert f"At most 40 words: F1 = {found.short.f1:.2f}" in lines[2]
+    assert "COLLINS" in lines[3]
+    record = found.record()
+    assert record["signature"] == found.signature
+    assert record["all"]["f1"] == pytest.approx(found.every.f1, abs=1e-4)
+    assert record["all"]["gold"] == found.every.gold
+
+
+@pytest.mark.parametrize(
+    "predicted, gold, message",
+    [
+        (["(NN x)"], ["(NN x)"] * 2, "1 predicted trees for 2 gold ones"),
+        ([], [], "0 predicted trees for 0"),
+        (["(NN x)", "(NN y)"], ["(NN x)"] * 2, "sentence 2 .* 'y' for 'x'"),
+        (["(S (NN x) (NN x))"], ["(NN x)"], "sentence 1 .* 2 for 1"),
+        # Words of punctuation are words.
+        (["(S (NN x) (, ,))"], ["(S (NN x) (. .))"], "word 2 is ',' for '.'"),
+    ],
+)
+def test_other_sentences_are_refused(predicted, gold, message):
+    with pytest.raises(InputError, match=message):
+        score_brackets([*map(read_tree, predicted)], [*map(read_tree, gold)])
