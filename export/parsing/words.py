@@ -1,0 +1,89 @@
+"""Words to ids, so that the ids alone say where each word begins."""
+
+import numpy as np
+import tensorflow as tf
+
+from export.translators.word_alignment import SPACE
+from keras_transformer.config import END_ID, UNKNOWN_ID
+from keras_transformer.tokenizer import Tokenizer
+
+
+class WordTokenizer(tf.Module):
+    """Splits words that are given, such as Penn tokens, into pieces.
+
+    White space separates the words. Each gives one piece that begins a word,
+    then any number that go on with it; those that begin one have the highest
+    ids. So the words of a sentence can be counted in its ids, whatever they
+    are written with: a word that normalisation makes nothing of is the piece
+    of a lone space, and where it makes two of one, the second's first piece
+    is unknown.
+
+    Args:
+        proto: bytes of a SentencePiece model, as Tokenizer takes them.
+
+    Attributes:
+        pieces: Tokenizer.
+        vocabulary_size: number of ids.
+        words_from: the ids from here on begin a word.
+
+    Raises:
+        ValueError: the bytes are not such a model, or it has no piece of a
+            lone space.
+    """
+
+    def __init__(self, proto):
+        self.pieces = Tokenizer(proto)
+        super().__init__(name=f"words_of_{self.pieces.name}")
+        self.vocabulary_size = self.pieces.vocabulary_size
+        names = self.pieces.pieces(tf.range(self.vocabulary_size)).numpy()
+        space = SPACE.encode("utf-8")
+        begins = np.array([name.startswith(space) for name in names])
+        if space not in names:
+            raise ValueError("This SentencePiece model has no lone space.")
+        order = np.argsort(begins, kind="stable")
+        ids = np.argsort(order).astype(np.int32)
+        self.words_from = int(self.vocabulary_size - begins.sum())
+        # Of each piece as the first of a word, and as a later one.
+        lone = ids[names.tolist().index(space)]
+        self._first = tf.constant(np.where(begins, ids, lone))
+        self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
+        self._lone = int(lone)
+
+    def tokenize(self, text):
+        """Splits sentences into ids.
+
+        Args:
+            text: string [B], words separated by white space.
+
+        Returns:
+            RaggedTensor int32 [B, None], every row ending with the end id;
+            and int32 [B], the number of words of each.
+        """
+        words = tf.strings.split(self.pieces.readable(text))
+        # Without the end id of each.
+        pieces = self.pieces.tokenize(words.values)[:, :-1]
+        lengths = pieces.row_lengths()
+        is_first = tf.ragged.range(lengths).values == 0
+        ids = pieces.with_values(
+            tf.where(
+                is_first,
+                tf.gather(self._first, pieces.values),
+                tf.gather(self._later, pieces.values),
+            )
+        )
+        empty = tf.cast(lengths == 0, tf.int64)
+        lone = tf.RaggedTensor.from_row_lengths(
+            tf.fill([tf.reduce_sum(empty)], self._lone), empty
+        )
+        of_words = words.with_values(tf.concat([ids, lone], axis=1))
+        end = tf.fill([words.nrows(), 1], END_ID)
+        sentences = tf.concat([of_words.merge_dims(1, 2), end], axis=1)
+        return sentences, tf.cast(words.row_lengths(), tf.int32)
+
+    def encode(self, texts):
+        """Splits a list of str; returns a list of int32 arrays."""
+        if not texts:
+            return []
+        ragged, _ = self.tokenize(tf.constant(texts))
+        values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
+        return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]

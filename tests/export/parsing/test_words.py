@@ -1,0 +1,105 @@
+"""The words of a sentence can be counted in its ids."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from export.parsing.words import WordTokenizer
+from tests.export import fuzzed
+from trainers.prepared.vocabulary import train_vocabulary
+
+END = 3
+SENTENCES = [
+    "The protein binds to DNA .",
+    "Expression of BMP-4 was not seen in -LRB- 12 -RRB- of 20 embryos .",
+    "½ of α-actin and H2O2 , at 37 °C , binds .",
+    "the cells divide and the cell dies",
+] * 30
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordTokenizer(train_vocabulary(iter(SENTENCES), 90, "½°α"))
+
+
+def _read_slowly(tokenizer, word):
+    """The ids of one word, by SentencePiece's own library."""
+    processor = sentencepiece.SentencePieceProcessor(
+        model_proto=tokenizer.pieces.proto
+    )
+    names = [processor.IdToPiece(n) for n in range(len(processor))]
+    order = sorted(
+        range(len(names)), key=lambda n: (names[n].startswith("▁"), n)
+    )
+    found = processor.EncodeAsPieces(word) or ["▁"]
+    known = [each if each in names else "<unk>" for each in found]
+    first, *others = known
+    later = ["<unk>" if each.startswith("▁") else each for each in others]
+    return [order.index(names.index(each)) for each in [first, *later]]
+
+
+def test_ids_are_sentencepieces_own_in_another_order(tokenizer):
+    for sentence in SENTENCES[:4]:
+        (ids,) = tokenizer.encode([sentence])
+        expected = [
+            number
+            for word in sentence.split()
+            for number in _read_slowly(tokenizer, word)
+        ]
+        assert ids.tolist() == [*expected, END]
+    assert ids.dtype == np.int32
+
+
+def _count(tokenizer, ids):
+    return int((np.array(ids) >= tokenizer.words_from).sum())
+
+
+@settings(max_examples=300)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1)))
+def test_each_word_begins_once(tokenizer, words):
+    text = " ".join(words)
+    (ids,), (count,) = tokenizer.tokenize(tf.constant([text]))
+    readable = text.replace("\0", "").encode()
+    assert int(count) == len(readable.split())
+    ids = ids.numpy()
+    assert _count(tokenizer, ids) == int(count)
+    assert ids[-1] == END and END not in ids[:-1]
+    assert ids.min() > 0
+    # The first piece of a sentence begins its first word.
+    assert not count or ids[0] >= tokenizer.words_from
+
+
+def test_text_that_no_user_means(tokenizer):
+    texts = fuzzed.fuzzed(300, ["the", "cell"])
+    texts = [text for text in texts if len(text) < 10_000]
+    ragged, counts = tokenizer.tokenize(tf.constant(texts))
+    for ids, count in zip(ragged.to_list(), counts.numpy()):
+        assert _count(tokenizer, ids) == count
+
+
+def test_sentences_together_are_those_alone(tokenizer):
+    texts = [*SENTENCES[:4], "", " \t "]
+    together = tokenizer.encode(texts)
+    for text, ids in zip(texts, together):
+        np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
+    assert together[-1].tolist() == [END]
+
+
+def test_it_can_be_saved_in_a_graph(tokenizer, tmp_path):
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.run = tf.function(
+        lambda text: tokenizer.tokenize(text)[0].to_tensor(),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, str(pathlib.Path(tmp_path, "m")))
+    loaded = tf.saved_model.load(str(pathlib.Path(tmp_path, "m")))
+    text = tf.constant(SENTENCES[:4])
+    np.testing.assert_array_equal(
+        loaded.run(text), tokenizer.tokenize(text)[0].to_tensor()
+    )
