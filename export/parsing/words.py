@@ -3,9 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from export.translators.word_alignment import SPACE
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
+
+# SentencePiece's mark of a word's beginning.
+_SPACE = "\u2581".encode()
 
 
 class WordTokenizer(tf.Module):
@@ -36,15 +38,14 @@ class WordTokenizer(tf.Module):
         super().__init__(name=f"words_of_{self.pieces.name}")
         self.vocabulary_size = self.pieces.vocabulary_size
         names = self.pieces.pieces(tf.range(self.vocabulary_size)).numpy()
-        space = SPACE.encode("utf-8")
-        begins = np.array([name.startswith(space) for name in names])
-        if space not in names:
+        begins = np.array([name.startswith(_SPACE) for name in names])
+        if _SPACE not in names:
             raise ValueError("This SentencePiece model has no lone space.")
         order = np.argsort(begins, kind="stable")
         ids = np.argsort(order).astype(np.int32)
         self.words_from = int(self.vocabulary_size - begins.sum())
         # Of each piece as the first of a word, and as a later one.
-        lone = ids[names.tolist().index(space)]
+        lone = ids[names.tolist().index(_SPACE)]
         self._first = tf.constant(np.where(begins, ids, lone))
         self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
         self._lone = int(lone)
