@@ -39,12 +39,18 @@ def save_ctranslate2(
 
     Raises:
         InputError: the package ctranslate2 is missing, it has no such model
-            or quantization, a vocabulary is not the model's, or writing
-            fails.
+            or quantization, a vocabulary is missing or not the model's, or
+            writing fails.
     """
     require_ctranslate2()
     _check_quantization(quantization)
     _check_config(model.config)
+    if (source_vocabulary is None) == bool(model.config.source_vocabulary_size):
+        raise InputError(
+            "The source's own vocabulary must be given for a model that has "
+            "one, and for no other; this model has source_vocabulary_size="
+            f"{model.config.source_vocabulary_size}."
+        )
     spec = _filled(model)
     files = {VOCABULARY_FILE: vocabulary}
     if source_vocabulary is not None:

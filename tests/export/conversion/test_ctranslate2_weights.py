@@ -248,7 +248,17 @@ def test_another_vocabulary_or_quantization_is_refused(tmp_path, tokenizer):
             tiny.model(source_vocabulary_size=230),
             tokenizer.proto,
             tmp_path / "folder",
+            source_vocabulary=tokenizer.proto,
         )
+    for size, given in ((200, None), (0, tokenizer.proto)):
+        message = f"must be given .* source_vocabulary_size={size}"
+        with pytest.raises(InputError, match=message):
+            save_ctranslate2(
+                tiny.model(source_vocabulary_size=size),
+                tokenizer.proto,
+                tmp_path / "folder",
+                source_vocabulary=given,
+            )
     with pytest.raises(InputError, match="no quantization 'int4'"):
         save_ctranslate2(
             tiny.model(), tokenizer.proto, tmp_path / "folder", "int4"
