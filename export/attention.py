@@ -93,9 +93,8 @@ def main(arguments):
     _check_model()
     sentence = _read(text)
     views, note = (), ""
-    view = AttentionView(
-        "cross", paper_layer(sentence.layers), tuple(range(sentence.heads))
-    )
+    heads = tuple(range(sentence.heads))
+    view = AttentionView("cross", paper_layer(sentence.layers["cross"]), heads)
     if FLAGS.figure:
         views, note = paper_figure(int(FLAGS.figure), sentence)
         view = views[0][1]
@@ -167,14 +166,24 @@ def _texts(sentence, note):
                 "beginning is shown."
             )
     name = pathlib.Path(FLAGS.model).resolve().name
-    layers = "1 layer" if sentence.layers == 1 else f"{sentence.layers} layers"
-    heads = "1 head" if sentence.heads == 1 else f"{sentence.heads} heads"
+    encoder, decoder = (
+        _counted(sentence.layers[kind], "layer")
+        for kind in ("encoder", "decoder")
+    )
+    stacks = f"encoder of {encoder} and decoder of {decoder}"
+    if encoder == decoder:
+        stacks = f"encoder and decoder of {encoder}"
+    heads = _counted(sentence.heads, "head")
     is_given = FLAGS.translation is not None
     return {
-        "about": f"{name}: encoder and decoder of {layers} with {heads}",
+        "about": f"{name}: {stacks} with {heads}",
         "translation_term": "Translation, given" if is_given else "Translation",
         "note": " ".join(notes),
     }
+
+
+def _counted(number, thing):
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _write(path, text):

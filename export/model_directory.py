@@ -95,14 +95,23 @@ class ModelDirectory:
         _write_text(self.scores_path, text)
 
     def load_tokenizer(self):
-        """Returns the Tokenizer, which fits config.json.
+        """Returns the Tokenizer of both languages, which fits config.json.
 
         Raises:
             InputError: the vocabulary is missing, not one of ours, or of
-                another size than the configuration says.
+                another size than the configuration says; or the source has
+                one of its own.
         """
         tokenizer = self.read_tokenizer()
-        expected = self.read_config().vocabulary_size
+        config = self.read_config()
+        if config.source_vocabulary_size:
+            raise InputError(
+                f"{self.config_path} has a source vocabulary of its own "
+                f"(source_vocabulary_size={config.source_vocabulary_size}), "
+                "but text is translated with one vocabulary for both "
+                "languages; use a model with source_vocabulary_size=0."
+            )
+        expected = config.vocabulary_size
         if tokenizer.vocabulary_size != expected:
             raise InputError(
                 f"{self.vocabulary_path} has {tokenizer.vocabulary_size} "

@@ -40,6 +40,10 @@ _ENOUGH_PIECES = (
     "at least 5 (pad, unknown, begin, end and one piece)",
     lambda value: value >= 5,
 )
+_ENOUGH_PIECES_OR_ZERO = (
+    f"0, or {_ENOUGH_PIECES[0]}",
+    lambda value: value == 0 or value >= 5,
+)
 
 
 def _field(default, limits, *roles):
@@ -91,8 +95,15 @@ class TransformerConfig:
 
     Attributes:
         vocabulary_size: V, number of pieces including pad (0), unknown (1),
-            begin (2) and end (3).
-        num_layers: N, layers in the encoder and as many in the decoder.
+            begin (2) and end (3); of the target, where the source has its own.
+        source_vocabulary_size: number of pieces of a source vocabulary of its
+            own, which begins with the same four; 0 where there is one
+            vocabulary, as in the paper. Embeddings are then not all shared.
+        num_layers: N, layers in the encoder, and in the decoder too unless
+            num_decoder_layers says otherwise.
+        num_decoder_layers: layers in the decoder; 0 for as many as in the
+            encoder, as in the paper. A deep encoder with a shallow decoder
+            decodes faster (Kasai et al. 2021, arXiv 2006.10369).
         d_model: D, width of the residual stream.
         d_ff: F, inner width of the feed-forward layers.
         num_heads: H, attention heads.
@@ -146,7 +157,11 @@ class TransformerConfig:
     vocabulary_size: int = _field(
         dataclasses.MISSING, [_ENOUGH_PIECES], "architecture"
     )
+    source_vocabulary_size: int = _field(
+        0, [_ENOUGH_PIECES_OR_ZERO], "architecture"
+    )
     num_layers: int = _count("architecture", 6)
+    num_decoder_layers: int = _count_or_zero("architecture", 0)
     d_model: int = _width(512)
     d_ff: int = _width(2048)
     num_heads: int = _count("architecture", 8)
@@ -183,13 +198,10 @@ class TransformerConfig:
     max_output_extra: int = _count_or_zero("decoding", 50)
 
     def __post_init__(self):
-        fields = dataclasses.fields(self)
-        for field in fields:
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             value = _checked_type(field.name, field.type, value)
             object.__setattr__(self, field.name, value)
-        for field in fields:
-            value = getattr(self, field.name)
             for expected, holds in field.metadata["limits"]:
                 self._require(field.name, holds(value), expected)
         self._require(
@@ -204,6 +216,13 @@ class TransformerConfig:
         )
         if self.positions == "sinusoidal":
             self._require("d_model", self.d_model % 2 == 0, "even")
+        if self.share_embeddings == "all":
+            self._require(
+                "source_vocabulary_size",
+                not self.source_vocabulary_size,
+                "0 with share_embeddings=all (one matrix is of one "
+                "vocabulary; choose target-softmax or none)",
+            )
 
     def _drops(self):
         return self.dropout or self.attention_dropout or self.activation_dropout
@@ -213,6 +232,30 @@ class TransformerConfig:
             raise ValueError(
                 f"{name} must be {expected}, not {getattr(self, name)!r}."
             )
+
+    @property
+    def source_pieces(self):
+        """Number of pieces of the source's vocabulary, its own or not."""
+        return self.source_vocabulary_size or self.vocabulary_size
+
+    @property
+    def decoder_layers(self):
+        """Number of layers in the decoder."""
+        return self.num_decoder_layers or self.num_layers
+
+    def architecture(self):
+        """Returns a dict of the fields of that role, 0 replaced.
+
+        By the numbers that 0 stands for: two configurations with the same
+        dict have the same weights, which compute the same.
+        """
+        fields = {
+            name: getattr(self, name) for name in field_names("architecture")
+        }
+        return fields | {
+            "source_vocabulary_size": self.source_pieces,
+            "num_decoder_layers": self.decoder_layers,
+        }
 
     @classmethod
     def preset(cls, name, **overrides):

@@ -24,8 +24,8 @@ class Transformer(keras.Model):
     """Encoder, decoder, embeddings and the pre-softmax product.
 
     Letters: B batch, S source length, T target length, D d_model, H heads,
-    V vocabulary, K beams. Id 0 is padding. The weights exist as soon as the
-    model does.
+    V the target's vocabulary, K beams. Id 0 is padding. The weights exist as
+    soon as the model does.
 
     Called on a dict of
 
@@ -54,15 +54,15 @@ class Transformer(keras.Model):
         super().__init__(**kwargs)
         self.config = config
         dtype = self.dtype_policy
-        shared = config.share_embeddings
-        self.target_embedding = self._embedding("target_embedding")
+        shared, pieces = config.share_embeddings, config.vocabulary_size
+        self.target_embedding = self._embedding("target_embedding", pieces)
         self.source_embedding = (
             self.target_embedding
             if shared == "all"
-            else self._embedding("source_embedding")
+            else self._embedding("source_embedding", config.source_pieces)
         )
         self.output_embedding = (
-            self._embedding("output_embedding")
+            self._embedding("output_embedding", pieces)
             if shared == "none"
             else self.target_embedding
         )
@@ -75,9 +75,9 @@ class Transformer(keras.Model):
         self.decoder = Decoder(config, dtype=dtype, name="decoder")
         self.build()
 
-    def _embedding(self, name):
+    def _embedding(self, name, pieces):
         return SharedEmbedding(
-            self.config.vocabulary_size,
+            pieces,
             self.config.d_model,
             dtype=self.dtype_policy,
             name=name,
@@ -152,10 +152,11 @@ class Transformer(keras.Model):
             inputs: as for calling the model.
 
         Returns:
-            A dict of lists of N float32 tensors: `encoder` [B, H, S, S],
-            `decoder` [B, H, T, T] and `cross` [B, H, T, S]. The row of a
-            token sums to 1 over the positions that it may attend to and is 0
-            on all others; the row of padding is 0.
+            A dict of lists of float32 tensors, one of each layer: `encoder`
+            [B, H, S, S], and of the decoder's `decoder` [B, H, T, T] and
+            `cross` [B, H, T, S]. The row of a token sums to 1 over the
+            positions that it may attend to and is 0 on all others; the row
+            of padding is 0.
         """
         masks = _masks(inputs)
         memory, encoder = self.encoder(
@@ -184,10 +185,10 @@ class Transformer(keras.Model):
         """Makes an alignment of cross-attention weights.
 
         Args:
-            weights: N float32 [B, H, T, S], one of each decoder layer.
-            layer: number of the layer that is taken, from 1; None for the
-                last but one, whose attention is nearest to what people call
-                an alignment (Garg et al. 2019, section 5.1).
+            weights: list of float32 [B, H, T, S], one of each decoder layer.
+            layer: number of that which is taken, from 1; None for the last
+                but one, whose attention is nearest to what people call an
+                alignment (Garg et al. 2019, section 5.1), or an only one.
 
         Returns:
             float32 [B, T, S], mean over the heads.
@@ -195,7 +196,7 @@ class Transformer(keras.Model):
         Raises:
             ValueError: there is no such layer.
         """
-        layers = self.config.num_layers
+        layers = self.config.decoder_layers
         if layer is None:
             layer = max(layers - 1, 1)
         if not 1 <= layer <= layers:

@@ -30,6 +30,24 @@ def make_config(preset, assignments):
         raise InputError(str(error)) from error
 
 
+def refuse_source_vocabulary(config):
+    """Refuses a source vocabulary of its own, where text has one for both.
+
+    Args:
+        config: TransformerConfig.
+
+    Raises:
+        InputError: the source has its own.
+    """
+    size = config.source_vocabulary_size
+    if size:
+        raise InputError(
+            f"source_vocabulary_size={size} is a source vocabulary of its own, "
+            "but trainers.wmt makes one vocabulary for both languages; leave "
+            "source_vocabulary_size out, or set it to 0."
+        )
+
+
 def values_of(assignments):
     """Returns what "name=value" texts say, a dict of the fields they name.
 

@@ -100,6 +100,7 @@ def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
     config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
+    settings.refuse_source_vocabulary(config)
     plan = training_plan.plan()
     _refuse_two_makers()
     run.refuse_too_few_positions(config, plan)

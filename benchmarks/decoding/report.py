@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 
-from benchmarks.harness.matrix_products import step_bytes
+from benchmarks.harness.matrix_products import decoder_layers, step_bytes
 from benchmarks.harness.report import markdown, ratio, spread
 
 _PEER = "ctranslate2"
@@ -97,7 +97,9 @@ def _explanation(results, job, watch):
     mean = results[0].tokens / results[0].sentences
     megabytes = step_bytes(config, job.precision) / 1e6
     return (
-        f"{config['num_layers']} layers, d_model {config['d_model']}, "
+        f"{config['num_layers']} layers in the encoder and "
+        f"{decoder_layers(config)} in the decoder, d_model "
+        f"{config['d_model']}, "
         f"{config['vocabulary_size']} pieces; length penalty length ** "
         f"{config['alpha']}, {job.precision} on {job.device}. "
         f"{len(lengths)} sentences of {lengths[0]} to {lengths[-1]} pieces, "

@@ -17,13 +17,14 @@ from export.errors import InputError
 _SIZES = (
     "vocabulary_size",
     "num_layers",
+    "num_decoder_layers",
     "d_model",
     "d_ff",
     "num_heads",
     "d_k",
     "d_v",
 )
-_UNITS = _SIZES[2:]
+_UNITS = _SIZES[3:]
 # The logit of an added piece: no share of the softmax beside a trained one's.
 _NEVER = -50.0
 
@@ -53,8 +54,9 @@ def wide_config(narrow, sizes, max_positions, length_penalty):
             f"The narrow model has {narrow.max_positions} positions; give "
             f"--max_positions={narrow.max_positions} at most."
         )
+    smaller, larger = narrow.architecture(), sizes.architecture()
     for name in _SIZES:
-        small, large = getattr(narrow, name), getattr(sizes, name)
+        small, large = smaller[name], larger[name]
         if large < small or (name in _UNITS and large % small):
             rule = "a multiple of" if name in _UNITS else "at least"
             raise InputError(

@@ -17,8 +17,8 @@ def encoder_shapes(config):
         List of (rows, columns): those of the encoder, then those of the
         decoder's keys and values of the encoder's output.
     """
-    layers = config["num_layers"]
-    return layers * _encoder_layer(config) + layers * [_memory(config)]
+    of_encoder = config["num_layers"] * _encoder_layer(config)
+    return of_encoder + decoder_layers(config) * [_memory(config)]
 
 
 def step_shapes(config):
@@ -31,7 +31,13 @@ def step_shapes(config):
         List of (rows, columns): those of the decoder, then the pre-softmax
         matrix.
     """
-    return config["num_layers"] * _decoder_layer(config) + [_logits(config)]
+    of_decoder = decoder_layers(config) * _decoder_layer(config)
+    return [*of_decoder, _logits(config)]
+
+
+def decoder_layers(config):
+    """Returns the decoder's number of layers, of fields as a dict."""
+    return config["num_decoder_layers"] or config["num_layers"]
 
 
 def _encoder_layer(config):
@@ -144,16 +150,20 @@ def weight_products(
     Returns:
         List of Product.
     """
-    layers, fields = config.num_layers, dataclasses.asdict(config)
+    fields = dataclasses.asdict(config)
     source, target = rows * source_length, rows * target_length
     if with_logits is None:
         with_logits = target
-    of_source = [*_encoder_layer(fields), _memory(fields)]
+    stacks = (
+        (config.num_layers, source, _encoder_layer(fields)),
+        (config.decoder_layers, source, [_memory(fields)]),
+        (config.decoder_layers, target, _decoder_layer(fields)),
+    )
     return [
-        *(Product(layers, 1, source, *shape) for shape in of_source),
         *(
-            Product(layers, 1, target, *shape)
-            for shape in _decoder_layer(fields)
+            Product(layers, 1, positions, *shape)
+            for layers, positions, shapes in stacks
+            for shape in shapes
         ),
         Product(1, 1, with_logits, *_logits(fields)),
     ]
@@ -163,11 +173,16 @@ def attention_products(config, rows, source_length, target_length):
     """Returns the products of queries, keys and values in a forward pass."""
     s, t = source_length, target_length
     products = []
-    for queries, keys in ((s, s), (t, t), (t, s)):
+    encoder, decoder = config.num_layers, config.decoder_layers
+    for layers, queries, keys in (
+        (encoder, s, s),
+        (decoder, t, t),
+        (decoder, t, s),
+    ):
         batch = rows * config.num_heads
         products += [
-            Product(config.num_layers, batch, queries, config.d_k, keys),
-            Product(config.num_layers, batch, queries, keys, config.d_v),
+            Product(layers, batch, queries, config.d_k, keys),
+            Product(layers, batch, queries, keys, config.d_v),
         ]
     return products
 

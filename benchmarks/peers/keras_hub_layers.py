@@ -79,7 +79,7 @@ def _model(config):
             memory, padding_mask=source_mask
         )
     states = embed(target)
-    for _ in range(config.num_layers):
+    for _ in range(config.decoder_layers):
         states = _layer(keras_hub.layers.TransformerDecoder, config)(
             states,
             memory,

@@ -18,7 +18,7 @@ def _new_model(config):
             vocab_size=config.vocabulary_size,
             d_model=config.d_model,
             encoder_layers=config.num_layers,
-            decoder_layers=config.num_layers,
+            decoder_layers=config.decoder_layers,
             encoder_attention_heads=config.num_heads,
             decoder_attention_heads=config.num_heads,
             encoder_ffn_dim=config.d_ff,

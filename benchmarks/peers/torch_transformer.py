@@ -103,7 +103,7 @@ class _Translator(torch.nn.Module):
             d_model=config.d_model,
             nhead=config.num_heads,
             num_encoder_layers=config.num_layers,
-            num_decoder_layers=config.num_layers,
+            num_decoder_layers=config.decoder_layers,
             dim_feedforward=config.d_ff,
             dropout=config.dropout,
             batch_first=True,

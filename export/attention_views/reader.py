@@ -19,10 +19,11 @@ from keras_transformer.config import BEGIN_ID, UNKNOWN_ID
 class AttentionMaps:
     """Attention weights of one translation; no padding anywhere.
 
-    Letters: L layers, H heads, S source tokens, T target tokens. Every row
-    sums to 1. Row t of `decoder` and `cross` is of the step that gives
-    `target_tokens[t]`; that step sees `target_inputs[: t + 1]`, so the
-    columns of `decoder` are those and not `target_tokens`.
+    Letters: L layers of the encoder or the decoder, H heads, S source tokens,
+    T target tokens. Every row sums to 1. Row t of `decoder` and `cross` is of
+    the step that gives `target_tokens[t]`; that step sees
+    `target_inputs[: t + 1]`, so the columns of `decoder` are those and not
+    `target_tokens`.
 
     Attributes:
         text: the source.

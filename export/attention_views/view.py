@@ -34,6 +34,9 @@ def chosen_view(
 ):
     """Changes a view to what was asked for; None leaves what it is.
 
+    Where encoder and decoder differ in layers, another kind is shown in the
+    layer at the depth of the paper's, unless one is asked for.
+
     Args:
         view: AttentionView.
         sentence: AttendedSentence that is to be shown.
@@ -58,8 +61,11 @@ def chosen_view(
             "unit": unit or view.unit,
             "word": None,
         }
+    layers = sentence.layers[kind or view.kind]
     if layer is not None:
-        changes["layer"] = _number("layer", layer, sentence.layers)
+        changes["layer"] = _number("layer", layer, layers)
+    elif layers != sentence.layers[view.kind]:
+        changes["layer"] = paper_layer(layers)
     if heads == ["all"]:
         changes["heads"] = tuple(range(sentence.heads))
     elif heads:
@@ -135,11 +141,12 @@ def paper_figure(number, sentence):
     Returns:
         A PaperFigure.
     """
-    layer = paper_layer(sentence.layers)
+    layers = sentence.layers["encoder"]
+    layer = paper_layer(layers)
     views, paper, here = _FIGURES[number](sentence, layer)
     note = (
         f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
-        f"{paper}. Here: layer {layer + 1} of {sentence.layers}, {here}."
+        f"{paper}. Here: layer {layer + 1} of {layers}, {here}."
     )
     return PaperFigure(tuple(views), note)
 

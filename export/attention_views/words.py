@@ -88,7 +88,7 @@ class AttendedSentence:
 
     Attributes:
         maps: as given.
-        layers: number of layers.
+        layers: dict, the number of layers of each of `KINDS`.
         heads: number of heads of a layer.
     """
 
@@ -97,7 +97,8 @@ class AttendedSentence:
 
     def __init__(self, maps):
         self.maps = maps
-        self.layers, self.heads = maps.encoder.shape[:2]
+        self.layers = {kind: len(getattr(maps, kind)) for kind in self.KINDS}
+        self.heads = maps.encoder.shape[1]
         self._units = {"words": merged_words(maps), "pieces": maps}
 
     def part(self, unit, kind):

@@ -4,7 +4,10 @@ import itertools
 
 import sentencepiece
 
-from export.conversion.ctranslate2_weights import VOCABULARY_FILE
+from export.conversion.ctranslate2_weights import (
+    SOURCE_VOCABULARY_FILE,
+    VOCABULARY_FILE,
+)
 from export.errors import InputError
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_translator import BLANK, Translation
@@ -16,7 +19,7 @@ _END = "</s>"
 class CTranslate2Translator:
     """Beam search by CTranslate2, on this machine's processors.
 
-    It takes and gives text through the SentencePiece model that lies beside
+    It takes and gives text through the SentencePiece models that lie beside
     the weights, so what it answers is what the folder alone is good for.
 
     Args:
@@ -43,9 +46,9 @@ class CTranslate2Translator:
         self._batch_tokens = batch_tokens
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
-            self._pieces = sentencepiece.SentencePieceProcessor(
-                model_file=str(path / VOCABULARY_FILE)
-            )
+            self._pieces = self._source_pieces = _read(path / VOCABULARY_FILE)
+            if (path / SOURCE_VOCABULARY_FILE).exists():
+                self._source_pieces = _read(path / SOURCE_VOCABULARY_FILE)
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
@@ -66,7 +69,7 @@ class CTranslate2Translator:
         """
         sources = [
             pieces[: self._limit - 1]
-            for pieces in self._pieces.encode(list(texts), out_type=str)
+            for pieces in self._source_pieces.encode(list(texts), out_type=str)
         ]
         answers = in_batches(
             # The folder's own setting adds the end.
@@ -110,6 +113,10 @@ class CTranslate2Translator:
         return Translation(
             self._pieces.decode(pieces), log_probability / float(penalty)
         )
+
+
+def _read(path):
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
 def _without_end(pieces):

@@ -11,36 +11,57 @@ from export.errors import InputError
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
+# Beside it where the source has a vocabulary of its own.
+SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
 # A sinusoid has no end; CTranslate2 wants a table.
 _SINUSOID_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 
 
-def save_ctranslate2(model, vocabulary, path, quantization="float32"):
+def save_ctranslate2(
+    model, vocabulary, path, quantization="float32", source_vocabulary=None
+):
     """Writes a Transformer as a CTranslate2 model folder.
 
     The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
     piece to the source itself. The SentencePiece model lies beside the
-    weights.
+    weights, or the two models, where the source has a vocabulary of its own.
 
     Args:
         model: Transformer.
-        vocabulary: bytes of its SentencePiece model.
+        vocabulary: bytes of its SentencePiece model; the target's, where the
+            source has one of its own.
         path: of the folder; nothing is there yet.
         quantization: how CTranslate2 stores matrices: "float32", "float16",
             "int16" or "int8".
+        source_vocabulary: bytes of the source's own SentencePiece model; None
+            where there is one for both.
 
     Raises:
         InputError: the package ctranslate2 is missing, it has no such model
-            or quantization, or writing fails.
+            or quantization, a vocabulary is missing or not the model's, or
+            writing fails.
     """
     require_ctranslate2()
     _check_quantization(quantization)
     _check_config(model.config)
+    if (source_vocabulary is None) == bool(model.config.source_vocabulary_size):
+        raise InputError(
+            "The source's own vocabulary must be given for a model that has "
+            "one, and for no other; this model has source_vocabulary_size="
+            f"{model.config.source_vocabulary_size}."
+        )
     spec = _filled(model)
-    pieces = _pieces(vocabulary, model.config.vocabulary_size)
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
+    files = {VOCABULARY_FILE: vocabulary}
+    if source_vocabulary is not None:
+        files[SOURCE_VOCABULARY_FILE] = source_vocabulary
+    of_source = files.get(SOURCE_VOCABULARY_FILE, vocabulary)
+    spec.register_source_vocabulary(
+        _pieces(of_source, model.config.source_pieces)
+    )
+    spec.register_target_vocabulary(
+        _pieces(vocabulary, model.config.vocabulary_size)
+    )
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.config.layer_norm_epsilon
     spec.validate()
@@ -48,7 +69,8 @@ def save_ctranslate2(model, vocabulary, path, quantization="float32"):
     with written_whole(path) as temporary:
         temporary.mkdir()
         spec.save(str(temporary))
-        (temporary / VOCABULARY_FILE).write_bytes(vocabulary)
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
 
 
 def require_ctranslate2():
@@ -105,7 +127,7 @@ def _filled(model):
     config = model.config
     activation = _ACTIVATIONS[config.activation]
     spec = TransformerSpec.from_config(
-        config.num_layers,
+        (config.num_layers, config.decoder_layers),
         config.num_heads,
         pre_norm=config.norm == "pre",
         activation=common_spec.Activation[activation],
@@ -139,7 +161,7 @@ def _positions(layer, config):
 
 
 def _fill_stack(spec, stack):
-    for layer_spec, layer in zip(spec.layer, stack.layers):
+    for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         _fill_attention(
             layer_spec.self_attention,
             ("query_key_value", "output"),

@@ -9,7 +9,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_transformer as kt
 from export.server_runtime.saved_model import read_signatures
-from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
@@ -66,9 +65,7 @@ def preset_of(config):
 
 
 def _architecture(config):
-    fields = {
-        name: getattr(config, name) for name in field_names("architecture")
-    }
+    fields = config.architecture()
     # The sinusoid has no rows to run out of.
     if config.positions == "sinusoidal":
         del fields["max_positions"]

@@ -201,7 +201,7 @@ class ServedTranslator(tf.Module):
             `ids`, int32 [B, K, T]; `scores`, float32 [B, K], and
             `truncated`, boolean [B], as of `n_best`.
         """
-        known = (ids >= 0) & (ids < self.config.vocabulary_size)
+        known = (ids >= 0) & (ids < self.config.source_pieces)
         source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )

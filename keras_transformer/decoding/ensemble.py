@@ -11,7 +11,7 @@ MEANS = ("log_probabilities", "probabilities")
 
 
 class Ensemble:
-    """Models of one vocabulary, asked at each step and averaged.
+    """Models of the same vocabularies, asked at each step and averaged.
 
     It takes a Transformer's place in `translate_ids`, `sample_ids`, `score_ids`
     and `align_ids`.
@@ -32,12 +32,13 @@ class Ensemble:
             raise ValueError("An ensemble needs at least one model.")
         if mean not in MEANS:
             raise ValueError(f"mean must be {' or '.join(MEANS)}, not {mean}.")
-        sizes = {model.config.vocabulary_size for model in models}
-        if len(sizes) > 1:
-            raise ValueError(
-                "The models of an ensemble must have one vocabulary, not "
-                f"several of {', '.join(map(str, sorted(sizes)))} pieces."
-            )
+        for side in ("source_pieces", "vocabulary_size"):
+            sizes = {getattr(model.config, side) for model in models}
+            if len(sizes) > 1:
+                raise ValueError(
+                    "The models of an ensemble must have one vocabulary, not "
+                    f"several of {', '.join(map(str, sorted(sizes)))} pieces."
+                )
         self.models = models
         self.mean = mean
         self.config = _config_of([model.config for model in models])

@@ -145,7 +145,7 @@ class Decoder(ConfiguredLayer):
         dtype = self.dtype_policy
         self.layers = [
             DecoderLayer(config, dtype=dtype, name=f"layer_{number}")
-            for number in range(1, config.num_layers + 1)
+            for number in range(1, config.decoder_layers + 1)
         ]
         self.final_norm = self.new_final_norm()
 

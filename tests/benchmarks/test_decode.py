@@ -151,8 +151,15 @@ def test_the_search_on_jax(tmp_path, model_dir, text, monkeypatch):
     assert "KERAS_BACKEND=jax" in page
 
 
-def test_the_products_are_those_of_every_matrix():
-    fields = kt.TransformerConfig.preset("tiny", d_k=16, d_v=8, num_layers=3)
+@pytest.mark.parametrize("decoder_layers", [0, 1])
+def test_the_products_are_those_of_every_matrix(decoder_layers):
+    fields = kt.TransformerConfig.preset(
+        "tiny",
+        d_k=16,
+        d_v=8,
+        num_layers=3,
+        num_decoder_layers=decoder_layers,
+    )
     model = kt.Transformer(fields)
     config = json.loads(fields.to_json())
     shapes = encoder_shapes(config) + step_shapes(config)

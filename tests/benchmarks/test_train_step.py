@@ -143,8 +143,15 @@ def test_flops_are_six_a_weight_and_position():
     assert flops(step_products(*sizes)) == by_hand + by_hand_attention
 
 
-def test_every_matrix_is_counted_once():
-    config = kt.TransformerConfig.preset("tiny", d_k=16, d_v=8, num_layers=3)
+@pytest.mark.parametrize("decoder_layers", [0, 1])
+def test_every_matrix_is_counted_once(decoder_layers):
+    config = kt.TransformerConfig.preset(
+        "tiny",
+        d_k=16,
+        d_v=8,
+        num_layers=3,
+        num_decoder_layers=decoder_layers,
+    )
     model = kt.Transformer(config)
     matrices = sum(
         math.prod(weight.shape)

@@ -49,6 +49,11 @@ def widen(run, path, **sizes):
             {"d_v": 6, "attention_bias": False},
             {"num_layers": 5, "vocabulary_size": 201},
         ),
+        (
+            run,
+            {"num_decoder_layers": 1},
+            {"num_layers": 3, "num_decoder_layers": 2, "vocabulary_size": 200},
+        ),
     ],
 )
 def test_a_widened_model_computes_the_same(tmp_path, run, changes, sizes):

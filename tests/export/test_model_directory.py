@@ -82,6 +82,15 @@ def test_vocabulary_comes_back(empty):
     assert empty.load_tokenizer().vocabulary_size == 200
 
 
+def test_text_has_one_vocabulary_for_both_languages(empty):
+    """No command on text would know what to do with two."""
+    empty.write_config(tiny.config(source_vocabulary_size=200))
+    empty.write_vocabulary(made_up_text.vocabulary())
+    with pytest.raises(InputError, match="source_vocabulary_size=200.*one"):
+        empty.load_tokenizer()
+    assert empty.read_tokenizer().vocabulary_size == 200
+
+
 def test_weights_come_back(empty):
     model = tiny.model()
     empty.write_config(model.config)

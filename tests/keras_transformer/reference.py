@@ -204,9 +204,10 @@ def encoder(config, weights, x, allowed, training=False):
 def decoder(
     config, weights, x, memory, allowed, memory_allowed, training=False
 ):
-    """N layers; `allowed` already holds what causality forbids."""
+    """Its layers; `allowed` already holds what causality forbids."""
+    layers = config.num_decoder_layers or config.num_layers
     all_seen, all_crossed = [], []
-    for number in range(1, config.num_layers + 1):
+    for number in range(1, layers + 1):
         x, seen, crossed = decoder_layer(
             config,
             below(weights, f"layer_{number}"),

@@ -6,6 +6,8 @@ import re
 import typing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import keras_transformer as kt
 from keras_transformer.config import ROLES, field_names
@@ -14,7 +16,9 @@ FIELDS = typing.get_type_hints(kt.TransformerConfig)
 
 OUT_OF_RANGE = {
     "vocabulary_size": [4, 0, -1],
+    "source_vocabulary_size": [4, -1],
     "num_layers": [0],
+    "num_decoder_layers": [-1],
     "d_model": [0, 7],
     "d_ff": [0],
     "num_heads": [0],
@@ -49,9 +53,10 @@ OUT_OF_RANGE = {
 }
 
 OF_EACH_ROLE = {
-    "architecture": """vocabulary_size num_layers d_model d_ff num_heads d_k
-        d_v norm layer_norm_epsilon activation attention_bias share_embeddings
-        positions max_positions attention_window""",
+    "architecture": """vocabulary_size source_vocabulary_size num_layers
+        num_decoder_layers d_model d_ff num_heads d_k d_v norm
+        layer_norm_epsilon activation attention_bias share_embeddings positions
+        max_positions attention_window""",
     "training": """dropout attention_dropout activation_dropout label_smoothing
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",
@@ -144,6 +149,62 @@ def test_a_whole_number_is_a_float_too():
 
 def test_learned_positions_need_no_even_width():
     kt.TransformerConfig(vocabulary_size=5, d_model=7, positions="learned")
+
+
+@given(
+    share=st.sampled_from(["all", "target-softmax", "none"]),
+    target=st.integers(0, 12),
+    source=st.integers(-1, 12),
+    layers=st.integers(0, 3),
+    decoder_layers=st.integers(-1, 3),
+)
+def test_sides_that_differ(share, target, source, layers, decoder_layers):
+    """Either there is such a configuration, with these sides, or none."""
+    fields = {
+        "share_embeddings": share,
+        "vocabulary_size": target,
+        "source_vocabulary_size": source,
+        "num_layers": layers,
+        "num_decoder_layers": decoder_layers,
+    }
+    possible = (
+        target >= 5
+        and (source == 0 or (source >= 5 and share != "all"))
+        and layers >= 1
+        and decoder_layers >= 0
+    )
+    if not possible:
+        with pytest.raises(ValueError, match="must be"):
+            kt.TransformerConfig(**fields)
+        return
+    config = kt.TransformerConfig(**fields)
+    assert config.source_pieces == (source if source else target)
+    assert config.decoder_layers == (decoder_layers or layers)
+    assert kt.TransformerConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("size", [9, 12])
+def test_one_matrix_for_all_is_of_one_vocabulary(size):
+    """Of the same size, a source vocabulary of its own is another one."""
+    with pytest.raises(ValueError) as caught:
+        kt.TransformerConfig(vocabulary_size=9, source_vocabulary_size=size)
+    assert str(caught.value) == (
+        "source_vocabulary_size must be 0 with share_embeddings=all (one "
+        "matrix is of one vocabulary; choose target-softmax or none), not "
+        f"{size}."
+    )
+
+
+def test_an_architecture_has_the_numbers_that_0_stands_for():
+    config = kt.TransformerConfig(
+        vocabulary_size=9, num_layers=3, share_embeddings="none"
+    )
+    said = config.replace(source_vocabulary_size=9, num_decoder_layers=3)
+    assert config.architecture() == said.architecture()
+    assert tuple(config.architecture()) == field_names("architecture")
+    for changes in ({"source_vocabulary_size": 8}, {"num_decoder_layers": 2}):
+        there = config.replace(**changes).architecture()
+        assert there == config.architecture() | changes
 
 
 def test_limits_that_are_allowed():

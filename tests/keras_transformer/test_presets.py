@@ -57,8 +57,12 @@ def counted(config):
     encoder = attention + feed + 2 * norm
     decoder = 2 * attention + feed + 3 * norm
     tables = {"all": 1, "target-softmax": 2, "none": 3}[c.share_embeddings]
-    total = tables * c.vocabulary_size * c.d_model
-    total += c.num_layers * (encoder + decoder)
+    rows = tables * c.vocabulary_size
+    if c.source_vocabulary_size:
+        rows += c.source_vocabulary_size - c.vocabulary_size
+    total = rows * c.d_model
+    total += c.num_layers * encoder
+    total += (c.num_decoder_layers or c.num_layers) * decoder
     total += 2 * norm * (c.norm == "pre")
     learned = c.positions == "learned"
     return total + learned * 2 * c.max_positions * c.d_model
@@ -92,6 +96,10 @@ def test_models_have_the_counted_parameters(name):
         {"share_embeddings": "target-softmax", "attention_bias": False},
         {"share_embeddings": "none", "norm": "pre"},
         {"positions": "learned", "norm": "pre", "attention_bias": False},
+        {"num_decoder_layers": 1, "norm": "pre"},
+        {"num_decoder_layers": 3, "positions": "learned"},
+        {"source_vocabulary_size": 17, "share_embeddings": "target-softmax"},
+        {"source_vocabulary_size": 7, "share_embeddings": "none"},
     ],
 )
 def test_small_models_have_the_counted_parameters(changes):

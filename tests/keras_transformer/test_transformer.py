@@ -29,7 +29,8 @@ def compare(model, inputs):
         error = helpers.relative_error(logits[row][at], pair.logits[at])
         assert error <= TOLERANCE
         for name, queries in real.items():
-            for actual, wanted in zip(seen[name], getattr(pair, name)):
+            both = zip(seen[name], getattr(pair, name), strict=True)
+            for actual, wanted in both:
                 actual = helpers.to_numpy(actual)[row]
                 assert (actual[:, ~queries] == 0).all()
                 wanted = np.where(queries[:, None], wanted, 0.0)
@@ -47,6 +48,43 @@ def test_sharing_and_norm(share, norm):
     model = kt.Transformer(helpers.config(share_embeddings=share, norm=norm))
     helpers.randomise(model, seed=5)
     compare(model, helpers.padded_inputs(seed=8))
+
+
+@pytest.mark.parametrize("share", ["target-softmax", "none"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_two_encoder_layers_one_decoder_layer_two_vocabularies(share, norm):
+    config = helpers.config(
+        share_embeddings=share,
+        norm=norm,
+        source_vocabulary_size=17,
+        num_decoder_layers=1,
+    )
+    model = kt.Transformer(config)
+    helpers.randomise(model, seed=6)
+    inputs = helpers.padded_inputs(seed=9)
+    # Ids that the target's vocabulary has not.
+    inputs["source"][0, :3] = [16, 11, 14]
+    compare(model, inputs)
+    assert [len(each) for each in model.attention(inputs).values()] == [2, 1, 1]
+    assert helpers.logits(model, inputs).shape[-1] == 11
+    tables = {
+        name: weight.shape[0]
+        for name, weight in helpers.weights_by_name(model).items()
+        if name.endswith("embeddings")
+    }
+    assert tables.pop("source_embedding/embeddings") == 17
+    assert set(tables.values()) == {11}
+
+
+def test_a_decoder_deeper_than_the_encoder():
+    model = kt.Transformer(helpers.config(num_layers=1, num_decoder_layers=3))
+    helpers.randomise(model, seed=7)
+    compare(model, helpers.padded_inputs())
+    weights = model.attention(helpers.padded_inputs())["cross"]
+    taken = [model.alignment(weights, layer) for layer in (None, 2, 3)]
+    np.testing.assert_array_equal(*map(helpers.to_numpy, taken[:2]))
+    with pytest.raises(ValueError, match="layer must be from 1 to 3, not 4"):
+        model.alignment(weights, 4)
 
 
 def test_layer_norm_epsilon_is_the_configured_one():

@@ -96,6 +96,7 @@ def _sign(difference, equal):
 
 
 _FIELDS = {
+    # Of encoder + decoder, where they have not as many.
     "N": "num_layers",
     "d_model": "d_model",
     "d_ff": "d_ff",
@@ -130,14 +131,12 @@ def markdown(rows, scores, scale):
         scale: factor on the widths.
     """
     base = rows[0].config
+    of_base = _values(base)
     lines = []
     for row in rows:
         values = [
-            f"{getattr(row.config, field):g}"
-            if row is rows[0]
-            or getattr(row.config, field) != getattr(base, field)
-            else ""
-            for field in _FIELDS.values()
+            _short(each) if row is rows[0] or each != as_in_base else ""
+            for each, as_in_base in zip(_values(row.config), of_base)
         ]
         label = row.name + _other_fields(row.config, base)
         lines.append([label, *values, *_measured(row, scores)])
@@ -167,13 +166,24 @@ def as_csv(rows, scores, scale):
             [
                 scale,
                 row.name,
-                *(getattr(row.config, field) for field in _FIELDS.values()),
+                *_values(row.config),
                 *_measured(row, scores),
                 without_folders(record.get("dataset", "")),
                 record.get("signature", ""),
             ]
         )
     return stream.getvalue()
+
+
+def _values(config):
+    layers, *others = (getattr(config, field) for field in _FIELDS.values())
+    if config.decoder_layers != layers:
+        layers = f"{layers} + {config.decoder_layers}"
+    return [layers, *others]
+
+
+def _short(value):
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _measured(row, scores):
@@ -205,7 +215,7 @@ def _papers(paper):
 
 
 def _other_fields(config, base):
-    shown = set(_FIELDS.values())
+    shown = {*_FIELDS.values(), "num_decoder_layers"}
     others = [
         f"{field}={value}"
         for field, value in dataclasses.asdict(config).items()

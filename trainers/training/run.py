@@ -241,9 +241,10 @@ def refuse_other_model(config, directory):
         InputError: saying what differs.
     """
     config_there = directory.read_config()
-    for name in field_names("architecture"):
-        there, value = getattr(config_there, name), getattr(config, name)
-        if there != value:
+    architecture = config.architecture()
+    for name, needed in config_there.architecture().items():
+        if needed != architecture[name]:
+            there, value = getattr(config_there, name), getattr(config, name)
             raise InputError(
                 f"The model of --init_from={directory.path} has "
                 f"{name}={there}, not {value}; use --set={name}={there}."

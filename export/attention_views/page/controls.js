@@ -20,6 +20,13 @@ function checkChoice(fieldset, value) {
   }
 }
 
+/** Hides all choices but the first so many. */
+function showFirst(fieldset, count) {
+  fieldset.querySelectorAll(".choice").forEach((label, number) => {
+    label.hidden = number >= count;
+  });
+}
+
 function addButton(fieldset, name, onClick) {
   const button = element("button", { type: "button", class: "plain" }, name);
   button.addEventListener("click", onClick);

@@ -45,7 +45,8 @@ async function unpacked({ layers, heads, units, weights }) {
   for (const [unit, kinds] of Object.entries(units)) {
     maps[unit] = {};
     for (const [kind, tokens] of Object.entries(kinds)) {
-      const size = layers * heads * tokens.from.length * tokens.to.length;
+      const area = tokens.from.length * tokens.to.length;
+      const size = layers[kind] * heads * area;
       const part = numbers.subarray(start, start + size);
       maps[unit][kind] = new Maps(tokens, heads, part);
       start += size;

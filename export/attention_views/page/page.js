@@ -57,6 +57,7 @@ function draw() {
   for (const name of ["kind", "layer", "unit"]) {
     checkChoice(byId(`${name}s`), state[name]);
   }
+  showFirst(byId("layers"), data.layers[state.kind]);
   drawHeads(byId("heads"), present(), state.layer, state.heads);
   geometry = drawMatrix(
     byId("matrix"),
@@ -94,6 +95,7 @@ function keep(word) {
 function show(changes) {
   const before = present();
   Object.assign(state, changes);
+  state.layer = Math.min(state.layer, data.layers[state.kind] - 1);
   if (present() === before) {
     draw();
     return;
@@ -142,7 +144,8 @@ function start() {
   }
   const kinds = Object.entries(KINDS).map(([kind, { name }]) => [kind, name]);
   addChoices(byId("kinds"), kinds, (kind) => show({ kind }));
-  const layers = Array.from({ length: data.layers }, (_, i) => [i, `${i + 1}`]);
+  const most = Math.max(...Object.values(data.layers));
+  const layers = Array.from({ length: most }, (_, i) => [i, `${i + 1}`]);
   addChoices(byId("layers"), layers, (layer) => show({ layer }));
   const units = [
     ["words", "Words"],

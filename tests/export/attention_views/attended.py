@@ -14,12 +14,13 @@ def pieces(text):
     return (*cut, "</s>")
 
 
-def maps(text, translation, layers=3, heads=4, seed=0):
+def maps(text, translation, layers=3, heads=4, seed=0, decoder_layers=None):
     """Every row of weights is a draw of its own, and sums to 1."""
+    decoder_layers = decoder_layers or layers
     source, target = pieces(text), pieces(translation)
     generator = np.random.default_rng(seed)
 
-    def drawn(rows, columns, seen):
+    def drawn(layers, rows, columns, seen):
         weights = generator.gamma(0.2, size=(layers, heads, rows, columns))
         weights = (weights + 1e-6) * seen
         weights /= weights.sum(axis=-1, keepdims=True)
@@ -33,9 +34,9 @@ def maps(text, translation, layers=3, heads=4, seed=0):
         source_tokens=source,
         target_tokens=target,
         target_inputs=("<s>", *target[:-1]),
-        encoder=drawn(s, s, ones((s, s))),
-        decoder=drawn(t, t, np.tril(ones((t, t)))),
-        cross=drawn(t, s, ones((t, s))),
+        encoder=drawn(layers, s, s, ones((s, s))),
+        decoder=drawn(decoder_layers, t, t, np.tril(ones((t, t)))),
+        cross=drawn(decoder_layers, t, s, ones((t, s))),
     )
 
 

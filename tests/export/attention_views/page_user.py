@@ -138,7 +138,8 @@ def embedded(page):
     found = {}
     for unit, kinds in data["units"].items():
         for kind, part in kinds.items():
-            shape = (data["layers"], data["heads"], *map(len, part.values()))
+            sizes = (data["layers"][kind], data["heads"])
+            shape = (*sizes, *map(len, part.values()))
             part, numbers = np.split(numbers, [np.prod(shape)])
             found[unit, kind] = part.reshape(shape)
     assert numbers.size == 0

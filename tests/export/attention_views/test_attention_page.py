@@ -154,6 +154,27 @@ def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
     check_cells(page, weights[2])
 
 
+def test_each_kind_has_the_layers_that_there_are(visit):
+    maps = attended.maps(TEXT, TRANSLATION, layers=4, decoder_layers=2)
+    page = visit(maps)
+
+    def shown():
+        return [each.text for each in page.all("#layers .choice") if each.text]
+
+    assert shown() == ["1", "2"]
+    page.choose("kinds", "encoder")
+    assert shown() == ["1", "2", "3", "4"]
+    page.choose("layers", 3)
+    check_lines(page, by_words(maps, "encoder")[3])
+    page.choose("kinds", "decoder")
+    assert shown() == ["1", "2"]
+    check_lines(page, by_words(maps, "decoder")[1])
+    [chosen] = page.all("#layers input:checked")
+    assert chosen.get_attribute("value") == "1"
+    for (unit, kind), weights in embedded(page).items():
+        assert len(weights) == {"encoder": 4}.get(kind, 2), unit
+
+
 def test_pieces_are_shown_as_they_are(visit, maps):
     page = visit(maps)
     page.choose("units", "pieces")

@@ -39,6 +39,26 @@ def test_what_is_asked_for_changes(sentence, asked, expected):
     assert chosen_view(FIRST, sentence, **asked) == expected
 
 
+def test_another_kind_may_have_other_layers():
+    sentence = AttendedSentence(
+        attended.maps(TEXT, "Das Auto hielt.", layers=6, decoder_layers=2)
+    )
+    assert sentence.layers == {"encoder": 6, "decoder": 2, "cross": 2}
+    view = AttentionView("encoder", 4, (0,))
+    for asked, kind, layer in (
+        ({"unit": "pieces"}, "encoder", 4),
+        ({"kind": "cross"}, "cross", 1),
+        ({"kind": "decoder", "layer": 1}, "decoder", 0),
+    ):
+        found = chosen_view(view, sentence, **asked)
+        assert (found.kind, found.layer) == (kind, layer)
+    found = chosen_view(found, sentence, kind="encoder")
+    # Five sixths up.
+    assert (found.kind, found.layer) == ("encoder", 4)
+    with pytest.raises(InputError, match="no layer 3; .* from 1 to 2"):
+        chosen_view(view, sentence, kind="cross", layer=3)
+
+
 @pytest.mark.parametrize(
     "asked, says",
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from export.conversion import ctranslate2_weights
+from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.errors import InputError
 from keras_transformer.config import BEGIN_ID
@@ -27,6 +28,8 @@ MODELS = {
     "learned": {"positions": "learned", "max_positions": 40},
     "no bias": {"attention_bias": False, "norm": "post"},
     "epsilon": {"layer_norm_epsilon": 0.1},
+    "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
+    "deep decoder": {"num_layers": 1, "num_decoder_layers": 2, "norm": "post"},
 }
 
 
@@ -106,6 +109,57 @@ def test_scores_are_our_models_own(tmp_path, tokenizer, name, beam_size):
     for ids, score, expected in zip(targets, scores, sums):
         expected /= len(ids) ** ALPHA
         assert score == pytest.approx(expected, abs=1e-4)
+
+
+@needs_ctranslate2
+@pytest.mark.parametrize("share", ["none", "target-softmax"])
+def test_two_vocabularies_of_unlike_sizes(tmp_path, tokenizer, share):
+    """Of the source those of other words, and more of them."""
+    source_proto = made_up_text.vocabulary(230, seed=2)
+    of_source = Tokenizer(source_proto)
+    model = tiny.model(
+        source_vocabulary_size=230, share_embeddings=share, num_decoder_layers=1
+    )
+    folder = tmp_path / "folder"
+    save_ctranslate2(
+        model, tokenizer.proto, folder, source_vocabulary=source_proto
+    )
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "model.bin",
+        "source_vocabulary.json",
+        "target_vocabulary.json",
+        "source_vocabulary.model",
+        "vocabulary.model",
+    }
+    assert (folder / "source_vocabulary.model").read_bytes() == source_proto
+    texts = made_up_text.sentences(100, seed=2)[:6]
+    sources = of_source.encode(texts)
+    assert max(map(max, sources)) >= 200
+    results = translator(folder).translate_batch(
+        [pieces_of(of_source, ids[:-1]) for ids in sources],
+        beam_size=1,
+        disable_unk=True,
+        min_decoding_length=1,
+        max_decoding_length=60,
+        return_end_token=True,
+    )
+    numbers = {tokenizer.id_to_piece(i): i for i in range(200)}
+    targets = [[numbers[each] for each in r.hypotheses[0]] for r in results]
+    assert len(set(map(tuple, targets))) > 1
+    peer = CTranslate2Translator(
+        folder, model.config.replace(beam_size=1, max_output_extra=5), 512
+    )
+    found = peer.translate(texts)
+    sums = [
+        log_probability(model, source, ids[: len(source) + 4])
+        for source, ids in zip(sources, targets)
+    ]
+    for each, ids, source, total in zip(found, targets, sources, sums):
+        ids = ids[: len(source) + 4]
+        penalty = ((5 + len(ids)) / 6) ** ALPHA
+        assert each.text == tokenizer.decode([ids])[0]
+        assert each.score == pytest.approx(total / penalty, abs=1e-4)
 
 
 @needs_ctranslate2
@@ -189,6 +243,22 @@ def test_another_vocabulary_or_quantization_is_refused(tmp_path, tokenizer):
             tokenizer.proto,
             tmp_path / "folder",
         )
+    with pytest.raises(InputError, match="200 pieces and the model 230"):
+        save_ctranslate2(
+            tiny.model(source_vocabulary_size=230),
+            tokenizer.proto,
+            tmp_path / "folder",
+            source_vocabulary=tokenizer.proto,
+        )
+    for size, given in ((200, None), (0, tokenizer.proto)):
+        message = f"must be given .* source_vocabulary_size={size}"
+        with pytest.raises(InputError, match=message):
+            save_ctranslate2(
+                tiny.model(source_vocabulary_size=size),
+                tokenizer.proto,
+                tmp_path / "folder",
+                source_vocabulary=given,
+            )
     with pytest.raises(InputError, match="no quantization 'int4'"):
         save_ctranslate2(
             tiny.model(), tokenizer.proto, tmp_path / "folder", "int4"

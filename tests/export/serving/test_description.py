@@ -89,6 +89,7 @@ def test_a_preset_is_known_by_its_name(name):
 # of the text and not of the preset.
 OTHER_ARCHITECTURE = {
     "num_layers": 7,
+    "num_decoder_layers": 5,
     "d_model": 511,
     "d_ff": 2047,
     "num_heads": 7,
@@ -108,6 +109,17 @@ OTHER_ARCHITECTURE = {
 def test_another_architecture_has_no_presets_name(field, value):
     config = kt.TransformerConfig.preset("E-learned", **{field: value})
     assert preset_of(config) is None
+
+
+def test_as_many_decoder_layers_as_a_preset_has_are_the_presets():
+    config = kt.TransformerConfig.preset("base", num_decoder_layers=6)
+    assert preset_of(config) == "base"
+    shallow = config.replace(num_layers=12, num_decoder_layers=1)
+    assert preset_of(shallow) is None
+    own_source = config.replace(
+        source_vocabulary_size=9, share_embeddings="none"
+    )
+    assert preset_of(own_source) is None
 
 
 def test_the_sinusoid_has_no_number_of_positions():

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from export.serving.served_translator import ServedTranslator
 from export.translators.word_alignment import word_alignment
+from keras_transformer.config import UNKNOWN_ID
+from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 from tests.export.server import Refused
@@ -124,6 +127,19 @@ def test_tokens_are_the_ids_of_n_best(ask, translator):
     decoded = translator.tokenizer.decode(found.reshape(-1, found.shape[2]))
     assert decoded == np.ravel(read(n_best["translations"])).tolist()
     np.testing.assert_allclose(answer["scores"], n_best["scores"], atol=1e-4)
+
+
+def test_tokens_of_a_source_with_a_vocabulary_of_its_own():
+    """What the target's has not is known; what neither has is not."""
+    model = tiny.model(source_vocabulary_size=230)
+    tokenizer = Tokenizer(made_up_text.vocabulary())
+    served = ServedTranslator(model, tokenizer, tiny.MAX_SOURCE_TOKENS)
+    known, unknown, beyond = (
+        served.tokens(np.array([[number, 3]], np.int32))["scores"].numpy()
+        for number in (229, UNKNOWN_ID, 230)
+    )
+    np.testing.assert_array_equal(beyond, unknown)
+    assert np.abs(known - unknown).max() > 1e-3
 
 
 def test_tokens_of_any_ids_are_answered(ask):

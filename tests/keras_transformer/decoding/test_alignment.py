@@ -63,7 +63,10 @@ def test_every_hypothesis_has_its_own(layer):
 
 
 def test_an_ensemble_has_the_mean():
-    models = [model_with(), model_with(norm="pre", positions="learned")]
+    models = [
+        model_with(),
+        model_with(norm="pre", positions="learned", num_decoder_layers=1),
+    ]
     ensemble = kt.Ensemble(models)
     assert_those_of_given_ones(ensemble, SOURCE, searched(ensemble))
 

@@ -32,7 +32,10 @@ def averaged(models, source, mean):
 
 @pytest.fixture(scope="module")
 def models():
-    return [model_with(), model_with(norm="pre", positions="learned")]
+    return [
+        model_with(),
+        model_with(norm="pre", positions="learned", num_decoder_layers=1),
+    ]
 
 
 @pytest.mark.parametrize("mean", MEANS)
@@ -81,3 +84,6 @@ def test_refuses(models):
     other = kt.Transformer(helpers.config(vocabulary_size=12))
     with pytest.raises(ValueError, match="one vocabulary"):
         kt.Ensemble([models[0], other])
+    of_two = helpers.config(source_vocabulary_size=12, share_embeddings="none")
+    with pytest.raises(ValueError, match="one vocabulary.* 11, 12 pieces"):
+        kt.Ensemble([models[0], kt.Transformer(of_two)])

@@ -99,6 +99,7 @@ VARIED = {
     "paper": {},
     "pre-norm": {"norm": "pre", "positions": "learned"},
     "power": {"length_penalty": "power", "alpha": 1.0, "num_heads": 3},
+    "unlike sides": {"source_vocabulary_size": 12, "num_decoder_layers": 1},
 }
 
 

@@ -98,6 +98,18 @@ def test_the_layout_is_the_papers(rows, scores):
     )
 
 
+def test_decoders_of_other_depths_stand_in_the_column_of_layers():
+    own = ["deep:num_layers=12,num_decoder_layers=1", "same:num_layers=2"]
+    rows = make_rows([], own, ["num_decoder_layers=2"], 0.25, 900)
+    lines = table3_page.markdown(rows, {}, 0.25).splitlines()
+    found = [line.split(" | ")[:2] for line in lines if line[:2] == "| "]
+    assert found[2:] == [
+        *(["| base", "6 + 2"], ["| deep", "12 + 1"], ["| same", "2"])
+    ]
+    table = csv.DictReader(io.StringIO(table3_page.as_csv(rows, {}, 0.25)))
+    assert [each["N"] for each in table] == ["6 + 2", "12 + 1", "2"]
+
+
 def test_scale_budget_and_data_stand_on_it(rows, scores):
     page = table3_page.markdown(rows, scores, 0.25)
     for fact in (

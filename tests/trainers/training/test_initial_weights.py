@@ -40,7 +40,9 @@ OTHER_TRAINING = {
 # A value that is not the minute model's, of every other field.
 OTHER_MODEL = {
     "vocabulary_size": 14,
+    "source_vocabulary_size": 14,
     "num_layers": 2,
+    "num_decoder_layers": 2,
     "d_model": 16,
     "d_ff": 13,
     "num_heads": 1,
@@ -101,13 +103,23 @@ def test_another_model_is_refused(directory, name):
     value = OTHER_MODEL[name]
     there = getattr(minute_config(), name)
     assert there != value
-    config = minute_config(**{name: value})
+    changes = {name: value}
+    if name == "source_vocabulary_size":
+        # Else there is no such configuration.
+        changes["share_embeddings"] = "none"
+    config = minute_config(**changes)
     with pytest.raises(InputError) as caught:
         refuse_other_model(config, directory)
     assert str(caught.value) == (
         f"The model of --init_from={directory.path} has {name}={there}, not "
         f"{value}; use --set={name}={there}."
     )
+
+
+def test_the_same_model_written_otherwise_is_not_refused(directory):
+    config = minute_config(num_decoder_layers=minute_config().num_layers)
+    assert config != directory.read_config()
+    refuse_other_model(config, directory)
 
 
 def test_a_refused_model_changes_nothing(directory):

@@ -153,6 +153,29 @@ def test_an_update_follows_the_gradient_of_the_mean_over_tokens(share):
     assert largest_difference(_change(model, batch), expected) <= 1e-6
 
 
+@pytest.mark.parametrize("share", ["target-softmax", "none"])
+def test_the_same_of_a_source_with_a_vocabulary_of_its_own(share):
+    model = _with_sgd(
+        share_embeddings=share,
+        source_vocabulary_size=17,
+        num_layers=2,
+        num_decoder_layers=1,
+    )
+    inputs, labels = _batches(1)[0]
+    source = inputs["source"]
+    # Ids that the target's vocabulary has not.
+    batch = (
+        inputs | {"source": np.where(source > 8, source + 4, source)},
+        labels,
+    )
+    assert batch[0]["source"].max() >= 13
+    wanted = figures(_logits(model, batch[0]), labels, SMOOTHING)
+    expected = _gradient(model, batch)
+    change = _change(model, batch)
+    assert largest_difference(change, expected) <= 1e-6
+    assert float(model.test_step(batch)["loss"]) < wanted.loss
+
+
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_an_update_smooths_labels_as_the_config_says(smoothing):
     model = _with_sgd(label_smoothing=smoothing)

@@ -69,6 +69,15 @@ BAD_FLAGS = {
     "not a number": (["--set=dropout=nan"], "dropout must be at least 0"),
     "infinite": (["--set=learning_rate_scale=inf"], "learning_rate_scale"),
     "choice": (["--set=norm=middle"], "norm must be post or pre"),
+    "source vocabulary": (
+        ["--set=source_vocabulary_size=64", "--set=share_embeddings=none"],
+        "source_vocabulary_size=64 is a source vocabulary of its own, but .* "
+        "one vocabulary for both languages; leave source_vocabulary_size out",
+    ),
+    "source vocabulary, shared": (
+        ["--set=source_vocabulary_size=64"],
+        "source_vocabulary_size must be 0 with share_embeddings=all",
+    ),
     "steps": (["--train_steps=0"], "train_steps must be at least 1"),
     "batch": (["--batch_tokens=0"], "batch_tokens must be at least 1"),
     "data set": (["--dataset=what is it"], "Unknown data set 'what is it'"),

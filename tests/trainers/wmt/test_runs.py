@@ -1,11 +1,14 @@
 """Runs of the command that are not the usual one from data to a score."""
 
+import importlib.util
 import shutil
 
 import numpy as np
 import pytest
 
 from export.translators.translator import Translator
+from tests import processes
+from tests.export import commands as lines
 from tests.trainers import cipher, commands, event_files
 from tests.trainers.wmt import weights_files
 from trainers.checkpoints import Checkpoints
@@ -83,6 +86,57 @@ def test_minutes_stop_a_training_that_goes_on_later(
         weights_files.arrays(p / "m") for p in (without_test[0], tmp_path)
     )
     assert any(not np.array_equal(before[n], after[n]) for n in before)
+
+
+@pytest.mark.slow
+def test_a_deep_encoder_and_a_shallow_decoder_go_all_the_way(worker, tmp_path):
+    """Trained, scored, translated, exported, converted and looked at."""
+    cipher.write(tmp_path, splits=("train", "dev", "test"))
+    result = worker.wmt(
+        *commands.MINUTE,
+        "--dataset=text:toy",
+        "--model_dir=m",
+        "--set=num_layers=3",
+        "--set=num_decoder_layers=1",
+        "--train_steps=6",
+        "--attention_steps=6",
+        "--nojit",
+        folder=tmp_path,
+    )
+    assert result.code == 0, result.err
+    assert "BLEU" in result.out
+    assert event_files.translation_steps(tmp_path / "m/logs/attention") == [6]
+    model, export = tmp_path / "m", tmp_path / "exports"
+    _do("export.saved_model", f"--model_dir={model}", f"--export_dir={export}")
+    texts = [text for text, _ in cipher.sentences(6, seed=3)]
+    ours, theirs = (
+        lines.run("export.translate", path, texts, "--scores")
+        for path in (model, export)
+    )
+    assert (ours[0], theirs[0]) == (0, 0)
+    assert len(set(ours[1])) > 1
+    assert theirs[1] == ours[1]
+    page = tmp_path / "page.html"
+    _do(
+        "export.attention",
+        *(f"--model={model}", f"--text={texts[0]}", f"--output={page}"),
+    )
+    about = "m: encoder of 3 layers and decoder of 1 layer with 2 heads"
+    assert about in page.read_text("utf-8")
+    if importlib.util.find_spec("ctranslate2"):
+        (tmp_path / "texts").write_text("".join(f"{each}\n" for each in texts))
+        done = _do(
+            *("export.ctranslate2", f"--model_dir={model}"),
+            f"--output_dir={tmp_path / 'converted'}",
+            f"--compare={tmp_path / 'texts'}",
+        )
+        assert "Compared on 6 sentences" in done.out
+
+
+def _do(module, *arguments):
+    done = processes.run({"module": module}, arguments)
+    assert done.code == 0, done.err
+    return done
 
 
 @pytest.mark.slow
