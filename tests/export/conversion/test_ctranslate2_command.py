@@ -155,7 +155,11 @@ def test_wrong_input_is_refused_and_nothing_written(model_path, tmp_path):
         "requirements-serving.txt": [model, output, "without the package"],
         "never overwritten": [model, f"--output_dir={tmp_path}/taken"],
         "--compare, which is missing": [model, output, "--references=x"],
-        "none cannot be read": [model, output, f"--compare={tmp_path}/none"],
+        f"Cannot read {tmp_path}/none": [
+            model,
+            output,
+            f"--compare={tmp_path}/none",
+        ],
         "has 1 lines for 2": [
             *(model, output, compare),
             f"--references={tmp_path}/right",
