@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: the same command resumes and ends up the same."""
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -86,6 +87,13 @@ def test_each_goes_on_where_the_last_one_stopped(runs):
     assert all(reported)
     for before, result in zip(reported, results[1:]):
         assert f"Resuming from step {before[-1]}." in result.out
+
+
+def test_the_log_knows_every_run_to_its_last_step(runs):
+    folder, results = runs
+    log = json.loads((folder / "m" / "training.json").read_text())
+    ends = [_reported(result)[-1] for result in results]
+    assert [run["last_step"] for run in log["runs"]] == ends
 
 
 def test_in_the_end_the_checkpoints_are_those_of_a_training_never_stopped(
