@@ -60,7 +60,7 @@ class Tokenizer(tf.Module):
         )
         self.vocabulary_size = int(self._pieces.vocab_size())
 
-    def _revive(self):
+    def revive(self):
         """Loads the pieces again where setting a global seed dropped them.
 
         `tf.random.set_seed` clears TensorFlow's eager resources.
@@ -124,13 +124,13 @@ class Tokenizer(tf.Module):
         """Splits a list of str; returns a list of int32 arrays."""
         if not texts:
             return []
-        self._revive()
+        self.revive()
         ragged = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
     def decode(self, ids):
         """Joins int32 [B, T] ids; returns a list of str."""
-        self._revive()
+        self.revive()
         texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
         return [text.decode("utf-8") for text in texts]

@@ -85,6 +85,7 @@ class WordTokenizer(tf.Module):
         """Splits a list of str; returns a list of int32 arrays."""
         if not texts:
             return []
+        self.pieces.revive()
         ragged, _ = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
