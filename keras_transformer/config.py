@@ -4,6 +4,19 @@ import dataclasses
 import json
 import math
 
+from keras_transformer.fields import (
+    ROLES,
+    amount,
+    choice,
+    count,
+    count_or_zero,
+    pieces,
+    pieces_or_zero,
+    positive,
+    probability,
+    switch,
+    width,
+)
 from keras_transformer.presets import PRESETS
 
 # The ids that every vocabulary of this package begins with.
@@ -15,74 +28,6 @@ END_ID = 3
 # No translation holds these: padding would look like an end, and an unknown
 # piece is nothing that a reader can use.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
-
-# What a field decides, and what follows from that.
-ROLES = (
-    # The weights and what they compute. A training that begins with another
-    # model's weights must agree in them; a preset's name is found by them.
-    "architecture",
-    # Of these, the widths, which Table 3 at another scale multiplies.
-    "width",
-    # How weights are learned: one training keeps to them from run to run.
-    "training",
-    # How long a training is and how it ends: may change between its runs.
-    "ending",
-    # How a trained model is used: may always change.
-    "decoding",
-)
-
-_AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
-_AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
-_ABOVE_ZERO = ("above 0", lambda value: value > 0)
-_PROBABILITY = ("at least 0 and below 1", lambda value: 0 <= value < 1)
-_FINITE = ("finite", math.isfinite)
-_ENOUGH_PIECES = (
-    "at least 5 (pad, unknown, begin, end and one piece)",
-    lambda value: value >= 5,
-)
-_ENOUGH_PIECES_OR_ZERO = (
-    f"0, or {_ENOUGH_PIECES[0]}",
-    lambda value: value == 0 or value >= 5,
-)
-
-
-def _field(default, limits, *roles):
-    metadata = {"limits": limits, "roles": roles}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def _count(role, default):
-    return _field(default, [_AT_LEAST_ONE], role)
-
-
-def _count_or_zero(role, default):
-    return _field(default, [_AT_LEAST_ZERO], role)
-
-
-def _width(default):
-    return _field(default, [_AT_LEAST_ONE], "architecture", "width")
-
-
-def _amount(role, default):
-    return _field(default, [_AT_LEAST_ZERO, _FINITE], role)
-
-
-def _positive(role, default):
-    return _field(default, [_ABOVE_ZERO, _FINITE], role)
-
-
-def _probability(role, default):
-    return _field(default, [_PROBABILITY], role)
-
-
-def _switch(role, default):
-    return _field(default, [], role)
-
-
-def _choice(role, default, *others):
-    words = (default, *others)
-    limit = (" or ".join(words), lambda value: value in words)
-    return _field(default, [limit], role)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,9 +63,14 @@ class TransformerConfig:
         attention_bias: whether attention projections have biases.
         share_embeddings: "all" (section 3.4: source, target and pre-softmax
             matrix are one), "target-softmax" or "none".
-        positions: "sinusoidal" (section 3.5) or "learned" (Table 3, row E).
+        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E), or
+            "words": half of the width says which token it is, the other
+            which word, so that the sides of a parser can be matched.
         max_positions: rows of the learned position table; the sinusoid has
             no such limit.
+        source_words_from: with positions="words", source ids from here on
+            begin a word.
+        target_words_from: the same of target ids, each of which says one.
         attention_window: r of restricted self-attention (section 4): each
             position sees the r nearest positions on either side; 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
@@ -154,48 +104,46 @@ class TransformerConfig:
         ValueError: a field has a wrong type or lies outside its range.
     """
 
-    vocabulary_size: int = _field(
-        dataclasses.MISSING, [_ENOUGH_PIECES], "architecture"
-    )
-    source_vocabulary_size: int = _field(
-        0, [_ENOUGH_PIECES_OR_ZERO], "architecture"
-    )
-    num_layers: int = _count("architecture", 6)
-    num_decoder_layers: int = _count_or_zero("architecture", 0)
-    d_model: int = _width(512)
-    d_ff: int = _width(2048)
-    num_heads: int = _count("architecture", 8)
-    d_k: int = _width(64)
-    d_v: int = _width(64)
-    norm: str = _choice("architecture", "post", "pre")
-    layer_norm_epsilon: float = _positive("architecture", 1e-6)
-    activation: str = _choice("architecture", "relu", "gelu", "silu")
-    attention_bias: bool = _switch("architecture", True)
-    share_embeddings: str = _choice(
+    vocabulary_size: int = pieces("architecture")
+    source_vocabulary_size: int = pieces_or_zero("architecture")
+    num_layers: int = count("architecture", 6)
+    num_decoder_layers: int = count_or_zero("architecture", 0)
+    d_model: int = width(512)
+    d_ff: int = width(2048)
+    num_heads: int = count("architecture", 8)
+    d_k: int = width(64)
+    d_v: int = width(64)
+    norm: str = choice("architecture", "post", "pre")
+    layer_norm_epsilon: float = positive("architecture", 1e-6)
+    activation: str = choice("architecture", "relu", "gelu", "silu")
+    attention_bias: bool = switch("architecture", True)
+    share_embeddings: str = choice(
         "architecture", "all", "target-softmax", "none"
     )
-    positions: str = _choice("architecture", "sinusoidal", "learned")
-    max_positions: int = _count("architecture", 1024)
-    attention_window: int = _count_or_zero("architecture", 0)
-    dropout: float = _probability("training", 0.1)
-    attention_dropout: float = _probability("training", 0.0)
-    activation_dropout: float = _probability("training", 0.0)
-    label_smoothing: float = _probability("training", 0.1)
-    r_drop: float = _amount("training", 0.0)
-    learning_rate_scale: float = _positive("training", 1.0)
-    warmup_steps: int = _count("training", 4000)
-    cooldown_steps: int = _count_or_zero("ending", 0)
-    adam_beta_1: float = _probability("training", 0.9)
-    adam_beta_2: float = _probability("training", 0.98)
-    adam_epsilon: float = _positive("training", 1e-9)
-    clip_norm: float = _amount("training", 0.0)
-    train_steps: int = _count("ending", 100_000)
-    batch_tokens: int = _count("training", 25_000)
-    average_checkpoints: int = _count_or_zero("ending", 5)
-    beam_size: int = _count("decoding", 4)
-    alpha: float = _amount("decoding", 0.6)
-    length_penalty: str = _choice("decoding", "gnmt", "power")
-    max_output_extra: int = _count_or_zero("decoding", 50)
+    positions: str = choice("architecture", "sinusoidal", "learned", "words")
+    max_positions: int = count("architecture", 1024)
+    source_words_from: int = count_or_zero("architecture", 0)
+    target_words_from: int = count_or_zero("architecture", 0)
+    attention_window: int = count_or_zero("architecture", 0)
+    dropout: float = probability("training", 0.1)
+    attention_dropout: float = probability("training", 0.0)
+    activation_dropout: float = probability("training", 0.0)
+    label_smoothing: float = probability("training", 0.1)
+    r_drop: float = amount("training", 0.0)
+    learning_rate_scale: float = positive("training", 1.0)
+    warmup_steps: int = count("training", 4000)
+    cooldown_steps: int = count_or_zero("ending", 0)
+    adam_beta_1: float = probability("training", 0.9)
+    adam_beta_2: float = probability("training", 0.98)
+    adam_epsilon: float = positive("training", 1e-9)
+    clip_norm: float = amount("training", 0.0)
+    train_steps: int = count("ending", 100_000)
+    batch_tokens: int = count("training", 25_000)
+    average_checkpoints: int = count_or_zero("ending", 5)
+    beam_size: int = count("decoding", 4)
+    alpha: float = amount("decoding", 0.6)
+    length_penalty: str = choice("decoding", "gnmt", "power")
+    max_output_extra: int = count_or_zero("decoding", 50)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -216,6 +164,17 @@ class TransformerConfig:
         )
         if self.positions == "sinusoidal":
             self._require("d_model", self.d_model % 2 == 0, "even")
+        counts_words = self.positions == "words"
+        if counts_words:
+            self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
+        for name in ("source_words_from", "target_words_from"):
+            given = bool(getattr(self, name))
+            expected = "above 0" if counts_words else "0"
+            self._require(
+                name,
+                given == counts_words,
+                f"{expected} with positions={self.positions}",
+            )
         if self.share_embeddings == "all":
             self._require(
                 "source_vocabulary_size",
@@ -249,10 +208,10 @@ class TransformerConfig:
         By the numbers that 0 stands for: two configurations with the same
         dict have the same weights, which compute the same.
         """
-        fields = {
+        own = {
             name: getattr(self, name) for name in field_names("architecture")
         }
-        return fields | {
+        return own | {
             "source_vocabulary_size": self.source_pieces,
             "num_decoder_layers": self.decoder_layers,
         }
@@ -288,23 +247,23 @@ class TransformerConfig:
         Raises:
             ValueError: the text is not a JSON object of known fields.
         """
-        fields = json.loads(text)
-        if not isinstance(fields, dict):
+        found = json.loads(text)
+        if not isinstance(found, dict):
             raise ValueError("A configuration must be a JSON object.")
-        return cls._from_fields(fields)
+        return cls._from_fields(found)
 
     @classmethod
-    def _from_fields(cls, fields):
+    def _from_fields(cls, given):
         known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(fields) - set(known))
+        unknown = sorted(set(given) - set(known))
         if unknown:
             raise ValueError(
                 f"There is no field {unknown[0]!r}; there are: "
                 f"{', '.join(known)}."
             )
-        if "vocabulary_size" not in fields:
+        if "vocabulary_size" not in given:
             raise ValueError("vocabulary_size is missing.")
-        return cls(**fields)
+        return cls(**given)
 
     def to_json(self):
         """Returns the configuration as an indented JSON object."""
@@ -331,7 +290,7 @@ def field_names(*roles):
     """Returns the names of TransformerConfig's fields of any of some roles.
 
     Args:
-        *roles: of `ROLES`.
+        *roles: of `keras_transformer.fields.ROLES`.
 
     Returns:
         A tuple of str.

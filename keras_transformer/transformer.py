@@ -5,7 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transformer.config import PAD_ID, TransformerConfig
+from keras_transformer.config import END_ID, PAD_ID, TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels.layers import Dropout
 from keras_transformer.layers.cache import Cache
@@ -16,6 +16,8 @@ from keras_transformer.layers.masks import padding_mask, segment_mask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
+    WordPositionEncoding,
+    word_numbers,
 )
 
 
@@ -84,11 +86,14 @@ class Transformer(keras.Model):
         )
 
     def _positions(self, name):
+        dtype = self.dtype_policy
         if self.config.positions == "learned":
             return LearnedPositionEmbedding(
-                self.config.max_positions, dtype=self.dtype_policy, name=name
+                self.config.max_positions, dtype=dtype, name=name
             )
-        return SinusoidalPositionEncoding(dtype=self.dtype_policy, name=name)
+        if self.config.positions == "words":
+            return WordPositionEncoding(dtype=dtype, name=name)
+        return SinusoidalPositionEncoding(dtype=dtype, name=name)
 
     def build(self, input_shape=None):
         """Makes all weights; they do not depend on the input's shape."""
@@ -239,7 +244,9 @@ class Transformer(keras.Model):
         )
         return self.output_embedding.logits(states)
 
-    def decode_step(self, tokens, index, caches, mask, memory, memory_mask):
+    def decode_step(
+        self, tokens, index, caches, mask, memory, memory_mask, words=None
+    ):
         """Decodes the newest position of each beam.
 
         Args:
@@ -249,6 +256,8 @@ class Transformer(keras.Model):
             mask: boolean [B, K, steps * K], the slots a beam may attend to.
             memory: of `decoder.project_memory`.
             memory_mask: boolean, broadcastable to [B, K, S].
+            words: int32 [B, K], that have been said, where positions
+                count words.
 
         Returns:
             float [B, K, D], of which `output_embedding` makes logits, the
@@ -257,7 +266,7 @@ class Transformer(keras.Model):
         """
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
         return self.decoder.step(
-            self.embed_target(tokens, positions),
+            self.embed_target(tokens, positions, words=words),
             caches,
             index,
             mask,
@@ -267,13 +276,31 @@ class Transformer(keras.Model):
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] with positions as float [B, S, D]."""
-        embedded = self.source_positions(self.source_embedding(ids), positions)
+        words = None
+        if self.config.positions == "words":
+            # The end is there for a decoder that has said all words.
+            begins = ids >= self.config.source_words_from
+            begins = ops.logical_or(begins, ids == END_ID)
+            words = ops.maximum(word_numbers(begins, positions) - 1, 0)
+        embedded = self.source_embedding(ids)
+        embedded = self.source_positions(embedded, positions, words)
         return self.embedding_dropout(embedded, training=training)
 
-    def embed_target(self, ids, positions=None, training=False):
-        """Embeds int32 [B, T] with positions as float [B, T, D]."""
-        embedded = self.target_positions(self.target_embedding(ids), positions)
+    def embed_target(self, ids, positions=None, training=False, words=None):
+        """Embeds int32 [B, T] with positions as float [B, T, D].
+
+        Where positions count words, `words`, int32 [B, T], are how many have
+        been said; they are counted in the ids when None.
+        """
+        if self.config.positions == "words" and words is None:
+            words = word_numbers(self.says_word(ids), positions)
+        embedded = self.target_embedding(ids)
+        embedded = self.target_positions(embedded, positions, words)
         return self.embedding_dropout(embedded, training=training)
+
+    def says_word(self, ids):
+        """Returns which target ids say a word of the source: boolean."""
+        return ids >= self.config.target_words_from
 
     def get_config(self):
         """Returns the constructor's arguments."""

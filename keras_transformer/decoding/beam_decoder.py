@@ -18,12 +18,15 @@ class BeamState(typing.NamedTuple):
             are never re-ordered.
         ancestry: boolean [B, K, steps, K]; [b, k, t, j] says that beam k's
             hypothesis went through beam j at step t.
+        words: int32 [B, K], how many words each has said, where positions
+            count them; else ().
     """
 
     memory: typing.Any
     memory_mask: typing.Any
     caches: typing.Any
     ancestry: typing.Any
+    words: typing.Any = ()
 
 
 class BeamDecoder:
@@ -70,11 +73,15 @@ class BeamDecoder:
             memory = self._model.encode(source)
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
+        words = ()
+        if self._model.config.positions == "words":
+            words = ops.zeros((batch, beams), dtype="int32")
         return BeamState(
             memory=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
             caches=decoder.empty_caches(batch, capacity, beams, self.cache),
             ancestry=ops.zeros((batch, beams, capacity, beams), dtype="bool"),
+            words=words,
         )
 
     def step(self, tokens, parents, index, state):
@@ -87,6 +94,7 @@ class BeamDecoder:
         window = self._model.config.attention_window
         visible = _within_window(ancestry, index, window)
         batch, beams, steps, _ = ops.shape(ancestry)
+        words = self._words(tokens, parents, state.words)
         states, caches, weights = self._model.decode_step(
             tokens,
             index,
@@ -94,10 +102,20 @@ class BeamDecoder:
             ops.reshape(visible, (batch, beams, steps * self.beam_size)),
             state.memory,
             state.memory_mask,
+            words,
         )
         logits = self._model.output_embedding.project(states, self._projection)
         state = state._replace(caches=caches, ancestry=ancestry)
+        if words is not None:
+            state = state._replace(words=words)
         return logits, state, weights
+
+    def _words(self, tokens, parents, words):
+        """Returns how many words each beam has said; None where none counts."""
+        if isinstance(words, tuple):
+            return None
+        said = ops.cast(self._model.says_word(tokens), "int32")
+        return ops.take_along_axis(words, parents, axis=1) + said
 
     def alignment(self, weights, layer=None):
         """As `Transformer.alignment`."""

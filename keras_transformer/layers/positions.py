@@ -1,4 +1,7 @@
-"""Positions: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
+"""Positions: sinusoids (section 3.5) or a learned table (Table 3, row E).
+
+And a form of the sinusoids that also says which word a token belongs to.
+"""
 
 import abc
 
@@ -18,22 +21,23 @@ class PositionLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def call(self, inputs, positions=None):
+    def call(self, inputs, positions=None, words=None):
         """Adds each position's vector.
 
         Args:
             inputs: float [B, T, D].
             positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
+            words: int32 [B, T], for WordPositionEncoding.
 
         Returns:
             float [B, T, D].
         """
         if positions is None:
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
-        return inputs + ops.cast(self.encode(positions), inputs.dtype)
+        return inputs + ops.cast(self.encode(positions, words), inputs.dtype)
 
     @abc.abstractmethod
-    def encode(self, positions):
+    def encode(self, positions, words=None):
         """Returns the vectors of int32 [...] positions: float [..., D]."""
 
 
@@ -62,7 +66,7 @@ class SinusoidalPositionEncoding(PositionLayer):
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
         self.built = True
 
-    def encode(self, positions):
+    def encode(self, positions, words=None):
         """Returns the encoding of int32 [...] positions: float32 [..., D]."""
         fine, coarse = positions % _FINE, positions // _FINE
         sin_fine, cos_fine = _look_up(self._fine, fine)
@@ -83,6 +87,51 @@ def _look_up(angles, rows):
             ops.convert_to_tensor(np.cos(angles), "float32"), rows, axis=0
         ),
     )
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class WordPositionEncoding(PositionLayer):
+    """Adds the sinusoids of a token's position and of its word's.
+
+    Half of the width is PE of the position, the other half PE of the word's
+    number. So a decoder that says one thing for each word of the source can
+    find the word that is next: it has the same encoding on both sides.
+
+    Args:
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def build(self, input_shape):
+        """Makes the tables for [B, T, D]; there are no weights."""
+        self._half = SinusoidalPositionEncoding(dtype=self.dtype_policy)
+        self._half.build((None, None, input_shape[-1] // 2))
+        self.built = True
+
+    def encode(self, positions, words=None):
+        """Returns the encoding of both: float32 [..., D]."""
+        shape = ops.shape(words)
+        both = [ops.broadcast_to(positions, shape), words]
+        return ops.concatenate(list(map(self._half.encode, both)), axis=-1)
+
+
+def word_numbers(begins, positions=None):
+    """Counts the words that have begun, up to each token and with it.
+
+    Args:
+        begins: boolean [B, T], which tokens begin a word.
+        positions: int32 [B, T], of packed rows, 0 where a sentence begins;
+            None where each row is one.
+
+    Returns:
+        int32 [B, T].
+    """
+    begins = ops.cast(begins, "int32")
+    begun = ops.cumsum(begins, axis=1)
+    if positions is None:
+        return begun
+    # Where the sentence of each token begins.
+    first = ops.arange(ops.shape(begins)[1])[None] - positions
+    return begun - ops.take_along_axis(begun - begins, first, axis=1)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -113,7 +162,7 @@ class LearnedPositionEmbedding(PositionLayer):
         )
         self.built = True
 
-    def call(self, inputs, positions=None):
+    def call(self, inputs, positions=None, words=None):
         """Adds the embedding; see PositionLayer."""
         # Packed rows are longer than any sentence in them, and give positions.
         length = inputs.shape[1] if positions is None else None
@@ -124,7 +173,7 @@ class LearnedPositionEmbedding(PositionLayer):
             )
         return super().call(inputs, positions)
 
-    def encode(self, positions):
+    def encode(self, positions, words=None):
         """Returns the embedding of int32 [...] positions: float [..., D]."""
         return ops.take(self.embeddings, positions, axis=0)
 

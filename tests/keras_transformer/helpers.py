@@ -37,6 +37,12 @@ VARIANTS = {
     },
     "one-head": {"num_heads": 1, "d_k": 7, "d_v": 4, "norm": "pre"},
     "window": {"attention_window": 1},
+    "words": {
+        "positions": "words",
+        "source_words_from": 7,
+        "target_words_from": 8,
+        "d_model": 12,
+    },
     # Of the source vocabulary, sentences that are made here have the first 11.
     "unlike sides": {
         "source_vocabulary_size": 17,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from keras_transformer.config import ROLES, field_names
+from keras_transformer.config import field_names
+from keras_transformer.fields import ROLES
 
 FIELDS = typing.get_type_hints(kt.TransformerConfig)
 
@@ -30,6 +31,8 @@ OUT_OF_RANGE = {
     "share_embeddings": ["some", ""],
     "positions": ["relative"],
     "max_positions": [0],
+    "source_words_from": [-1, 5],  # with positions that count no words
+    "target_words_from": [-1, 5],
     "attention_window": [-1],
     "dropout": [-0.1, 1.0],
     "attention_dropout": [-0.1, 1.0],
@@ -56,7 +59,7 @@ OF_EACH_ROLE = {
     "architecture": """vocabulary_size source_vocabulary_size num_layers
         num_decoder_layers d_model d_ff num_heads d_k d_v norm
         layer_norm_epsilon activation attention_bias share_embeddings positions
-        max_positions attention_window""",
+        max_positions source_words_from target_words_from attention_window""",
     "training": """dropout attention_dropout activation_dropout label_smoothing
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",

@@ -6,6 +6,8 @@ import numpy as np
 
 from tests.keras_transformer import reference
 
+END = 3
+
 _TABLES = {
     "all": ("target", "target", "target"),
     "target-softmax": ("source", "target", "target"),
@@ -23,14 +25,30 @@ def _table(config, weights, side):
 def _embed(config, weights, ids, positions, side, training):
     table = _table(config, weights, side)
     kept = 1.0 - config.dropout if training else 1.0
-    rows = []
+    rows, word = [], 0
     for number, position in zip(ids, positions):
+        if position == 0:
+            word = {"source": -1, "target": 0}[side]
         if config.positions == "learned":
             place = weights[f"{side}_positions/embeddings"][position]
+        elif config.positions == "words":
+            word += _is_new_word(config, number, side)
+            halves = [
+                reference.sinusoid(each, config.d_model // 2)
+                for each in (position, max(word, 0))
+            ]
+            place = np.concatenate(halves)
         else:
             place = reference.sinusoid(position, config.d_model)
         rows.append(kept * (table[number] * math.sqrt(config.d_model) + place))
     return np.stack(rows)
+
+
+def _is_new_word(config, number, side):
+    """An end is the word after the last, where targets wait for it."""
+    if side == "target":
+        return number >= config.target_words_from
+    return number >= config.source_words_from or number == END
 
 
 def run_pair(

@@ -223,6 +223,14 @@ def test_the_vocabulary_lies_beside_the_weights(tmp_path, tokenizer):
     "changes, message",
     [
         ({"attention_window": 3}, "attention_window"),
+        (
+            {
+                "positions": "words",
+                "source_words_from": 9,
+                "target_words_from": 9,
+            },
+            "positions of words",
+        ),
         ({"d_v": 4}, "d_k and d_v"),
         ({"d_k": 16, "d_v": 16}, "d_k and d_v"),
     ],

@@ -1,0 +1,90 @@
+"""What kinds of fields a configuration has: roles and limits."""
+
+import dataclasses
+import math
+
+# What a field decides, and what follows from that.
+ROLES = (
+    # The weights and what they compute. A training that begins with another
+    # model's weights must agree in them; a preset's name is found by them.
+    "architecture",
+    # Of these, the widths, which Table 3 at another scale multiplies.
+    "width",
+    # How weights are learned: one training keeps to them from run to run.
+    "training",
+    # How long a training is and how it ends: may change between its runs.
+    "ending",
+    # How a trained model is used: may always change.
+    "decoding",
+)
+
+_AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
+_AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
+_ABOVE_ZERO = ("above 0", lambda value: value > 0)
+_PROBABILITY = ("at least 0 and below 1", lambda value: 0 <= value < 1)
+_FINITE = ("finite", math.isfinite)
+_ENOUGH_PIECES = (
+    "at least 5 (pad, unknown, begin, end and one piece)",
+    lambda value: value >= 5,
+)
+_ENOUGH_PIECES_OR_ZERO = (
+    f"0, or {_ENOUGH_PIECES[0]}",
+    lambda value: value == 0 or value >= 5,
+)
+
+
+def _field(default, limits, *roles):
+    metadata = {"limits": limits, "roles": roles}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def pieces(role):
+    """Returns a field of a vocabulary's size, which must be given."""
+    return _field(dataclasses.MISSING, [_ENOUGH_PIECES], role)
+
+
+def pieces_or_zero(role):
+    """Returns a field of a vocabulary's size, 0 by default."""
+    return _field(0, [_ENOUGH_PIECES_OR_ZERO], role)
+
+
+def count(role, default):
+    """Returns a field of an int, at least 1."""
+    return _field(default, [_AT_LEAST_ONE], role)
+
+
+def count_or_zero(role, default):
+    """Returns a field of an int, at least 0."""
+    return _field(default, [_AT_LEAST_ZERO], role)
+
+
+def width(default):
+    """Returns a field of a width of the architecture."""
+    return _field(default, [_AT_LEAST_ONE], "architecture", "width")
+
+
+def amount(role, default):
+    """Returns a field of a float, at least 0."""
+    return _field(default, [_AT_LEAST_ZERO, _FINITE], role)
+
+
+def positive(role, default):
+    """Returns a field of a float above 0."""
+    return _field(default, [_ABOVE_ZERO, _FINITE], role)
+
+
+def probability(role, default):
+    """Returns a field of a float from 0, below 1."""
+    return _field(default, [_PROBABILITY], role)
+
+
+def switch(role, default):
+    """Returns a field of a bool."""
+    return _field(default, [], role)
+
+
+def choice(role, default, *others):
+    """Returns a field of one of several words, the first the default."""
+    words = (default, *others)
+    limit = (" or ".join(words), lambda value: value in words)
+    return _field(default, [limit], role)
