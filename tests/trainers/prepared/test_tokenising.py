@@ -119,7 +119,7 @@ def test_what_is_wrong_with_the_pairs_is_said_as_they_say_it():
     chunks = tokenise(broken(), _Letters(), 9, 2)
     # What was whole before is given away first.
     assert [next(chunks).read for _ in range(7)] == [3] * 7
-    with pytest.raises(InputError, match="line 31"):
+    with pytest.raises(InputError, match="Line 31"):
         list(chunks)
 
 
