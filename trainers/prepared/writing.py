@@ -235,8 +235,8 @@ def _prepare_split(folder, corpus, codec, manifest, name, total, workers):
             bar.update(whole.read)
     if split.unseen:
         print(
-            f"{split.unseen:,} pairs of {name} are left out of training and "
-            f"perplexity, the first in {split.first_unseen}",
+            f"Pairs of {name} left out of training and perplexity: "
+            f"{split.unseen:,}; the first is {split.first_unseen}",
             flush=True,
         )
     if not split.pairs:

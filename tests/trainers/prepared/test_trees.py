@@ -137,7 +137,7 @@ def test_trees_with_something_unseen_are_left_out_and_told(
     prepared = _prepare(tmp_path / "data", corpus, workers=workers)
     told = capsys.readouterr().out.splitlines()
     assert told == [
-        "2 pairs of dev are left out of training and perplexity, the first in "
+        "Pairs of dev left out of training and perplexity: 2; the first is "
         "line 1: The label 'INTJ' is in none of the trees that the symbols "
         "were made from."
     ]
