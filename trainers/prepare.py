@@ -8,6 +8,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
+from trainers.prepared.manifest import trainer_of
 from trainers.prepared.shards import LONGEST
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus
 
@@ -26,7 +27,8 @@ flags.DEFINE_string(
     "vocabulary",
     None,
     "A SentencePiece model to use, such as the vocabulary.model of a model "
-    "directory; without one it is trained on both sides of the train split.",
+    "directory; without one it is trained on both sides of the train split, "
+    "of trees on the words alone.",
 )
 flags.DEFINE_integer(
     "max_tokens",
@@ -66,7 +68,8 @@ def main(arguments):
     print(
         "",
         "Next:",
-        f"  python -m trainers.wmt {shlex.join(flags_of_next)}",
+        f"  python -m {trainer_of(prepared.manifest.kind)} "
+        f"{shlex.join(flags_of_next)}",
         sep="\n",
     )
 

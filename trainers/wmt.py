@@ -10,7 +10,11 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings
-from trainers.prepared.manifest import read_manifest, refuse_other_vocabulary
+from trainers.prepared.manifest import (
+    read_manifest,
+    refuse_other_kind,
+    refuse_other_vocabulary,
+)
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
@@ -145,6 +149,7 @@ def _corpus_and_directory(config, plan, init_from):
     named = FLAGS["dataset"].present
     if FLAGS.strategy == "multiworker" or (manifest and not named):
         corpus = PreparedCorpus(folder)
+        refuse_other_kind(folder, corpus.manifest.kind, "text")
         _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source)
         plan = _settled(plan, directory, corpus.manifest.source)
@@ -152,6 +157,7 @@ def _corpus_and_directory(config, plan, init_from):
         refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
         return corpus, directory, plan
     raw = dataset_flags.corpus()
+    refuse_other_kind(raw.name, raw.kind, "text")
     stored = max(STORED_TOKENS, plan.max_tokens)
     if manifest:
         stored = manifest.source.max_tokens

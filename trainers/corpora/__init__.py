@@ -1,4 +1,4 @@
-"""Parallel corpora by name: the embedded one, text files, and TFDS.
+"""Parallel corpora by name: the embedded one, text files, trees, and TFDS.
 
 `open_corpus` is the way in; `Corpus` and `EvaluationSet` are what it gives.
 This room imports no other.
@@ -26,10 +26,12 @@ def open_corpus(
 
     Args:
         dataset: "tatoeba-en-fr" (the embedded default, from English unless
-            told otherwise), "text:PREFIX" (see `text_files`), or a name of
-            TensorFlow Datasets such as "wmt14_translate/de-en".
+            told otherwise), "text:PREFIX" (see `text_files`),
+            "trees:PREFIX" (see `trees`), or a name of TensorFlow Datasets
+            such as "wmt14_translate/de-en".
         source_language: language to translate from, or None for the usual
-            one; text files have no usual one.
+            one; text files have no usual one, sentences with trees are
+            English.
         target_language: language to translate into, or None for the usual
             one.
         data_dir: where TFDS keeps its data; no other corpus looks at it.
@@ -43,12 +45,18 @@ def open_corpus(
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
         return TextCorpus(dataset, source_language, target_language)
+    if dataset.startswith("trees:"):
+        # nltk takes seconds to load, as TFDS does below.
+        from trainers.corpora.trees import TreeCorpus
+
+        return TreeCorpus(dataset, source_language, target_language)
     # TFDS names are in snake case, then /configuration and :version.
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
             f"Unknown data set {dataset!r}; possible are {TATOEBA}, "
-            "text:PREFIX (files PREFIX.train.en and so on), and names of "
-            "TensorFlow Datasets such as wmt14_translate/de-en."
+            "text:PREFIX (files PREFIX.train.en and so on), trees:PREFIX "
+            "(files PREFIX.train.ptb and so on), and names of TensorFlow "
+            "Datasets such as wmt14_translate/de-en."
         )
     from trainers.corpora.tfds_corpus import TfdsCorpus
 

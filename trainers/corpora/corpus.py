@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def refuse_same(dataset: str, source: str, target: str, possible: str) -> None:
         raise InputError(
             f"The source and the target language of {dataset} are both "
             f"{source!r}; choose two different ones of: {possible}."
+        )
+
+
+def check_code(language: str, there: str) -> None:
+    """Refuses what is no code of a language; it may become part of a path.
+
+    Raises:
+        InputError: it is none; the message ends with `there`.
+    """
+    if not re.fullmatch(r"\w[\w-]*", language):
+        raise InputError(
+            f"{language!r} is not a language code such as en or pt_BR; {there}"
         )
 
 
@@ -140,9 +153,12 @@ class Corpus(abc.ABC):
         source_language: code of the language to translate from.
         target_language: code of the language to translate into.
         attribution: whom to name as the source; empty where it is unknown.
+        kind: what it pairs sentences with: "text", or "trees" as lines of
+            symbols.
     """
 
     attribution: str = ""
+    kind: str = "text"
     name: str
     source_language: str
     target_language: str

@@ -19,6 +19,7 @@ from export.lines.files import aligned_lines
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,
+    check_code,
     file_fingerprint,
     refuse_same,
 )
@@ -258,10 +259,8 @@ def _check_languages(
             f"for: {possible}."
         )
     for language in (source, target):
-        if not re.fullmatch(r"\w[\w-]*", language):
-            raise InputError(
-                f"{language!r} is not a language code such as en or pt_BR; "
-                f"the training files of {dataset} are for: {possible}."
-            )
+        check_code(
+            language, f"the training files of {dataset} are for: {possible}."
+        )
     refuse_same(dataset, source, target, possible)
     return source, target

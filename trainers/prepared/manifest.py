@@ -13,6 +13,9 @@ from trainers.prepared.shards import Shard
 
 FILE = "manifest.json"
 _FORMAT = 1
+# What was added later says nothing in most manifests, and is left out there.
+_LATER = {"symbols_sha256": "", "unseen": 0, "first_unseen": ""}
+_TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 # What reading JSON of another form raises.
 _NOT_OURS = (
     OSError,
@@ -54,11 +57,15 @@ class Split:
         source_lengths: how many sources have 0, 1, 2, ... pieces, the end id
             counted.
         target_lengths: the same of the targets.
+        unseen: pairs left out because their target cannot be said in ids.
+        first_unseen: where the first of these is, and why.
     """
 
     shards: tuple[Shard, ...] = ()
     source_lengths: tuple[int, ...] = ()
     target_lengths: tuple[int, ...] = ()
+    unseen: int = 0
+    first_unseen: str = ""
 
     @property
     def pairs(self):
@@ -73,7 +80,7 @@ class Split:
     @property
     def dropped(self):
         """Number of pairs left out because a side was too long."""
-        return self.read - self.pairs
+        return self.read - self.pairs - self.unseen
 
     @property
     def source_tokens(self):
@@ -85,17 +92,25 @@ class Split:
         """Number of target ids, the end ids counted."""
         return _weighted(self.target_lengths)
 
-    def with_shard(self, shard, lengths):
+    def with_shard(self, shard, lengths, unseen=()):
         """Returns the split with one more shard.
 
         Args:
             shard: Shard.
             lengths: integers [pairs, 2], of source and target.
+            unseen: of each pair left out for its target, its place among the
+                pairs that were read for the shard, and why.
         """
+        first = self.first_unseen
+        if unseen and not first:
+            place, reason = unseen[0]
+            first = f"line {self.read + place + 1:,}: {reason}"
         return Split(
             (*self.shards, shard),
             _add(self.source_lengths, np.bincount(lengths[:, 0])),
             _add(self.target_lengths, np.bincount(lengths[:, 1])),
+            self.unseen + len(unseen),
+            first,
         )
 
 
@@ -110,6 +125,8 @@ class Manifest:
             no such split.
         splits: name to Split.
         complete: whether nothing is left to prepare.
+        symbols_sha256: of the file of symbols, hex; empty where the targets
+            are no trees.
     """
 
     source: Source
@@ -117,6 +134,12 @@ class Manifest:
     test_sha256: str = ""
     splits: dict[str, Split] = dataclasses.field(default_factory=dict)
     complete: bool = False
+    symbols_sha256: str = ""
+
+    @property
+    def kind(self):
+        """Of the corpus: "text" or "trees"."""
+        return "trees" if self.symbols_sha256 else "text"
 
     def with_split(self, name, split):
         """Returns the manifest with a split put in."""
@@ -129,10 +152,10 @@ def write_manifest(folder, manifest):
     Raises:
         InputError: the system refused to write.
     """
-    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
+    content = _told({"format": _FORMAT, **dataclasses.asdict(manifest)})
     for name, split in manifest.splits.items():
         # For people: they follow from the rest.
-        content["splits"][name] |= {
+        content["splits"][name] = _told(content["splits"][name]) | {
             "pairs": split.pairs,
             "dropped": split.dropped,
             "source_tokens": split.source_tokens,
@@ -162,6 +185,7 @@ def read_manifest(folder):
                 for name, split in content["splits"].items()
             },
             _value(content, "complete", bool),
+            _value(content, "symbols_sha256", str),
         )
     except FileNotFoundError:
         return None
@@ -194,6 +218,37 @@ def refuse_other_vocabulary(folder, manifest, vocabulary):
         )
 
 
+def refuse_other_kind(name, kind, expected):
+    """Refuses trees where text is expected, and the other way round.
+
+    Args:
+        name: of a corpus, or a folder of prepared data.
+        kind: of these, "text" or "trees".
+        expected: the one or the other.
+
+    Raises:
+        InputError: they differ.
+    """
+    if kind != expected:
+        raise InputError(
+            f"{name} holds {kind}, but {expected} was expected; train on it "
+            f"with python -m {trainer_of(kind)}, or give other data."
+        )
+
+
+def trainer_of(kind):
+    """Returns the command that trains on "text" or "trees"."""
+    return _TRAINERS[kind]
+
+
+def _told(content):
+    return {
+        name: value
+        for name, value in content.items()
+        if name not in _LATER or value != _LATER[name]
+    }
+
+
 def _read_split(content):
     shards = tuple(
         _read(Shard, shard) for shard in _value(content, "shards", list)
@@ -208,7 +263,12 @@ def _read_split(content):
     ]
     if not all(type(n) is int and n >= 0 for side in lengths for n in side):
         raise ValueError("a count of lengths is not a number")
-    return Split(shards, *map(tuple, lengths))
+    return Split(
+        shards,
+        *map(tuple, lengths),
+        _value(content, "unseen", int),
+        _value(content, "first_unseen", str),
+    )
 
 
 def _read(kind, content):
@@ -217,7 +277,7 @@ def _read(kind, content):
 
 
 def _value(content, name, kind):
-    value = content[name]
+    value = (_LATER | content)[name]
     if type(value) is not kind:
         raise ValueError(f"{name} is not of type {kind.__name__}")
     if kind is int and value < 0:

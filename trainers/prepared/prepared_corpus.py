@@ -1,5 +1,6 @@
 """A folder of prepared data, opened for training."""
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -11,6 +12,7 @@ from trainers.prepared.manifest import read_manifest
 from trainers.prepared.shards import damaged, file_crc32, read_shard
 
 VOCABULARY_FILE = "vocabulary.model"
+SYMBOLS_FILE = "symbols.json"
 TEST_FILE = "test.json"
 
 
@@ -19,6 +21,7 @@ class PreparedCorpus:
 
     - `manifest.json`: what it was made from, counts, checksums.
     - `vocabulary.model`: the SentencePiece model.
+    - `symbols.json`: of trees, the vocabulary of their lines of symbols.
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
@@ -45,7 +48,18 @@ class PreparedCorpus:
                 "the same --dataset first."
             )
         self.manifest = manifest
-        self.vocabulary = read_vocabulary(self.folder, manifest)
+        self._files = read_codec_files(self.folder, manifest)
+        self.vocabulary = self._files[VOCABULARY_FILE]
+
+    @functools.cached_property
+    def symbols(self):
+        """The targets' `export.parsing.linear.Symbols`; None of text."""
+        if self.manifest.kind != "trees":
+            return None
+        # nltk takes seconds to load.
+        from export.parsing.linear import Symbols
+
+        return Symbols.from_json(self._files[SYMBOLS_FILE].decode())
 
     def pairs(self, split):
         """Returns a split's TokenPairs, or None where there is no such split.
@@ -87,17 +101,25 @@ class PreparedCorpus:
         self.test_set()
 
 
-def read_vocabulary(folder, manifest):
-    """Returns the SentencePiece model of prepared data.
+def read_codec_files(folder, manifest):
+    """Returns what the codec of prepared data is made of.
 
     Args:
         folder: pathlib.Path.
         manifest: Manifest.
 
+    Returns:
+        dict of name to bytes, as `codecs.make_files` made it.
+
     Raises:
-        InputError: it is missing, or another one than at the beginning.
+        InputError: one is missing, or another one than at the beginning.
     """
-    return _read(folder / VOCABULARY_FILE, manifest.vocabulary_sha256)
+    digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
+    if manifest.symbols_sha256:
+        digests[SYMBOLS_FILE] = manifest.symbols_sha256
+    return {
+        name: _read(folder / name, digest) for name, digest in digests.items()
+    }
 
 
 def _read(path, sha256):

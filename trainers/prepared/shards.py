@@ -158,15 +158,33 @@ class TokenisedChunk(typing.NamedTuple):
     Attributes:
         read: pairs there were, those left out counted.
         ids: int32 [tokens], source and target of each pair in turn.
-        lengths: int32 [pairs, 2].
+        lengths: integers [pairs, 2].
+        unseen: list of (place among the pairs that there were, why), of
+            those whose target cannot be said in ids.
     """
 
     read: int
     ids: np.ndarray
     lengths: np.ndarray
+    unseen: list
+
+    @classmethod
+    def joined(cls, chunks):
+        """Returns the chunks of a list as one."""
+        starts = itertools.accumulate((each.read for each in chunks), initial=0)
+        return cls(
+            sum(chunk.read for chunk in chunks),
+            np.concatenate([chunk.ids for chunk in chunks]),
+            np.concatenate([chunk.lengths for chunk in chunks]),
+            [
+                (start + place, reason)
+                for start, chunk in zip(starts, chunks)
+                for place, reason in chunk.unseen
+            ],
+        )
 
 
-def tokenise(pairs, tokenizer, max_tokens, workers):
+def tokenise(pairs, codec, max_tokens, workers):
     """Yields TokenisedChunks in the order of the pairs.
 
     The threads do run side by side: SentencePiece does its work outside
@@ -174,14 +192,14 @@ def tokenise(pairs, tokenizer, max_tokens, workers):
 
     Args:
         pairs: iterator of (source, target) str.
-        tokenizer: Tokenizer.
+        codec: as `codecs.read_codec` returns it.
         max_tokens: pairs with a side of more ids than this, the end id
-            counted, are left out.
+            counted, are left out, as are those with a target that has none.
         workers: number of threads.
     """
 
     def run(chunk):
-        return _tokenise_chunk(chunk, tokenizer, max_tokens)
+        return _tokenise_chunk(chunk, codec, max_tokens)
 
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         waiting = collections.deque()
@@ -197,12 +215,18 @@ def tokenise(pairs, tokenizer, max_tokens, workers):
                 future.cancel()
 
 
-def _tokenise_chunk(chunk, tokenizer, max_tokens):
-    sources = tokenizer.encode([source for source, _ in chunk])
-    targets = tokenizer.encode([target for _, target in chunk])
-    lengths = np.array([list(map(len, sources)), list(map(len, targets))]).T
+def _tokenise_chunk(chunk, codec, max_tokens):
+    reasons = [codec.unseen(target) for _, target in chunk]
+    said = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in said])
+    targets = codec.encode_targets([target for _, target in said])
+    sides = [list(map(len, sources)), list(map(len, targets))]
+    lengths = np.array(sides, np.int64).T
     kept = lengths.max(axis=1) <= max_tokens
     ids = [np.zeros(0, np.int32)]
     for number in np.flatnonzero(kept):
         ids += sources[number], targets[number]
-    return TokenisedChunk(len(chunk), np.concatenate(ids), lengths[kept])
+    unseen = [each for each in enumerate(reasons) if each[1]]
+    return TokenisedChunk(
+        len(chunk), np.concatenate(ids), lengths[kept], unseen
+    )

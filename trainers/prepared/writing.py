@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import pathlib
 import shutil
 
@@ -15,7 +14,7 @@ from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
-from keras_transformer.tokenizer import Tokenizer
+from trainers.prepared.codecs import make_files, read_codec
 from trainers.prepared.manifest import (
     FILE,
     Manifest,
@@ -26,24 +25,19 @@ from trainers.prepared.manifest import (
     write_manifest,
 )
 from trainers.prepared.prepared_corpus import (
+    SYMBOLS_FILE,
     TEST_FILE,
     VOCABULARY_FILE,
     PreparedCorpus,
-    read_vocabulary,
+    read_codec_files,
 )
-from trainers.prepared.shards import tokenise, write_shard
-from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
+from trainers.prepared.shards import TokenisedChunk, tokenise, write_shard
 from trainers.processes import folder_lock
 
 # Far more pieces than a sentence has; trainers.wmt leaves out what is longer
 # than its own --max_tokens.
 STORED_TOKENS = 1024
 
-# Evenly spread: more do not change 37,000 pieces much, and SentencePiece
-# holds them all in memory, about half a kB each.
-_VOCABULARY_PAIRS = 1_000_000
-# Part of the pieces that may go to rare characters: Chinese has thousands.
-_CHARACTERS = 0.25
 # Chunks of tokenising in a shard: what an interruption may lose.
 _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
@@ -65,7 +59,7 @@ def prepare_corpus(
             left out and counted.
         workers: number of threads.
         vocabulary: bytes of a SentencePiece model to use; None to train one
-            on both sides of the train split.
+            on the train split: on both sides, of trees on the words.
 
     Returns:
         PreparedCorpus.
@@ -165,7 +159,7 @@ def _of_same_source(folder, source):
 
 
 def _begin(folder, corpus, source, totals, vocabulary):
-    """Clears what is of no use, writes vocabulary and a first manifest."""
+    """Clears what is of no use, writes vocabularies and a first manifest."""
     if ModelDirectory(folder).config_path.exists():
         raise InputError(
             f"{folder} is a model directory; give another folder for the "
@@ -173,61 +167,46 @@ def _begin(folder, corpus, source, totals, vocabulary):
         )
     if (folder / FILE).exists():
         # The manifest last: without it, the others may be somebody else's.
-        for pattern in ("*.ids.npy", "*.lengths.npy", TEST_FILE, FILE):
+        others = (SYMBOLS_FILE, TEST_FILE, FILE)
+        for pattern in ("*.ids.npy", "*.lengths.npy", *others):
             for path in folder.glob(pattern):
                 path.unlink()
     size = source.vocabulary_size
-    if vocabulary is None:
-        print(f"Training a vocabulary of {size:,} pieces.", flush=True)
-        stride = math.ceil(totals["train"] / _VOCABULARY_PAIRS)
-        characters = frequent_characters(
-            _both_sides(corpus, stride), int(_CHARACTERS * size)
-        )
-        vocabulary = train_vocabulary(
-            _both_sides(corpus, stride), size, characters
-        )
-    pieces = _tokenizer(vocabulary).vocabulary_size
+    files = make_files(corpus, size, totals["train"], vocabulary)
+    pieces = read_codec(corpus.kind, files).source_vocabulary_size
     if pieces != size:
         raise InputError(
             f"The vocabulary to use has {pieces} pieces, not "
             f"vocabulary_size={size}; use --set=vocabulary_size={pieces}, or "
             f"with trainers.prepare --vocabulary_size={pieces}."
         )
-    with written_whole(folder / VOCABULARY_FILE) as temporary:
-        temporary.write_bytes(vocabulary)
-    manifest = Manifest(source, hashlib.sha256(vocabulary).hexdigest())
+    digests = {}
+    for name, content in files.items():
+        digests[name] = _write(folder / name, content)
+    manifest = Manifest(
+        source,
+        digests[VOCABULARY_FILE],
+        symbols_sha256=digests.get(SYMBOLS_FILE, ""),
+    )
     write_manifest(folder, manifest)
     return manifest
-
-
-def _both_sides(corpus, stride):
-    """Yields the texts of every `stride`-th pair of the train split."""
-    pairs = itertools.islice(corpus.pairs("train"), 0, None, stride)
-    return itertools.chain.from_iterable(pairs)
-
-
-def _tokenizer(proto):
-    try:
-        return Tokenizer(proto)
-    except ValueError as error:
-        raise InputError(f"The vocabulary cannot be used: {error}") from error
 
 
 def _prepare(folder, corpus, manifest, totals, workers):
     for pattern in ("*.npy", "*.json", "*.model"):
         remove_unfinished(folder, pattern)
-    tokenizer = _tokenizer(read_vocabulary(folder, manifest))
+    codec = read_codec(corpus.kind, read_codec_files(folder, manifest))
     if "test" in corpus.splits():
         digest = _write_test_set(folder, corpus.evaluation_set("test"))
         manifest = dataclasses.replace(manifest, test_sha256=digest)
     for name, total in totals.items():
         manifest = _prepare_split(
-            folder, corpus, tokenizer, manifest, name, total, workers
+            folder, corpus, codec, manifest, name, total, workers
         )
     write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
 
-def _prepare_split(folder, corpus, tokenizer, manifest, name, total, workers):
+def _prepare_split(folder, corpus, codec, manifest, name, total, workers):
     split = manifest.splits.get(name, Split())
     pairs = itertools.islice(corpus.pairs(name), split.read, None)
     max_tokens = manifest.source.max_tokens
@@ -235,28 +214,31 @@ def _prepare_split(folder, corpus, tokenizer, manifest, name, total, workers):
         # Its threads must end here: left to the garbage collector after an
         # error, they could be waited for where none can start or end.
         contextlib.closing(
-            tokenise(pairs, tokenizer, max_tokens, workers)
+            tokenise(pairs, codec, max_tokens, workers)
         ) as chunks,
         ProgressBar(
             f"Tokenising {name}", total, "pairs", done=split.read
         ) as bar,
     ):
         while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
-            read = sum(chunk.read for chunk in part)
-            lengths = np.concatenate([chunk.lengths for chunk in part])
+            whole = TokenisedChunk.joined(part)
             shard = write_shard(
                 folder,
                 f"{name}-{len(split.shards):05d}",
-                read,
-                np.concatenate([chunk.ids for chunk in part]).astype(
-                    _dtype(manifest)
-                ),
-                lengths.astype(np.uint16),
+                whole.read,
+                whole.ids.astype(_dtype(codec)),
+                whole.lengths.astype(np.uint16),
             )
-            split = split.with_shard(shard, lengths)
+            split = split.with_shard(shard, whole.lengths, whole.unseen)
             manifest = manifest.with_split(name, split)
             write_manifest(folder, manifest)
-            bar.update(read)
+            bar.update(whole.read)
+    if split.unseen:
+        print(
+            f"Pairs of {name} left out of training and perplexity: "
+            f"{split.unseen:,}; the first is {split.first_unseen}",
+            flush=True,
+        )
     if not split.pairs:
         raise InputError(
             f"No sentence pair of {name} is left ({split.dropped:,} have more "
@@ -265,9 +247,9 @@ def _prepare_split(folder, corpus, tokenizer, manifest, name, total, workers):
     return manifest
 
 
-def _dtype(manifest):
-    small = manifest.source.vocabulary_size <= _UINT16_VOCABULARY
-    return np.uint16 if small else np.int32
+def _dtype(codec):
+    size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
+    return np.uint16 if size <= _UINT16_VOCABULARY else np.int32
 
 
 def _write_test_set(folder, evaluation_set):
@@ -276,6 +258,11 @@ def _write_test_set(folder, evaluation_set):
         "references": evaluation_set.references,
     }
     text = json.dumps(content, ensure_ascii=False).encode("utf-8")
-    with written_whole(folder / TEST_FILE) as temporary:
-        temporary.write_bytes(text)
-    return hashlib.sha256(text).hexdigest()
+    return _write(folder / TEST_FILE, text)
+
+
+def _write(path, content):
+    """Writes a file whole; returns its SHA-256, hex."""
+    with written_whole(path) as temporary:
+        temporary.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()

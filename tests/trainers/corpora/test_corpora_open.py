@@ -9,7 +9,12 @@ from trainers.corpora.corpus import resolve_languages
 def test_an_unknown_name_lists_what_is_possible(name):
     with pytest.raises(InputError) as caught:
         open_corpus(name, None, None)
-    for possible in ("tatoeba-en-fr", "text:PREFIX", "wmt14_translate/de-en"):
+    for possible in (
+        "tatoeba-en-fr",
+        "text:PREFIX",
+        "trees:PREFIX",
+        "wmt14_translate/de-en",
+    ):
         assert possible in str(caught.value)
     assert "\n" not in str(caught.value)
 

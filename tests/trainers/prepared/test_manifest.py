@@ -46,6 +46,8 @@ SPLITS = st.builds(
     Split,
     st.lists(SHARDS, max_size=3).map(tuple),
     *[st.lists(COUNT, max_size=4).map(tuple)] * 2,
+    COUNT,
+    TEXT,
 )
 MANIFESTS = st.builds(
     Manifest,
@@ -62,6 +64,7 @@ MANIFESTS = st.builds(
     TEXT,
     st.dictionaries(TEXT, SPLITS, max_size=3),
     st.booleans(),
+    TEXT,
 )
 
 
@@ -81,6 +84,14 @@ def _refused(text):
     assert "\n" not in message
     assert f"{FILE} is not a manifest of prepared data" in message
     return message
+
+
+# With what those of text leave out.
+TREES = dataclasses.replace(
+    WHOLE,
+    splits={"train": dataclasses.replace(SPLIT, unseen=1, first_unseen="x")},
+    symbols_sha256="ef" * 32,
+)
 
 
 @pytest.fixture
@@ -110,20 +121,26 @@ def test_without_one_there_is_none(tmp_path):
         st.tuples(
             st.integers(0, 5),
             st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))),
+            st.integers(0, 2),
         )
     )
 )
 def test_a_split_counts_what_is_in_its_shards(shards):
-    split = Split()
-    for number, (dropped, pairs) in enumerate(shards):
+    split, firsts, lines = Split(), [], 0
+    for number, (dropped, pairs, unseen) in enumerate(shards):
         lengths = np.array(pairs, np.int64).reshape(-1, 2)
-        read, tokens = len(pairs) + dropped, int(lengths.sum())
+        read, tokens = len(pairs) + dropped + unseen, int(lengths.sum())
         shard = Shard(f"train-{number:05d}", read, len(pairs), tokens, 0, 0)
-        split = split.with_shard(shard, lengths)
-    every = [pair for _, pairs in shards for pair in pairs]
+        reasons = [(place, f"{number}") for place in range(unseen)]
+        split = split.with_shard(shard, lengths, reasons)
+        firsts += [f"line {lines + 1}: {number}"] * (unseen > 0)
+        lines += read
+    every = [pair for _, pairs, _ in shards for pair in pairs]
     assert split.pairs == len(every)
-    assert split.dropped == sum(dropped for dropped, _ in shards)
-    assert split.read == split.pairs + split.dropped
+    assert split.dropped == sum(dropped for dropped, _, _ in shards)
+    assert split.unseen == sum(unseen for _, _, unseen in shards)
+    assert split.first_unseen == (firsts[0] if firsts else "")
+    assert split.read == split.pairs + split.dropped + split.unseen
     assert split.source_tokens == sum(source for source, _ in every)
     assert split.target_tokens == sum(target for _, target in every)
     for side, counts in enumerate((split.source_lengths, split.target_lengths)):
@@ -186,7 +203,10 @@ def _without(content, place):
 OTHERS = (None, True, -1, 1.5, "../x", "", [], [[]], {}, {"a": 1})
 
 
-def test_no_value_may_be_of_another_type(content):
+@pytest.mark.parametrize("manifest", [WHOLE, TREES], ids=["text", "trees"])
+def test_no_value_may_be_of_another_type(tmp_path, manifest):
+    write_manifest(tmp_path, manifest)
+    content = json.loads((tmp_path / FILE).read_text())
     checked = 0
     for place in _places(content):
         if place == ("format",):

@@ -11,6 +11,7 @@ import pytest
 from keras_transformer.tokenizer import Tokenizer
 from tests import processes
 from tests.damage import flip_bit
+from tests.processes import ROOT
 from tests.trainers import cipher, commands
 from tests.trainers.prepared.memory_corpus import contents, vocabulary
 from trainers.corpora import open_corpus
@@ -266,6 +267,31 @@ def test_a_broken_line_is_named_and_nothing_left(preparer, tmp_path):
         result, r"toy\.dev\.en has 12, .*toy\.dev\.xx has 1"
     )
     assert not (tmp_path / "data").exists()
+
+
+def test_trees_are_prepared_for_parsing(first, preparer, tmp_path):
+    arguments = (
+        f"--dataset=trees:{ROOT}/tests/data/craft/craft",
+        "--vocabulary_size=300",
+        "--output_dir=data",
+    )
+    result = preparer.run(*arguments, folder=tmp_path)
+    assert result.code == 0, result.err
+    lines = result.out.splitlines()
+    assert lines[0].endswith("craft, en to trees, splits train, dev.")
+    assert lines[2].startswith("train: 126 pairs, ")
+    assert lines[3].startswith("dev: 41 pairs, ")
+    assert lines[-1].startswith("  python -m trainers.parsing --prepared_dir=")
+    # The other kind in the same folder, the other way round too.
+    before = contents(tmp_path)
+    folder, dataset, _ = first
+    result = preparer.run(*_arguments(dataset), folder=tmp_path)
+    commands.assert_one_clear_line(result, "data holds data .*=trees:.*, not")
+    assert contents(tmp_path) == before
+    before = contents(folder)
+    result = preparer.run(*arguments, folder=folder)
+    commands.assert_one_clear_line(result, "data holds data .*, not trees:")
+    assert contents(folder) == before
 
 
 def test_help_tells_defaults_and_units(tmp_path):

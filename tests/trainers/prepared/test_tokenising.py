@@ -7,13 +7,22 @@ from hypothesis import strategies as st
 
 from export.errors import InputError
 from trainers.prepared import shards
-from trainers.prepared.shards import tokenise
+from trainers.prepared.shards import TokenisedChunk, tokenise
 
 END = 3
 
 
 class _Letters:
-    """A tokenizer whose ids are the letters' codes."""
+    """A codec whose ids are the letters' codes; it has none for a z."""
+
+    def encode_sources(self, texts):
+        return self.encode(texts)
+
+    def encode_targets(self, texts):
+        return self.encode(texts)
+
+    def unseen(self, target):
+        return f"{target} has a z" if "z" in target else ""
 
     def encode(self, texts):
         return [np.array([*map(ord, text), END], np.int32) for text in texts]
@@ -119,7 +128,7 @@ def test_what_is_wrong_with_the_pairs_is_said_as_they_say_it():
     chunks = tokenise(broken(), _Letters(), 9, 2)
     # What was whole before is given away first.
     assert [next(chunks).read for _ in range(7)] == [3] * 7
-    with pytest.raises(InputError, match="line 31"):
+    with pytest.raises(InputError, match="Line 31"):
         list(chunks)
 
 
@@ -136,3 +145,18 @@ def test_what_goes_wrong_in_a_worker_is_not_lost():
         list(tokenise(iter(pairs), Broken(), 9, 2))
     # And no thread goes on.
     assert set(threading.enumerate()) <= set(before)
+
+
+@given(st.lists(st.tuples(TEXT, st.text("az", max_size=3))))
+def test_pairs_whose_target_has_no_ids_are_left_out_and_told(pairs):
+    chunks = list(tokenise(iter(pairs), _Letters(), 9, 2))
+    assert _texts(chunks) == [pair for pair in pairs if "z" not in pair[1]]
+    if chunks:
+        whole = TokenisedChunk.joined(chunks)
+        assert _texts([whole]) == _texts(chunks)
+        assert whole.read == len(pairs)
+        assert whole.unseen == [
+            (place, f"{target} has a z")
+            for place, (_, target) in enumerate(pairs)
+            if "z" in target
+        ]

@@ -16,7 +16,7 @@ from tests.trainers.prepared.memory_corpus import (
     vocabulary,
 )
 from trainers.corpora import open_corpus
-from trainers.prepared import writing
+from trainers.prepared import codecs
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -76,7 +76,7 @@ def test_without_a_vocabulary_one_is_trained_on_both_sides(tmp_path, capsys):
 def test_rare_characters_are_known(tmp_path, monkeypatch):
     """Digits, in everyday text."""
     # Room for all, in a vocabulary that text of ten syllables can fill.
-    monkeypatch.setattr(writing, "_CHARACTERS", 0.5)
+    monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
     train = rows(2000, 1)
     for number in (5, 700, 1500):
         train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
@@ -102,8 +102,8 @@ def test_the_vocabulary_of_a_large_corpus_is_of_a_part_spread_over_it(
         assert set(characters) < set("".join(trained_on))
         return vocabulary(size=size)
 
-    monkeypatch.setattr(writing, "train_vocabulary", train)
-    monkeypatch.setattr(writing, "_VOCABULARY_PAIRS", 15)
+    monkeypatch.setattr(codecs, "train_vocabulary", train)
+    monkeypatch.setattr(codecs, "_VOCABULARY_PAIRS", 15)
     prepare(tmp_path, vocabulary=None)
     pairs = cipher.sentences(40, 1)[::3]
     assert len(pairs) == 14
@@ -196,7 +196,7 @@ class _Numbers:
     [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32)],
 )
 def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
-    monkeypatch.setattr(writing, "Tokenizer", _Numbers)
+    monkeypatch.setattr(codecs, "Tokenizer", _Numbers)
     train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
     prepared = prepare(
         tmp_path,
@@ -214,7 +214,7 @@ def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
 
 def test_the_longest_sentence_of_all(tmp_path, monkeypatch):
     """Its length just fits into two bytes."""
-    monkeypatch.setattr(writing, "Tokenizer", _Numbers)
+    monkeypatch.setattr(codecs, "Tokenizer", _Numbers)
     text = "7 " * 65_534
     prepared = prepare(
         tmp_path,

@@ -5,6 +5,9 @@ import pathlib
 import pytest
 
 from tests.trainers import cipher, commands
+from tests.trainers.prepared.memory_corpus import vocabulary
+from trainers.corpora import open_corpus
+from trainers.prepared.writing import prepare_corpus
 
 TEXTS = [source for source, _ in cipher.sentences(200, seed=0)]
 
@@ -236,6 +239,23 @@ def test_a_directory_of_another_training_is_not_touched(
     commands.assert_one_clear_line(result, message)
     assert "--model_dir" in result.err
     assert contents() == before
+
+
+def test_trees_are_no_text(worker, tmp_path):
+    """Neither as they stand nor prepared, and before anything is made."""
+    (tmp_path / "my.train.ptb").write_text("(S (NP (NN cell) (NNS walls)))\n")
+    corpus = open_corpus(f"trees:{tmp_path}/my", None, None)
+    prepare_corpus(tmp_path / "data", corpus, 64, 99, 1, vocabulary())
+    before = _names(tmp_path)
+    for name, flags in {
+        "data": ["--prepared_dir=data"],
+        "trees:my": ["--dataset=trees:my"],
+    }.items():
+        result = worker.wmt("--train_steps=1", *flags, folder=tmp_path)
+        commands.assert_one_clear_line(
+            result, f"{name} holds trees, but text was expected"
+        )
+        assert _names(tmp_path) == before
 
 
 def test_the_same_in_a_process_of_its_own(tmp_path):
