@@ -22,6 +22,7 @@ class ModelDirectory:
     - `config.json`: TransformerConfig.
     - `run.json`: data set, languages, seed: what else decides the weights.
     - `vocabulary.model`: SentencePiece model.
+    - `symbols.json`: of a parser, the vocabulary of its trees.
     - `model.weights.h5`: the weights to use (averaged when averaging is on).
     - `checkpoints/`: to resume from.
     - `logs/`: for TensorBoard.
@@ -45,6 +46,7 @@ class ModelDirectory:
         self.config_path = self.path / "config.json"
         self.run_path = self.path / "run.json"
         self.vocabulary_path = self.path / "vocabulary.model"
+        self.symbols_path = self.path / "symbols.json"
         self.weights_path = self.path / "model.weights.h5"
         self.checkpoints_path = self.path / "checkpoints"
         self.logs_path = self.path / "logs"
@@ -143,6 +145,32 @@ class ModelDirectory:
         """Writes vocabulary.model."""
         with written_whole(self.vocabulary_path) as temporary:
             temporary.write_bytes(proto)
+
+    def read_symbols(self):
+        """Returns a parser's `export.parsing.linear.Symbols`.
+
+        Raises:
+            InputError: they are missing, as of a translator, or damaged.
+        """
+        # nltk takes seconds to load.
+        from export.parsing.linear import Symbols
+
+        if self.config_path.exists() and not self.symbols_path.exists():
+            raise InputError(
+                f"{self.path} holds no parser: it has no "
+                f"{self.symbols_path.name}; give a model directory of "
+                "trainers.parsing."
+            )
+        try:
+            return Symbols.from_json(self._read(self.symbols_path))
+        except _BROKEN_JSON as error:
+            raise InputError(
+                f"{self.symbols_path} cannot be used: {error}"
+            ) from error
+
+    def write_symbols(self, symbols):
+        """Writes symbols.json."""
+        _write_text(self.symbols_path, symbols.to_json())
 
     def load_model(self, dtype="float32"):
         """Returns the Transformer with the weights to use.

@@ -30,14 +30,14 @@ def make_config(preset, assignments):
         raise InputError(str(error)) from error
 
 
-def refuse_source_vocabulary(config):
-    """Refuses a source vocabulary of its own, where text has one for both.
+def refuse_parser_fields(config):
+    """Refuses what only parsers have: a source vocabulary, counted words.
 
     Args:
         config: TransformerConfig.
 
     Raises:
-        InputError: the source has its own.
+        InputError: it has one of them.
     """
     size = config.source_vocabulary_size
     if size:
@@ -45,6 +45,11 @@ def refuse_source_vocabulary(config):
             f"source_vocabulary_size={size} is a source vocabulary of its own, "
             "but trainers.wmt makes one vocabulary for both languages; leave "
             "source_vocabulary_size out, or set it to 0."
+        )
+    if config.positions == "words":
+        raise InputError(
+            "positions=words is of parsers, which say one tag for each word; "
+            "use trainers.parsing, or --set=positions=sinusoidal."
         )
 
 

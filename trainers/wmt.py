@@ -1,240 +1,61 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
-import pathlib
-
-import tensorflow as tf
 from absl import flags
 
 from export import command
-from export.errors import InputError
-from export.model_directory import ModelDirectory
-from keras_transformer.presets import PRESETS
-from trainers import dataset_flags, provenance, settings
-from trainers.prepared.manifest import (
-    read_manifest,
-    refuse_other_kind,
-    refuse_other_vocabulary,
-)
-from trainers.prepared.prepared_corpus import PreparedCorpus
-from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
-from trainers.processes import folder_lock
+from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, report
+from trainers.training import launch, run
 from trainers.training import plan as training_plan
-from trainers.training import run
-from trainers.training.fit import train
-from trainers.training.run import refuse_other_model
-from trainers.training.strategies import NAMES as STRATEGIES
-from trainers.training.strategies import is_chief, make_strategy, split_cpu
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-flags.adopt_module_key_flags(dataset_flags)
-flags.adopt_module_key_flags(training_plan)
+for module in (dataset_flags, training_plan, launch):
+    flags.adopt_module_key_flags(module)
 
-flags.DEFINE_string(
-    "prepared_dir",
-    None,
-    "Folder of prepared data, as trainers.prepare makes it; several trainings "
-    "may share one. Made first where it is not there yet. Default: data in "
-    "the model directory.",
-)
-flags.DEFINE_string(
-    "preset", "tiny", f"A named TransformerConfig: {', '.join(PRESETS)}."
-)
-flags.DEFINE_multi_string(
-    "set",
-    [],
-    "A field of the configuration, such as --set=dropout=0; the fields: "
-    f"{', '.join(settings.FIELDS)}. help(keras_transformer.TransformerConfig) "
-    "in Python says what each is.",
-)
-flags.DEFINE_string(
-    "model_dir",
-    None,
-    "Where the model goes; an unfinished training there is resumed. "
-    "Default: runs/PRESET-SOURCE-TARGET.",
-)
-flags.DEFINE_integer(
-    "train_steps", None, "Updates in all; the preset's own by default."
-)
-flags.DEFINE_integer(
-    "batch_tokens",
-    None,
-    "Positions a side in one update, over all replicas; the preset's own by "
-    "default.",
-)
-flags.DEFINE_string(
-    "init_from",
-    None,
-    "Model directory whose weights and vocabulary a new training begins with: "
-    "fine-tuning.",
-)
-flags.DEFINE_enum(
-    "strategy",
-    "auto",
-    STRATEGIES,
-    "Devices: one; mirrored for all GPUs; multiworker for the machines that "
-    "TF_CONFIG names; auto for mirrored where there are several GPUs.",
-)
-flags.DEFINE_integer(
-    "logical_cpus",
-    1,
-    "Split the CPU into so many devices, to try mirrored without GPUs.",
-    lower_bound=1,
-)
-flags.DEFINE_bool(
-    "deterministic",
-    False,
-    "Use operations that give the same bits each time, which may be slower.",
-)
-flags.DEFINE_bool(
-    "score", True, "Translate and score the test split at the end."
-)
-flags.DEFINE_integer(
-    "average_checkpoints",
-    None,
-    "How many of the last checkpoints are averaged into the final weights; "
-    "the preset's own by default, 0 for none.",
-)
 
-_OWN_FIELDS = ("train_steps", "batch_tokens", "average_checkpoints")
+class Translation(launch.Task):
+    """One vocabulary for both languages, scored by BLEU."""
+
+    command = "trainers.wmt"
+    kind = "text"
+
+    def check(self, config):
+        """See the base class."""
+        settings.refuse_parser_fields(config)
+
+    def settled_plan(self, plan, directory, source):
+        """See the base class."""
+        language = source.target_language
+        if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
+            bleu_tokenizers.refuse_if_machines_may_differ(
+                language, plan.tokenize
+            )
+        return run.with_tokenizer(plan, directory, language)
+
+    def known_config(self, config, directory):
+        """See the base class."""
+        del directory
+        return config
+
+    def settled_config(self, config, corpus):
+        """See the base class."""
+        del corpus
+        return config
+
+    def score(self, prepared, plan, made):
+        """See the base class."""
+        report.score(prepared, plan.tokenize, made)
+
+    def name_next(self, directory):
+        """See the base class."""
+        report.name_next(directory)
 
 
 def main(arguments):
     """Trains, scores and says what to do next."""
     del arguments
-    config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
-    settings.refuse_source_vocabulary(config)
-    plan = training_plan.plan()
-    _refuse_two_makers()
-    run.refuse_too_few_positions(config, plan)
-    if FLAGS.logical_cpus > 1:
-        split_cpu(FLAGS.logical_cpus)
-    if FLAGS.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    # Before any of TensorFlow's operations: workers must find each other first.
-    strategy = make_strategy(FLAGS.strategy)
-    init_from = None
-    if FLAGS.init_from:
-        init_from = ModelDirectory(FLAGS.init_from)
-        refuse_other_model(config, init_from)
-    corpus, directory, plan = _corpus_and_directory(config, plan, init_from)
-    prepared = run.prepare(directory, config, corpus, plan)
-    made = provenance.facts("trainers.wmt")
-    if not is_chief(strategy):
-        train(prepared, plan, strategy, made, init_from)
-        return
-    with folder_lock(directory.path, "training"):
-        run.claim(directory, config, corpus, plan)
-        train(prepared, plan, strategy, made, init_from)
-        if FLAGS.score:
-            report.score(prepared, plan.tokenize, made)
-    report.name_next(directory)
-
-
-def _corpus_and_directory(config, plan, init_from):
-    """Opens the prepared data, and makes them first where needed.
-
-    Returns:
-        (PreparedCorpus, ModelDirectory, the plan with all that is left to the
-        data and the directory).
-    """
-    folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
-    if FLAGS.strategy == "multiworker" and not folder:
-        raise InputError(
-            "--strategy=multiworker needs --prepared_dir, a folder that all "
-            "workers read; make it with python -m trainers.prepare."
-        )
-    manifest = folder and read_manifest(folder)
-    named = FLAGS["dataset"].present
-    if FLAGS.strategy == "multiworker" or (manifest and not named):
-        corpus = PreparedCorpus(folder)
-        refuse_other_kind(folder, corpus.manifest.kind, "text")
-        _refuse_other_data(folder, corpus.manifest.source)
-        directory = _directory(corpus.manifest.source)
-        plan = _settled(plan, directory, corpus.manifest.source)
-        vocabulary = _vocabulary(directory, init_from)
-        refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
-        return corpus, directory, plan
-    raw = dataset_flags.corpus()
-    refuse_other_kind(raw.name, raw.kind, "text")
-    stored = max(STORED_TOKENS, plan.max_tokens)
-    if manifest:
-        stored = manifest.source.max_tokens
-    source = source_of(raw, config.vocabulary_size, stored)
-    directory = _directory(source)
-    plan = _settled(plan, directory, source)
-    # Before hours of work for nothing.
-    run.refuse_other_training(directory, config, source, plan)
-    corpus = prepare_corpus(
-        folder or directory.path / "data",
-        raw,
-        config.vocabulary_size,
-        stored,
-        dataset_flags.workers(),
-        _vocabulary(directory, init_from),
-    )
-    return corpus, directory, plan
-
-
-def _settled(plan, directory, source):
-    language = source.target_language
-    if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
-        bleu_tokenizers.refuse_if_machines_may_differ(language, plan.tokenize)
-    return run.with_tokenizer(plan, directory, language)
-
-
-def _refuse_other_data(folder, source):
-    for name in ("dataset", "source_language", "target_language"):
-        there = getattr(source, name)
-        if FLAGS[name].present and FLAGS[name].value != there:
-            raise InputError(
-                f"--prepared_dir={folder} holds {name}={there}, not "
-                f"{FLAGS[name].value}; leave out --{name}, or prepare that "
-                "data in another folder."
-            )
-
-
-def _directory(source):
-    name = f"{FLAGS.preset}-{source.source_language}-{source.target_language}"
-    return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
-
-
-def _vocabulary(directory, init_from):
-    """Returns the vocabulary that the model has already, or None."""
-    for there in (directory, init_from):
-        if there is not None and there.vocabulary_path.exists():
-            return there.read_vocabulary()
-    return None
-
-
-def _refuse_two_makers():
-    fields = settings.values_of(FLAGS.set)
-    asked = {
-        "--ema": FLAGS.ema,
-        "--average_checkpoints": FLAGS.average_checkpoints,
-        "--set=average_checkpoints": fields.get("average_checkpoints"),
-        "--keep_best": FLAGS.keep_best,
-    }
-    makers = [f"{name}={value}" for name, value in asked.items() if value]
-    if len(makers) > 1:
-        raise InputError(
-            f"{makers[0]} and {makers[1]} cannot both make the final weights; "
-            "leave out one of them."
-        )
-
-
-def _with_own_fields(config):
-    """Applies the fields that have a flag of their own."""
-    changes = {
-        name: getattr(FLAGS, name)
-        for name in _OWN_FIELDS
-        if getattr(FLAGS, name) is not None
-    }
-    try:
-        return config.replace(**changes)
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    launch.launch(Translation())
 
 
 if __name__ == "__main__":

@@ -214,6 +214,11 @@ class Symbols:
         """Number of ids, those before FIRST_ID included."""
         return FIRST_ID + len(self.names)
 
+    @property
+    def tags_from(self):
+        """The ids from here on are tags."""
+        return FIRST_ID + 2 * len(self.labels)
+
     @functools.cached_property
     def _ids(self):
         return {name: FIRST_ID + n for n, name in enumerate(self.names)}

@@ -14,6 +14,7 @@ from keras_transformer.presets.paper import (
 from keras_transformer.presets.small import (
     MULTI30K_TINY,
     MULTI30K_TINY_COOLDOWN,
+    PARSING_SMALL,
     TINY,
 )
 
@@ -27,4 +28,5 @@ PRESETS = {
     "multi30k-tiny-cooldown": MULTI30K_TINY_COOLDOWN,
     "parsing": PARSING,
     "parsing-semi": PARSING_SEMI,
+    "parsing-small": PARSING_SMALL,
 }

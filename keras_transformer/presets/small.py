@@ -75,3 +75,33 @@ MULTI30K_TINY_COOLDOWN = {
     "train_steps": 9_000,
     "cooldown_steps": 3_000,
 }
+
+
+# A parser for a CPU, for some 19,000 trees: python -m trainers.parsing
+# --dataset=trees:PREFIX --model_dir=runs/parser
+#
+# It is told which word is next, as the paper's parser is not: see
+# docs/measured/parsing.md. trainers.parsing sets the two ids from which words
+# begin, and makes vocabulary_size that of the words' pieces alone.
+PARSING_SMALL = {
+    "vocabulary_size": 4_000,
+    "num_layers": 4,
+    "d_model": 192,
+    "d_ff": 768,
+    "num_heads": 4,
+    "d_k": 48,
+    "d_v": 48,
+    "positions": "words",
+    "source_words_from": 1,
+    "target_words_from": 1,
+    "share_embeddings": "none",
+    "dropout": 0.2,
+    "warmup_steps": 1_000,
+    "cooldown_steps": 6_000,
+    "train_steps": 20_000,
+    "batch_tokens": 4_096,
+    "average_checkpoints": 5,
+    "beam_size": 4,
+    "alpha": 0.3,
+    "max_output_extra": 300,
+}

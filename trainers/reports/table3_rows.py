@@ -109,7 +109,7 @@ def _parse(text):
 
 def _row(name, assignments, scale):
     config = settings.make_config("base", assignments)
-    settings.refuse_source_vocabulary(config)
+    settings.refuse_parser_fields(config)
     widths = {
         n: round(scale * getattr(config, n)) for n in field_names("width")
     }

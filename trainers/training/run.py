@@ -55,11 +55,11 @@ def prepare(directory, config, corpus, plan):
     """
     source = corpus.manifest.source
     refuse_other_training(directory, config, source, plan)
-    if source.vocabulary_size != config.vocabulary_size:
+    if source.vocabulary_size != config.source_pieces:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
             f"vocabulary_size={source.vocabulary_size}, not "
-            f"{config.vocabulary_size}; use "
+            f"{config.source_pieces}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()
@@ -125,6 +125,8 @@ def claim(directory, config, corpus, plan):
     refuse_other_training(directory, config, corpus.manifest.source, plan)
     # The configuration last, since it is what claims the directory.
     directory.write_vocabulary(corpus.vocabulary)
+    if corpus.symbols is not None:
+        directory.write_symbols(corpus.symbols)
     directory.write_run(_facts(corpus.manifest.source, plan))
     directory.write_config(config)
 

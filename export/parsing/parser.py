@@ -1,0 +1,208 @@
+"""A trained parser: sentences of words in, trees out."""
+
+import dataclasses
+import functools
+import typing
+
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.model_directory import ModelDirectory
+from export.parsing.linear import delinearise
+from export.parsing.trees import one_line, penn_word
+from export.parsing.words import WordTokenizer
+from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.id_translator import ForwardedCache
+from keras_transformer.config import END_ID
+
+# Brackets that a tree may have for each of its words: far more than any.
+_SYMBOLS_A_WORD = 8
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_COUNTS = tf.TensorSpec([None], tf.int32)
+
+
+class Parse(typing.NamedTuple):
+    """A tree over exactly the words of a sentence.
+
+    Attributes:
+        tree: nltk.Tree; None of a sentence without words.
+        score: log-probability / length penalty.
+        source_is_cut: False: a sentence is parsed whole.
+    """
+
+    tree: typing.Any
+    score: float
+    source_is_cut: bool = False
+
+    @property
+    def text(self):
+        """The tree as one bracketed line; "" without words."""
+        return "" if self.tree is None else one_line(self.tree)
+
+
+class Parser:
+    """Finds the trees with the highest penalised log-probability.
+
+    The search says nothing but trees over the sentence's words (see
+    `kt.TreeGrammar`); brackets are nested and opened in a row no deeper than
+    in the trees that the model was trained on.
+
+    Args:
+        model: Transformer.
+        tokenizer: WordTokenizer.
+        symbols: export.parsing.linear.Symbols.
+        beam_size: K; None for the model's own.
+        batch_tokens: source positions in a batch, padding counted.
+
+    Attributes:
+        beam_size: K.
+
+    Raises:
+        ValueError: the sizes of model and vocabularies differ.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        symbols,
+        beam_size=None,
+        batch_tokens=BATCH_TOKENS,
+    ):
+        config = model.config
+        sizes = config.source_pieces, config.vocabulary_size
+        there = tokenizer.vocabulary_size, symbols.vocabulary_size
+        if sizes != there:
+            raise ValueError(
+                f"The model has vocabularies of {sizes} ids, not of {there}."
+            )
+        self._model = model
+        self._tokenizer = tokenizer
+        self._symbols = symbols
+        self._batch_tokens = batch_tokens
+        self._extra = config.max_output_extra
+        self._grammar = kt.TreeGrammar(
+            len(symbols.labels),
+            len(symbols.tags),
+            max(symbols.bounds.max_depth, 1),
+            max(symbols.bounds.max_open, 1),
+        )
+        rules = kt.search_rules(config)
+        self.beam_size = beam_size or rules.beam_size
+        self._rules = dataclasses.replace(
+            rules, beam_size=self.beam_size, grammar=self._grammar
+        )
+        self._graphs = {}
+
+    @classmethod
+    def from_directory(cls, path, **settings):
+        """Opens a model directory of trainers.parsing.
+
+        Args:
+            path: of the folder.
+            **settings: of the class.
+
+        Raises:
+            InputError: it is none, or not whole.
+        """
+        directory = ModelDirectory(path)
+        symbols = directory.read_symbols()
+        try:
+            tokenizer = WordTokenizer(directory.read_vocabulary())
+            return cls(directory.load_model(), tokenizer, symbols, **settings)
+        except ValueError as error:
+            raise InputError(f"{path} cannot be used: {error}") from error
+
+    def parse(self, sentences, n_best=1, on_progress=None):
+        """Parses sentences.
+
+        Args:
+            sentences: list of str, words separated by white space.
+            n_best: how many trees of each are wanted, at most `beam_size`.
+            on_progress: function of the number of sentences just done.
+
+        Returns:
+            A list of lists of Parse, best first; of a sentence without words
+            one without a tree.
+        """
+        words = self._words(sentences)
+        ids = self._tokenizer.encode([" ".join(each) for each in words])
+        real = [number for number, each in enumerate(words) if each]
+
+        def ask(batch):
+            numbers = [real[place] for place in batch]
+            return self._asked(
+                [ids[number] for number in numbers],
+                [words[number] for number in numbers],
+                n_best,
+            )
+
+        lengths = [len(ids[number]) for number in real]
+        found = [[Parse(None, 0.0)] for _ in sentences]
+        answers = in_batches(lengths, self._batch_tokens, ask, on_progress)
+        for number, answer in zip(real, answers or []):
+            found[number] = answer
+        return found
+
+    def _words(self, sentences):
+        """Returns each sentence's words as a tree can hold them.
+
+        Of Unicode's white space only ASCII's separates words; what else is
+        in a word is left out, as in the trees of a treebank.
+        """
+        if not sentences:
+            return []
+        self._tokenizer.pieces.revive()
+        readable = self._tokenizer.pieces.readable(tf.constant(sentences))
+        return [
+            list(filter(None, map(_without_spaces, sentence.split())))
+            for sentence in readable.numpy()
+        ]
+
+    def _asked(self, ids, words, n_best):
+        source = tf.ragged.constant(ids, dtype=tf.int32).to_tensor()
+        counts = [len(each) for each in words]
+        tokens, scores = self._graph(n_best)(source, counts)
+        found = []
+        for sentence, rows, values in zip(
+            words, tokens.numpy().tolist(), scores.numpy().tolist()
+        ):
+            parses = [
+                Parse(self._tree(row, sentence), score)
+                for row, score in zip(rows, values)
+                if END_ID in row
+            ]
+            found.append(parses[:n_best])
+        return found
+
+    def _tree(self, row, words):
+        symbols = self._symbols.symbols_of(row[: row.index(END_ID)])
+        return delinearise(symbols, list(map(penn_word, words)))
+
+    def _graph(self, n_best):
+        """Returns the search of which so many are certain; made once each."""
+        if n_best not in self._graphs:
+            rules = dataclasses.replace(self._rules, n_best=n_best)
+            self._graphs[n_best] = tf.function(
+                functools.partial(self._search, rules=rules),
+                input_signature=[_IDS, _COUNTS],
+                autograph=False,
+            )
+        return self._graphs[n_best]
+
+    def _search(self, source, words, rules):
+        longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
+        # A bracket around the words, and the end.
+        longest = tf.maximum(longest, words + 3)
+        state = self._grammar.start(words, longest)
+        return kt.translate_ids_in_segments(
+            *(self._model, source, tf.reduce_max(longest)),
+            kt.Constraints(longest, grammar=state),
+            rules,
+            cache=ForwardedCache,
+        )[:2]
+
+
+def _without_spaces(word):
+    return "".join(word.decode("utf-8").split())

@@ -1,0 +1,104 @@
+"""Trains a constituency parser (section 6.3): `python -m trainers.parsing`.
+
+As trainers.wmt, on trees: --dataset=trees:PREFIX, files PREFIX.train.ptb and
+PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size is that of the words'
+pieces; what trees are said with follows from the data.
+"""
+
+import dataclasses
+import shlex
+
+from absl import flags
+
+from export import command
+from export.errors import InputError
+from trainers import dataset_flags
+from trainers.training import launch
+from trainers.training import plan as training_plan
+
+FLAGS = flags.FLAGS
+# Or --help would not show them.
+for module in (dataset_flags, training_plan, launch):
+    flags.adopt_module_key_flags(module)
+FLAGS.set_default("preset", "parsing-small")
+
+# Of trainers.wmt, and of no use here.
+_OF_TRANSLATION = ("dev_bleu_sentences", "tokenize", "attention_steps")
+
+
+class Parsing(launch.Task):
+    """Words in, a line of brackets and tags out."""
+
+    command = "trainers.parsing"
+    kind = "trees"
+
+    def check(self, config):
+        """See the base class."""
+        for name in _OF_TRANSLATION:
+            if FLAGS[name].present:
+                raise InputError(
+                    f"--{name} is of translations; leave it out. "
+                    "trainers.parsing measures the loss of dev."
+                )
+        if config.share_embeddings == "all":
+            raise InputError(
+                "A parser's words and brackets share no embeddings: add "
+                "--set=share_embeddings=none, or use a preset for parsing."
+            )
+
+    def settled_plan(self, plan, directory, source):
+        """See the base class."""
+        del directory, source
+        # Attention is shown of text on both sides.
+        return dataclasses.replace(plan, attention_steps=0, tokenize="none")
+
+    def known_config(self, config, directory):
+        """See the base class."""
+        if not directory.symbols_path.exists():
+            return None
+        return self._with_symbols(
+            config, directory.read_symbols(), directory.read_vocabulary()
+        )
+
+    def settled_config(self, config, corpus):
+        """See the base class."""
+        return self._with_symbols(config, corpus.symbols, corpus.vocabulary)
+
+    def _with_symbols(self, config, symbols, vocabulary):
+        # It loads TensorFlow Text.
+        from export.parsing.words import WordTokenizer
+
+        changes = {
+            "vocabulary_size": symbols.vocabulary_size,
+            "source_vocabulary_size": config.vocabulary_size,
+        }
+        if config.positions == "words":
+            words = WordTokenizer(vocabulary)
+            changes["source_words_from"] = words.words_from
+            changes["target_words_from"] = symbols.tags_from
+        return config.replace(**changes)
+
+    def score(self, prepared, plan, made):
+        """See the base class."""
+        del prepared, plan, made
+
+    def name_next(self, directory):
+        """See the base class."""
+        print(
+            "",
+            "Next:",
+            '  echo "The protein binds to DNA ." | python -m export.parse '
+            f"--model={shlex.quote(str(directory.path))}",
+            sep="\n",
+            flush=True,
+        )
+
+
+def main(arguments):
+    """Trains and says what to do next."""
+    del arguments
+    launch.launch(Parsing())
+
+
+if __name__ == "__main__":
+    command.run(main)
