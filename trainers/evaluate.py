@@ -4,13 +4,15 @@ M is a model directory, an exported version, or the folder of its versions. The
 data are those that the model directory was trained on; an export does not name
 its own, so give --dataset and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
-compound-split BLEU, and the un-smoothed perplexity of the references. Of a
+compound-split BLEU, and the un-smoothed perplexity of the references; of a
+parser EVALB's labelled F1, precision, recall and more. Of a
 model directory they are kept in its scores.json, with beam, penalty, step,
 data, command, hardware and date; the same evaluation again takes the place of
 the earlier entry.
 """
 
 import dataclasses
+import itertools
 import pathlib
 
 from absl import flags
@@ -23,6 +25,7 @@ from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from trainers import dataset_flags, provenance
+from trainers.prepared.manifest import refuse_other_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, measure_perplexity
 
@@ -76,6 +79,9 @@ def main(arguments):
         for name in ("beam_size", "alpha")
         if FLAGS[name].value is not None
     }
+    if is_model and pathlib.Path(FLAGS.model_dir, "symbols.json").exists():
+        _evaluate_parser(search)
+        return
     translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if is_model:
         _evaluate_model(translator, search)
@@ -101,7 +107,7 @@ def _evaluate_model(translator, search):
     keep_scores(
         directory,
         translator.model,
-        evaluation,
+        evaluation.record(),
         directory.read_config().replace(**search),
         {
             "dataset": corpus.name,
@@ -112,6 +118,48 @@ def _evaluate_model(translator, search):
         provenance.facts("trainers.evaluate"),
     )
     print(*evaluation.lines, f"Kept in {directory.scores_path}.", sep="\n")
+
+
+def _evaluate_parser(search):
+    # Not above: a translator needs none of it.
+    from export.model_directory import ModelDirectory
+    from export.parsing.parser import Parser
+    from export.parsing.trees import words
+    from trainers.scores.brackets import score_brackets
+    from trainers.scores.report import keep_scores
+
+    for name in ("references", "tokenize", "tokenized"):
+        if FLAGS[name].present:
+            raise InputError(
+                f"--{name} is of translations, and {FLAGS.model_dir} is a "
+                "parser; leave it out."
+            )
+    directory = ModelDirectory(FLAGS.model_dir)
+    corpus = dataset_flags.corpus(directory.read_run())
+    refuse_other_kind(corpus.name, corpus.kind, "trees")
+    gold = list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit))
+    parser = Parser.from_directory(
+        directory.path, batch_tokens=FLAGS.batch_tokens, **search
+    )
+    print(
+        f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
+    )
+    with ProgressBar("Parsing", len(gold), "sentences") as bar:
+        found = parser.parse(
+            [" ".join(words(tree)) for tree in gold], on_progress=bar.update
+        )
+    best = [parses[0] for parses in found]
+    _write_output([each.text for each in best])
+    scores = score_brackets([each.tree for each in best], gold)
+    keep_scores(
+        directory,
+        parser.model,
+        scores.record() | {"sentences": len(gold)},
+        directory.read_config().replace(**search),
+        {"dataset": corpus.name, "split": FLAGS.split},
+        provenance.facts("trainers.evaluate"),
+    )
+    print(*scores.lines, f"Kept in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_export(translator):
@@ -186,12 +234,16 @@ def _translate(translator, sources):
     with ProgressBar("Translating", len(sources), "sentences") as bar:
         found = translator.translate(sources, bar.update)
     texts = [translation.text for translation in found]
+    _write_output(texts)
+    return texts
+
+
+def _write_output(texts):
     if FLAGS.output:
         with written_whole(FLAGS.output) as temporary:
             temporary.write_text(
                 "".join(f"{text}\n" for text in texts), encoding="utf-8"
             )
-    return texts
 
 
 if __name__ == "__main__":

@@ -53,10 +53,12 @@ class Parser:
         tokenizer: WordTokenizer.
         symbols: export.parsing.linear.Symbols.
         beam_size: K; None for the model's own.
+        alpha: exponent of the length penalty; None for the model's own.
         batch_tokens: source positions in a batch, padding counted.
 
     Attributes:
         beam_size: K.
+        model: as given.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -68,6 +70,7 @@ class Parser:
         tokenizer,
         symbols,
         beam_size=None,
+        alpha=None,
         batch_tokens=BATCH_TOKENS,
     ):
         config = model.config
@@ -77,7 +80,7 @@ class Parser:
             raise ValueError(
                 f"The model has vocabularies of {sizes} ids, not of {there}."
             )
-        self._model = model
+        self.model = model
         self._tokenizer = tokenizer
         self._symbols = symbols
         self._batch_tokens = batch_tokens
@@ -91,7 +94,10 @@ class Parser:
         rules = kt.search_rules(config)
         self.beam_size = beam_size or rules.beam_size
         self._rules = dataclasses.replace(
-            rules, beam_size=self.beam_size, grammar=self._grammar
+            rules,
+            beam_size=self.beam_size,
+            alpha=rules.alpha if alpha is None else alpha,
+            grammar=self._grammar,
         )
         self._graphs = {}
 
@@ -197,7 +203,7 @@ class Parser:
         longest = tf.maximum(longest, words + 3)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
-            *(self._model, source, tf.reduce_max(longest)),
+            *(self.model, source, tf.reduce_max(longest)),
             kt.Constraints(longest, grammar=state),
             rules,
             cache=ForwardedCache,

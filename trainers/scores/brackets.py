@@ -164,6 +164,7 @@ class BracketScores:
         """Returns the scores as a dict for scores.json."""
         return {
             "metric": "bracket F1",
+            "score": round(self.every.f1, 4),
             "signature": self.signature,
             "all": self.every.record(),
             f"at_most_{SHORT}_words": self.short.record(),

@@ -54,13 +54,13 @@ def _is_same(earlier, record):
     return all(earlier[n] == record.get(n) for n in _IDENTITY if n in earlier)
 
 
-def keep_scores(directory, model, evaluation, config, data, made):
+def keep_scores(directory, model, scores, config, data, made):
     """Adds an entry, or takes the place of that of the same evaluation.
 
     Args:
         directory: ModelDirectory.
         model: Transformer, its model.
-        evaluation: Evaluation.
+        scores: dict of metric, score, signature and so on.
         config: TransformerConfig it was decoded with.
         data: dict of dataset, source_language, target_language and split.
         made: dict of command, hardware and date.
@@ -69,7 +69,7 @@ def keep_scores(directory, model, evaluation, config, data, made):
         InputError: scores.json is damaged or cannot be written.
     """
     record = {
-        **evaluation.record(),
+        **scores,
         **data,
         "beam_size": config.beam_size,
         "alpha": config.alpha,
@@ -149,7 +149,7 @@ def _score(prepared, tokenize, made):
     keep_scores(
         directory,
         translator.model,
-        evaluation,
+        evaluation.record(),
         config,
         {
             "dataset": prepared.dataset,
