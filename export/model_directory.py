@@ -147,30 +147,22 @@ class ModelDirectory:
             temporary.write_bytes(proto)
 
     def read_symbols(self):
-        """Returns a parser's `export.parsing.linear.Symbols`.
+        """Returns the text of symbols.json.
 
         Raises:
-            InputError: they are missing, as of a translator, or damaged.
+            InputError: it is missing, as of a translator.
         """
-        # nltk takes seconds to load.
-        from export.parsing.linear import Symbols
-
         if self.config_path.exists() and not self.symbols_path.exists():
             raise InputError(
                 f"{self.path} holds no parser: it has no "
                 f"{self.symbols_path.name}; give a model directory of "
                 "trainers.parsing."
             )
-        try:
-            return Symbols.from_json(self._read(self.symbols_path))
-        except _BROKEN_JSON as error:
-            raise InputError(
-                f"{self.symbols_path} cannot be used: {error}"
-            ) from error
+        return self._read(self.symbols_path)
 
-    def write_symbols(self, symbols):
+    def write_symbols(self, text):
         """Writes symbols.json."""
-        _write_text(self.symbols_path, symbols.to_json())
+        _write_text(self.symbols_path, text)
 
     def load_model(self, dtype="float32"):
         """Returns the Transformer with the weights to use.

@@ -54,10 +54,13 @@ class Parsing(launch.Task):
 
     def known_config(self, config, directory):
         """See the base class."""
+        # nltk takes seconds to load.
+        from export.parsing.parser import symbols_of
+
         if not directory.symbols_path.exists():
             return None
         return self._with_symbols(
-            config, directory.read_symbols(), directory.read_vocabulary()
+            config, symbols_of(directory), directory.read_vocabulary()
         )
 
     def settled_config(self, config, corpus):

@@ -9,7 +9,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.parsing.linear import delinearise
+from export.parsing.linear import Symbols, delinearise
 from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
@@ -39,6 +39,21 @@ class Parse(typing.NamedTuple):
     def text(self):
         """The tree as one bracketed line; "" without words."""
         return "" if self.tree is None else one_line(self.tree)
+
+
+def symbols_of(directory):
+    """Returns the Symbols of a parser's ModelDirectory.
+
+    Raises:
+        InputError: it is of no parser, or they are damaged.
+    """
+    text = directory.read_symbols()
+    try:
+        return Symbols.from_json(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{directory.symbols_path} cannot be used: {error}"
+        ) from error
 
 
 class Parser:
@@ -113,7 +128,7 @@ class Parser:
             InputError: it is none, or not whole.
         """
         directory = ModelDirectory(path)
-        symbols = directory.read_symbols()
+        symbols = symbols_of(directory)
         try:
             tokenizer = WordTokenizer(directory.read_vocabulary())
             return cls(directory.load_model(), tokenizer, symbols, **settings)

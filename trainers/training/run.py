@@ -126,7 +126,7 @@ def claim(directory, config, corpus, plan):
     # The configuration last, since it is what claims the directory.
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:
-        directory.write_symbols(corpus.symbols)
+        directory.write_symbols(corpus.symbols.to_json())
     directory.write_run(_facts(corpus.manifest.source, plan))
     directory.write_config(config)
 
