@@ -18,7 +18,10 @@ flags.adopt_module_key_flags(dataset_flags)
 
 flags.DEFINE_string("output_dir", None, "Where the prepared data go.")
 flags.DEFINE_string(
-    "preset", "tiny", "A named TransformerConfig, for its vocabulary_size."
+    "preset",
+    None,
+    "A named TransformerConfig, for its vocabulary_size; tiny by default, of "
+    "trees parsing-small.",
 )
 flags.DEFINE_integer(
     "vocabulary_size", None, "Pieces; the preset's own by default."
@@ -40,18 +43,23 @@ flags.DEFINE_integer(
 )
 
 
+_PRESETS = {"text": "tiny", "trees": "parsing-small"}
+
+
 def main(arguments):
     """Prepares, checks, and says how to train with it."""
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
-    usual = settings.make_config(FLAGS.preset, []).vocabulary_size
+    corpus = dataset_flags.corpus()
+    preset = FLAGS.preset or _PRESETS[corpus.kind]
+    usual = settings.make_config(preset, []).vocabulary_size
     size = FLAGS.vocabulary_size
     if size is None:
         size = usual
     prepared = prepare_corpus(
         FLAGS.output_dir,
-        dataset_flags.corpus(),
+        corpus,
         size,
         FLAGS.max_tokens,
         dataset_flags.workers(),
@@ -61,7 +69,7 @@ def main(arguments):
     describe(prepared)
     flags_of_next = [
         f"--prepared_dir={FLAGS.output_dir}",
-        f"--preset={FLAGS.preset}",
+        f"--preset={preset}",
     ]
     if size != usual:
         flags_of_next.append(f"--set=vocabulary_size={size}")

@@ -1,6 +1,7 @@
-"""Parsing: trees in brackets, and the symbols that a model says them in.
+"""Parsing: trees in brackets, the symbols that say them, and the parser.
 
 Trees are `nltk.Tree`s that `trees` has normalised; `words` splits a sentence's
-words into pieces. This room imports lines' reading of files and, in `words`
-alone, the tokenizer with its TensorFlow.
+words into pieces, `parser` finds the best tree over them. Sentences come in,
+trees go out. This room imports lines and translators; `trees` and `linear` need
+no TensorFlow.
 """
