@@ -28,7 +28,7 @@ class TreeState(typing.NamedTuple):
     Attributes:
         words: int32 [B, K], words that have no tag yet.
         tokens: int32 [B, K], how many more there may be, the end counted.
-        open: int32 [B, K, D], labels of the open brackets, the outermost
+        stack: int32 [B, K, D], labels of the open brackets, the outermost
             first.
         depth: int32 [B, K], how many are open.
         run: int32 [B, K], opening brackets just said in a row.
@@ -37,7 +37,7 @@ class TreeState(typing.NamedTuple):
 
     words: typing.Any
     tokens: typing.Any
-    open: typing.Any
+    stack: typing.Any
     depth: typing.Any
     run: typing.Any
     begun: typing.Any
@@ -86,7 +86,7 @@ class TreeGrammar:
         return TreeState(
             words=words,
             tokens=max_lengths,
-            open=ops.zeros((*ops.shape(words), self.max_depth), "int32"),
+            stack=ops.zeros((*ops.shape(words), self.max_depth), "int32"),
             depth=nothing,
             run=nothing,
             begun=ops.zeros_like(words, "bool"),
@@ -122,7 +122,7 @@ class TreeGrammar:
         never = ops.zeros_like(ends)
         kinds = ops.stack([never, ends, opens, closes, tags], axis=-1)
         innermost = self._places(state.depth - 1)  # [B, K, D]
-        label = ops.sum(ops.where(innermost, state.open, 0), axis=-1)
+        label = ops.sum(ops.where(innermost, state.stack, 0), axis=-1)
         same = ops.equal(label[..., None], self._label_of)
         return ops.logical_and(
             ops.take(kinds, self._kind_of, axis=-1),
@@ -141,7 +141,7 @@ class TreeGrammar:
         return TreeState(
             words=state.words - ops.cast(number >= 2 * self.labels, "int32"),
             tokens=state.tokens - 1,
-            open=ops.where(here, number[..., None], state.open),
+            stack=ops.where(here, number[..., None], state.stack),
             depth=state.depth + opened - ops.cast(closes, "int32"),
             run=ops.where(opens, state.run + 1, 0),
             begun=ops.ones_like(state.begun),

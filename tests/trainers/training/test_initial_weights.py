@@ -59,6 +59,14 @@ OTHER_MODEL = {
 }
 
 
+# These go together.
+COUNTED_WORDS = {
+    "positions": "words",
+    "source_words_from": 5,
+    "target_words_from": 5,
+}
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     """A trained model, which no test may change."""
@@ -94,7 +102,8 @@ def test_the_other_model_is_left_as_it_was(directory):
 def test_every_field_is_of_the_model_or_of_the_training():
     """A new field must be put among the one or the other."""
     fields = {each.name for each in dataclasses.fields(kt.TransformerConfig)}
-    assert fields == OTHER_MODEL.keys() | OTHER_TRAINING.keys()
+    of_model = OTHER_MODEL.keys() | COUNTED_WORDS.keys()
+    assert fields == of_model | OTHER_TRAINING.keys()
     assert not OTHER_MODEL.keys() & OTHER_TRAINING.keys()
 
 
@@ -114,6 +123,15 @@ def test_another_model_is_refused(directory, name):
         f"The model of --init_from={directory.path} has {name}={there}, not "
         f"{value}; use --set={name}={there}."
     )
+
+
+@pytest.mark.parametrize("name", ["source_words_from", "target_words_from"])
+def test_a_model_that_counts_other_words_is_refused(tmp_path, name):
+    directory = ModelDirectory(tmp_path / "old")
+    directory.write_config(minute_config(**COUNTED_WORDS))
+    config = minute_config(**COUNTED_WORDS | {name: 6})
+    with pytest.raises(InputError, match=f"{name}=5, not 6"):
+        refuse_other_model(config, directory)
 
 
 def test_the_same_model_written_otherwise_is_not_refused(directory):
