@@ -11,8 +11,7 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from export.lines import streams
-from export.lines.streams import answer_lines
+from export.lines.streams import answer_lines, line_format
 from export.parsing.parser import Parser
 from export.translators.batches import BATCH_TOKENS
 
@@ -62,13 +61,8 @@ def main(arguments):
     def ask(lines, on_progress):
         return parser.parse(lines, FLAGS.n_best, on_progress)
 
-    return answer_lines("Parsing", FLAGS.input, FLAGS.output, ask, _format())
-
-
-def _format():
-    if FLAGS.n_best > 1:
-        return streams.n_best_list
-    return streams.scored_text if FLAGS.scores else streams.best_text
+    form = line_format(FLAGS.n_best > 1, FLAGS.scores)
+    return answer_lines("Parsing", FLAGS.input, FLAGS.output, ask, form)
 
 
 if __name__ == "__main__":

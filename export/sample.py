@@ -17,8 +17,7 @@ from absl import flags
 
 import keras_transformer as kt
 from export import command
-from export.lines import streams
-from export.lines.streams import answer_lines
+from export.lines.streams import answer_lines, line_format
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_models
 from export.translators.text_ids import MOST_EXTRA
@@ -95,15 +94,8 @@ def main(arguments):
         seeds = [next(numbers) % _SEEDS for _ in texts]
         return translator.sample(texts, seeds, rules, on_progress)
 
-    return answer_lines(
-        "Drawing", FLAGS.input, FLAGS.output, ask, _line_format()
-    )
-
-
-def _line_format():
-    if FLAGS.samples > 1:
-        return streams.n_best_list
-    return streams.scored_text if FLAGS.scores else streams.best_text
+    form = line_format(FLAGS.samples > 1, FLAGS.scores)
+    return answer_lines("Drawing", FLAGS.input, FLAGS.output, ask, form)
 
 
 if __name__ == "__main__":

@@ -36,19 +36,17 @@ def line_format():
     Raises:
         InputError: the flags do not go together.
     """
-    if FLAGS.n_best > 1:
-        if FLAGS.alignments:
-            raise InputError(
-                "--alignments are of the best translation alone; leave out "
-                "--n_best, or ask for them in a run of their own."
-            )
-        return streams.n_best_list
-    return {
-        (False, False): streams.best_text,
-        (True, False): streams.scored_text,
-        (False, True): streams.aligned_text,
-        (True, True): streams.scored_and_aligned_text,
-    }[FLAGS.scores, FLAGS.alignments]
+    several = FLAGS.n_best > 1
+    if not FLAGS.alignments:
+        return streams.line_format(several, FLAGS.scores)
+    if several:
+        raise InputError(
+            "--alignments are of the best translation alone; leave out "
+            "--n_best, or ask for them in a run of their own."
+        )
+    if FLAGS.scores:
+        return streams.scored_and_aligned_text
+    return streams.aligned_text
 
 
 def translate_stream(translator, form, beside=None):

@@ -101,6 +101,18 @@ def n_best_list(number, found):
     return [f"{number} ||| {_text(each)} ||| {_score(each)}" for each in found]
 
 
+def line_format(several, scores):
+    """Returns which of these writes the best alone, or several.
+
+    Args:
+        several: whether more than the best is wanted.
+        scores: whether the score comes before the text of the best.
+    """
+    if several:
+        return n_best_list
+    return scored_text if scores else best_text
+
+
 def _text(translation):
     return translation.text.translate(_BREAKS)
 

@@ -10,10 +10,11 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line, penn_word
+from export.parsing.trees import one_line, penn_word, without_odd_spaces
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
+from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 
 # Brackets that a tree may have for each of its words: far more than any.
@@ -167,24 +168,19 @@ class Parser:
         return found
 
     def _words(self, sentences):
-        """Returns each sentence's words as a tree can hold them.
-
-        Of Unicode's white space only ASCII's separates words; what else is
-        in a word is left out, as in the trees of a treebank.
-        """
+        """Returns each sentence's words as a tree can hold them."""
         if not sentences:
             return []
         self._tokenizer.pieces.revive()
         readable = self._tokenizer.pieces.readable(tf.constant(sentences))
         return [
-            list(filter(None, map(_without_spaces, sentence.split())))
+            without_odd_spaces(sentence.decode("utf-8")).split()
             for sentence in readable.numpy()
         ]
 
     def _asked(self, ids, words, n_best):
-        source = tf.ragged.constant(ids, dtype=tf.int32).to_tensor()
         counts = [len(each) for each in words]
-        tokens, scores = self._graph(n_best)(source, counts)
+        tokens, scores = self._graph(n_best)(padded(ids), counts)
         found = []
         for sentence, rows, values in zip(
             words, tokens.numpy().tolist(), scores.numpy().tolist()
@@ -223,7 +219,3 @@ class Parser:
             rules,
             cache=ForwardedCache,
         )[:2]
-
-
-def _without_spaces(word):
-    return "".join(word.decode("utf-8").split())

@@ -54,10 +54,6 @@ def read_trees(path):
 def read_tree(text):
     r"""Returns the normalised tree of a bracketed text.
 
-    Unicode's white space beyond ASCII's (thin and no-break spaces) is no
-    boundary of words in treebanks but a matter of typesetting; it is left
-    out, since whoever splits text at white space would split there.
-
     Args:
         text: str, such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
 
@@ -69,12 +65,22 @@ def read_tree(text):
             is nested deeper than nltk reads (500 brackets), or cannot be
             normalised. The message is a part of a sentence.
     """
-    text = _BACKSLASH.sub(r"\\ ", _SPACE_IN_WORD.sub("", text))
+    text = _BACKSLASH.sub(r"\\ ", without_odd_spaces(text))
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
         raise ValueError(_nltk_reason(error)) from None
     return normalised(tree)
+
+
+def without_odd_spaces(text):
+    """Returns text without Unicode's white space beyond ASCII's.
+
+    Thin and no-break spaces are no boundary of words in treebanks but a
+    matter of typesetting; whoever splits text at white space would split
+    there.
+    """
+    return _SPACE_IN_WORD.sub("", text)
 
 
 def normalised(tree):

@@ -14,18 +14,22 @@ from tests.trainers import cipher
 
 WMT = {"module": "trainers.wmt"}
 
-# A model so small that a step takes milliseconds, and one padded length, so
-# that little is compiled.
-MINUTE = (
-    f"--source_language={cipher.SOURCE}",
-    f"--target_language={cipher.TARGET}",
-    "--set=vocabulary_size=64",
+# A model so small that a step takes milliseconds.
+MINUTE_MODEL = (
     "--set=num_layers=1",
     "--set=d_model=16",
     "--set=d_ff=16",
     "--set=num_heads=2",
     "--set=d_k=8",
     "--set=d_v=8",
+)
+
+# And one padded length, so that little is compiled.
+MINUTE = (
+    f"--source_language={cipher.SOURCE}",
+    f"--target_language={cipher.TARGET}",
+    "--set=vocabulary_size=64",
+    *MINUTE_MODEL,
     "--set=warmup_steps=40",
     "--set=dropout=0.1",
     "--set=max_output_extra=4",

@@ -17,12 +17,7 @@ PREFIX = ROOT / "tests" / "data" / "craft" / "craft"
 TINY = (
     f"--dataset=trees:{PREFIX}",
     "--set=vocabulary_size=300",
-    "--set=num_layers=1",
-    "--set=d_model=16",
-    "--set=d_ff=16",
-    "--set=num_heads=2",
-    "--set=d_k=8",
-    "--set=d_v=8",
+    *commands.MINUTE_MODEL,
     "--set=cooldown_steps=0",
     "--batch_tokens=1024",
     "--report_steps=3",

@@ -1,7 +1,7 @@
 """EVALB's scores of trees."""
 
 import dataclasses
-import random as random
+import random
 
 import numpy as np
 import pytest
