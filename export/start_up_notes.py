@@ -13,7 +13,7 @@ import sys
 # some of its operations are the usual ones.
 _NOTE = re.compile(
     rb"I\d{4} \d\d:|WARNING: All log messages before absl::InitializeLog"
-    rb"|E\d{4} .*(failed call to cuInit|oneDNN supports DT_INT64 only)"
+    rb"|E\d{4} .*(failed call to cuInit|oneDNN supports DT_\w+ only)"
 )
 _COMMAND = re.compile(r"(export|trainers)\.\w+")
 

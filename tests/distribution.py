@@ -26,6 +26,7 @@ GROUPS = (
         "trainers/wmt/test_wmt.py",
         "trainers/wmt/test_signals.py",
         "trainers/wmt/test_bad_input.py",
+        "trainers/test_folder_lock.py",
     ),
     ("trainers/training/test_replicas.py",),
     ("trainers/reports/test_table3.py",),

@@ -59,6 +59,7 @@ def test_old_models_and_exports_translate_as_they_did(files, run):
     )
 
 
+@pytest.mark.slow
 def test_an_old_export_passes_the_check(files):
     """As a server runs it, against the old model directory too."""
     done = subprocess.run(

@@ -34,6 +34,8 @@ def test_all_but_notes_are_passed_on_even_of_a_crash():
         "print('ours', file=sys.stderr)\n"
         "os.write(2, b'I0000 00:00:17.5 1 port.cc:153] oneDNN is on\\n')\n"
         "os.write(2, b'E0000 00:00:17.5 1 x.cc:1] failed call to cuInit\\n')\n"
+        "os.write(2, b'E0000 00:00:17.5 1 x.cc:1] oneDNN supports DT_INT32 '"
+        "b'only on platforms with AVX-512.\\n')\n"
         "os.write(2, b'E0000 00:00:17.5 1 x.cc:1] something else\\n')\n"
         "os.write(2, b'terminate called without a line end')\n"
         "os.abort()\n"

@@ -66,7 +66,7 @@ def test_it_resumes(trained, tmp_path):
     assert steps == [6, 9]
 
 
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_trees_are_over_exactly_the_words(trained, tmp_path, beam):
     """Of a model that has learned nothing; a line gives a line."""
     (tmp_path / "in").write_text("\n".join(SENTENCES) + "\n")

@@ -286,6 +286,14 @@ def test_killed_it_leaves_whole_lines(exported, expected, tmp_path):
     assert lines == (translations * 700)[: len(lines)]
 
 
+def test_an_export_takes_no_prefixes(exported, tmp_path):
+    (tmp_path / "prefixes").write_text("do\n")
+    flag = f"--prefixes={tmp_path / 'prefixes'}"
+    code, _, err = run(exported, ["ba"], flag)
+    assert code == 2
+    assert "whose search takes no prefixes: leave out --prefixes" in err[-1]
+
+
 def test_an_export_needs_no_tensorflow_in_python(echo):
     code = (
         "import json, sys\n"

@@ -250,12 +250,6 @@ def test_prefixes_go_with_alignments_and_a_compiled_search(
     assert lines == [f"{expected.text}\t{links}"]
 
 
-def test_an_export_takes_none(exported, tmp_path):
-    code, _, err = run(exported, TEXTS, tmp_path, LINES)
-    assert code == 2
-    assert "whose search takes no prefixes: leave out --prefixes" in err[-1]
-
-
 @pytest.mark.parametrize(
     ("lines", "flags", "words"),
     [

@@ -72,6 +72,8 @@ def _kill_during_a_write(arguments, folder):
         if _steps(folder) and any(checkpoints.glob(".*.npz")):
             process.kill()
             break
+        # Far less than a write takes, and the training needs the processor.
+        time.sleep(0.0005)
     process.wait()
 
 

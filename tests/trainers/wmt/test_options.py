@@ -211,21 +211,21 @@ def test_dev_and_test_are_counted_with_the_tokeniser_asked_for(
 ):
     """And when the training goes on, as before."""
     cipher.write(tmp_path)
-    measured = {}
-    for name in ("char", "13a"):
-        options = ("--dev_bleu_sentences=5", f"--model_dir={name}")
-        result = _run(worker, tmp_path, *options, f"--tokenize={name}")
-        measured[name] = _of_dev(result)
-        result = _run(worker, tmp_path, *options, "--train_steps=12")
-        measured[name] += _of_dev(result)
-        records = json.loads((tmp_path / name / "scores.json").read_text())
-        assert [record["step"] for record in records] == [9, 12]
+    bleu = "--dev_bleu_sentences=5"
+    words = _run(worker, tmp_path, bleu, "--tokenize=13a")
+    options = (bleu, "--model_dir=char")
+    letters = _run(worker, tmp_path, *options, "--tokenize=char")
+    # The same model, and letters are right where words are not.
+    assert len(_of_dev(words)) == len(_of_dev(letters)) == 3
+    assert _of_dev(words) != _of_dev(letters)
+    later = _run(worker, tmp_path, *options, "--train_steps=12")
+    assert len(_of_dev(later)) == 1
+    for folder, name, steps in (("m", "13a", [9]), ("char", "char", [9, 12])):
+        records = json.loads((tmp_path / folder / "scores.json").read_text())
+        assert [record["step"] for record in records] == steps
         assert all(f"|tok:{name}|" in each["signature"] for each in records)
-    # The same models, and letters are right where words are not.
-    assert measured["char"] != measured["13a"]
-    assert list(map(len, measured.values())) == [4, 4]
     refused = _run(worker, tmp_path, *options, "--tokenize=zh", code=2)
-    commands.assert_one_clear_line(refused, "tokenize=13a, not zh")
+    commands.assert_one_clear_line(refused, "tokenize=char, not zh")
 
 
 def test_labels_are_smoothed_as_much_as_asked_for(plain, worker, tmp_path):
@@ -258,14 +258,13 @@ def _dumped_by_xla(folder, option):
     return [path.name for path in (folder / "xla").glob("*loss_and_grad*")]
 
 
-def test_xla_compiles_where_it_is_asked_to(plain, tmp_path):
-    for option, names in {"--jit": True, "--nojit": False}.items():
-        folder = tmp_path / option
-        folder.mkdir()
-        _data(plain, folder)
-        assert bool(_dumped_by_xla(folder, option)) == names
-        difference = _largest_difference(_weights(folder), _weights(plain[0]))
-        assert difference <= 1e-5
+@pytest.mark.parametrize(
+    "option", ["--jit", pytest.param("--nojit", marks=pytest.mark.slow)]
+)
+def test_xla_compiles_where_it_is_asked_to(plain, tmp_path, option):
+    _data(plain, tmp_path)
+    assert bool(_dumped_by_xla(tmp_path, option)) == (option == "--jit")
+    assert _largest_difference(_weights(tmp_path), _weights(plain[0])) <= 1e-5
 
 
 _TELLS = """
@@ -278,7 +277,9 @@ runpy.run_module("trainers.wmt", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize(
+    "asked", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_deterministic_operations_are_asked_of_tensorflow(tmp_path, asked):
     """On CPUs that changes no bit; on GPUs it does."""
     option = "--deterministic" if asked else "--nodeterministic"
