@@ -26,9 +26,10 @@ from export.server_runtime.saved_model import (
     exported_version,
     foreign_operations,
     read_description,
+    task_of,
 )
 from export.server_runtime.session import ServerError, ServerSession
-from export.serving.comparison import COMPARED, Comparison, ModelAnswers
+from export.serving.comparison import ANSWERS, Comparison
 from export.serving.warm_up import made_up_texts, read_warm_up
 
 _LATER = 5
@@ -87,12 +88,12 @@ def main(arguments):
     description = read_description(version)
     requests = read_warm_up(version)
     with _session(version) as session:
-        names = sorted(session.signatures(), key=_order)
+        names = sorted(session.signatures(), key=_order(version))
         _check_requests(version, names, requests)
         times = {name: _timed(session, name, requests[name]) for name in names}
         compared = {}
         if FLAGS.model_dir is not None:
-            compared = _compare(session, names, description["limits"])
+            compared = _compare(version, session, names, description["limits"])
     _print(requests, times, compared)
     _print_size(version, description["parameters"])
     print("Operations that a stock server lacks: none.", flush=True)
@@ -133,8 +134,9 @@ def _brief(error):
     return str(error).splitlines()[0]
 
 
-def _order(name):
-    return [*COMPARED, name].index(name)
+def _order(version):
+    known = ANSWERS[task_of(version)].signatures
+    return lambda name: [*known, name].index(name)
 
 
 def _check_requests(version, names, requests):
@@ -156,13 +158,14 @@ def _timed(session, name, requests):
         ) from error
 
 
-def _compare(session, names, limits):
-    vocabulary = _vocabulary()
+def _compare(version, session, names, limits):
+    vocabulary, task = _vocabulary(), task_of(version)
+    _refuse_other_task(version, task)
     number = sum(_BATCHES)
     lengths = (_LENGTHS * number)[:number]
     texts = made_up_texts(vocabulary, lengths)
-    answers = _model_answers(texts, limits)
-    model = ModelAnswers(vocabulary, texts, answers, limits)
+    answers = _model_answers(task, texts, limits)
+    model = ANSWERS[task](vocabulary, texts, answers, limits)
     compared = {}
     with ProgressBar("Comparing", len(names) * number, "answers") as bar:
         for name in names:
@@ -184,26 +187,30 @@ def _vocabulary():
     except OSError as error:
         raise InputError(
             f"Cannot read {path}: {error.strerror}; --model_dir must be a "
-            "model directory, as trainers.wmt writes it."
+            "model directory, as trainers.wmt or trainers.parsing writes it."
         ) from error
 
 
-def _model_answers(texts, limits):
-    settings = {
-        "max_source_tokens": limits["max_source_tokens"],
-        "max_output_extra": limits["max_output_extra"],
-        "beam_size": limits["beam_size"],
-        "alpha": limits["alpha"],
-        "stop": limits["stop"],
-    }
+def _refuse_other_task(version, task):
+    is_parser = pathlib.Path(FLAGS.model_dir, "symbols.json").exists()
+    if is_parser != (task == "parsing"):
+        name = "translator" if is_parser else "parser"
+        raise InputError(
+            f"{version} is the export of a {name}, and {FLAGS.model_dir} holds "
+            "none; give the model directory that it was made from."
+        )
+
+
+def _model_answers(task, texts, limits):
     question = {
+        "task": task,
         "model_dir": FLAGS.model_dir,
-        "settings": settings,
+        "settings": {name: limits[name] for name in ANSWERS[task].settings},
         "texts": texts,
     }
     # Python's TensorFlow must not come into this process.
     done = subprocess.run(
-        [sys.executable, "-m", "export.serving.comparison"],
+        [sys.executable, "-m", "export.serving.model_answers"],
         input=json.dumps(question),
         capture_output=True,
         text=True,

@@ -7,7 +7,10 @@ import pytest
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
+from export.server_runtime.saved_model import (
+    DESCRIPTION_FILES,
+    read_description,
+)
 from export.serving.description import describe, preset_of
 from export.serving.served_translator import ServedTranslator
 from tests.export import tiny
@@ -25,7 +28,7 @@ WHOLE = {
 
 
 def written(folder, text):
-    path = folder / DESCRIPTION_FILE
+    path = folder / DESCRIPTION_FILES["translation"]
     path.parent.mkdir()
     path.write_text(text)
     return folder
