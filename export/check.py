@@ -87,13 +87,17 @@ def main(arguments):
     _refuse_foreign(version)
     description = read_description(version)
     requests = read_warm_up(version)
+    task, vocabulary = task_of(version), b""
+    if FLAGS.model_dir is not None:
+        vocabulary = _vocabulary(version, task)
     with _session(version) as session:
-        names = sorted(session.signatures(), key=_order(version))
+        names = sorted(session.signatures(), key=_order(task))
         _check_requests(version, names, requests)
         times = {name: _timed(session, name, requests[name]) for name in names}
         compared = {}
         if FLAGS.model_dir is not None:
-            compared = _compare(version, session, names, description["limits"])
+            answers = _model_answers(task, vocabulary, description["limits"])
+            compared = _compare(session, names, answers)
     _print(requests, times, compared)
     _print_size(version, description["parameters"])
     print("Operations that a stock server lacks: none.", flush=True)
@@ -134,9 +138,8 @@ def _brief(error):
     return str(error).splitlines()[0]
 
 
-def _order(version):
-    known = ANSWERS[task_of(version)].signatures
-    return lambda name: [*known, name].index(name)
+def _order(task):
+    return lambda name: [*ANSWERS[task].signatures, name].index(name)
 
 
 def _check_requests(version, names, requests):
@@ -158,50 +161,45 @@ def _timed(session, name, requests):
         ) from error
 
 
-def _compare(version, session, names, limits):
-    vocabulary, task = _vocabulary(), task_of(version)
-    _refuse_other_task(version, task)
-    number = sum(_BATCHES)
-    lengths = (_LENGTHS * number)[:number]
-    texts = made_up_texts(vocabulary, lengths)
-    answers = _model_answers(task, texts, limits)
-    model = ANSWERS[task](vocabulary, texts, answers, limits)
-    compared = {}
-    with ProgressBar("Comparing", len(names) * number, "answers") as bar:
+def _compare(session, names, answers):
+    compared, count = {}, len(names) * sum(_BATCHES)
+    with ProgressBar("Comparing", count, "answers") as bar:
         for name in names:
             compared[name] = Comparison()
             start = 0
             for rows in _BATCHES:
-                inputs = model.inputs(name, start, start + rows)
+                inputs = answers.inputs(name, start, start + rows)
                 outputs = session.run(name, inputs)
-                model.compare(name, start, outputs, compared[name])
+                answers.compare(name, start, outputs, compared[name])
                 start += rows
                 bar.update(rows)
     return compared
 
 
-def _vocabulary():
-    path = pathlib.Path(FLAGS.model_dir) / "vocabulary.model"
+def _vocabulary(version, task):
+    """Reads the model directory's, which must be of a model of the task."""
+    folder = pathlib.Path(FLAGS.model_dir)
+    path = folder / "vocabulary.model"
     try:
-        return path.read_bytes()
+        vocabulary = path.read_bytes()
     except OSError as error:
         raise InputError(
             f"Cannot read {path}: {error.strerror}; --model_dir must be a "
             "model directory, as trainers.wmt or trainers.parsing writes it."
         ) from error
-
-
-def _refuse_other_task(version, task):
-    is_parser = pathlib.Path(FLAGS.model_dir, "symbols.json").exists()
+    is_parser = (folder / "symbols.json").exists()
     if is_parser != (task == "parsing"):
         name = "translator" if is_parser else "parser"
         raise InputError(
-            f"{version} is the export of a {name}, and {FLAGS.model_dir} holds "
-            "none; give the model directory that it was made from."
+            f"{version} is the export of a {name}, and {folder} holds none; "
+            "give the model directory that it was made from."
         )
+    return vocabulary
 
 
-def _model_answers(task, texts, limits):
+def _model_answers(task, vocabulary, limits):
+    number = sum(_BATCHES)
+    texts = made_up_texts(vocabulary, (_LENGTHS * number)[:number])
     question = {
         "task": task,
         "model_dir": FLAGS.model_dir,
@@ -221,7 +219,8 @@ def _model_answers(task, texts, limits):
             f"{FLAGS.model_dir} gives no answers to compare with: "
             f"{last[0].removeprefix('Error: ')}"
         )
-    return json.loads(done.stdout)
+    answers = json.loads(done.stdout)
+    return ANSWERS[task](vocabulary, texts, answers, limits)
 
 
 def _print(requests, times, compared):

@@ -11,6 +11,7 @@ import h5py
 import keras_transformer as kt
 from export.atomic import written_whole
 from export.errors import InputError
+from export.server_runtime.saved_model import exported_version
 from keras_transformer.tokenizer import Tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
@@ -216,6 +217,11 @@ class ModelDirectory:
         try:
             return path.read_bytes()
         except FileNotFoundError:
+            if exported_version(self.path):
+                raise InputError(
+                    f"{self.path} is an export, and has no {path.name}; give "
+                    "the model directory that it was made from."
+                ) from None
             raise InputError(
                 f"There is no {path}; {self.path} must be a model directory, "
                 "as trainers.wmt writes it."

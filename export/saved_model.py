@@ -54,6 +54,8 @@ flags.DEFINE_boolean(
 )
 
 
+# More than a warm-up request has.
+_LEAST_OF_A_PARSER = 64
 # Of each task: a name for the server, and the signatures.
 _SERVED = {
     "translation": (
@@ -141,6 +143,11 @@ def _servable(directory, search):
             )
     search = dict(search)
     limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
+    if limit < _LEAST_OF_A_PARSER:
+        raise InputError(
+            f"--max_source_tokens={limit} is too few for a parser, which "
+            f"refuses longer sentences: give {_LEAST_OF_A_PARSER} at least."
+        )
     return ServedParser(Parser.from_directory(directory.path, **search), limit)
 
 

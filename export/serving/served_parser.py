@@ -126,8 +126,9 @@ class ServedParser(tf.Module):
         text = self._refusing(text, lengths > character_limit(limit))
         words = self._words.words(text)
         ids = self._words.ids(words)
-        too_long = ids.row_lengths() > limit
-        return words, self._refusing(ids.to_tensor(), too_long)
+        # The smallest tree has a bracket around the words, and an end.
+        lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
+        return words, self._refusing(ids.to_tensor(), lengths > limit)
 
     def _refusing(self, value, too_long):
         limit = self._limits["max_source_tokens"]
