@@ -21,7 +21,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(words(tree)) for tree in trees()[:count]]
 
 
-def write(path, **changes) -> None:
+def write(path) -> None:
     """Writes the model directory."""
     symbols = Symbols.of(trees())
     vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
@@ -32,7 +32,8 @@ def write(path, **changes) -> None:
         positions="words",
         source_words_from=tokenizer.words_from,
         target_words_from=symbols.tags_from,
-        **{"max_output_extra": 40} | changes,
+        num_layers=1,
+        max_output_extra=40,
     )
     directory = ModelDirectory(path)
     directory.write_config(made.config)
