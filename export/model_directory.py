@@ -108,11 +108,14 @@ class ModelDirectory:
         tokenizer = self.read_tokenizer()
         config = self.read_config()
         if config.source_vocabulary_size:
+            advice = "use a model with source_vocabulary_size=0"
+            if self.symbols_path.exists():
+                advice = "this is a parser, for export.parse"
             raise InputError(
                 f"{self.config_path} has a source vocabulary of its own "
                 f"(source_vocabulary_size={config.source_vocabulary_size}), "
                 "but text is translated with one vocabulary for both "
-                "languages; use a model with source_vocabulary_size=0."
+                f"languages; {advice}."
             )
         expected = config.vocabulary_size
         if tokenizer.vocabulary_size != expected:
