@@ -10,7 +10,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line
+from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
@@ -195,7 +195,7 @@ class Parser:
 
     def _tree(self, row, words):
         symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
-        return delinearise(symbols, words)
+        return delinearise(symbols, list(map(penn_word, words)))
 
     def _graph(self, n_best):
         """Returns the search of which so many are certain; made once each."""
