@@ -125,6 +125,17 @@ def test_as_many_decoder_layers_as_a_preset_has_are_the_presets():
     assert preset_of(own_source) is None
 
 
+def test_what_follows_from_the_trees_does_not_change_the_name():
+    config = kt.TransformerConfig.preset(
+        "parsing-small",
+        vocabulary_size=86,
+        source_vocabulary_size=300,
+        source_words_from=203,
+        target_words_from=46,
+    )
+    assert preset_of(config) == "parsing-small"
+
+
 def test_the_sinusoid_has_no_number_of_positions():
     config = kt.TransformerConfig.preset("base", max_positions=7)
     assert preset_of(config) == "base"
