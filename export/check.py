@@ -26,9 +26,10 @@ from export.server_runtime.saved_model import (
     exported_version,
     foreign_operations,
     read_description,
+    task_of,
 )
 from export.server_runtime.session import ServerError, ServerSession
-from export.serving.comparison import COMPARED, Comparison, ModelAnswers
+from export.serving.comparison import ANSWERS, Comparison
 from export.serving.warm_up import made_up_texts, read_warm_up
 
 _LATER = 5
@@ -86,13 +87,17 @@ def main(arguments):
     _refuse_foreign(version)
     description = read_description(version)
     requests = read_warm_up(version)
+    task, vocabulary = task_of(version), b""
+    if FLAGS.model_dir is not None:
+        vocabulary = _vocabulary(version, task)
     with _session(version) as session:
-        names = sorted(session.signatures(), key=_order)
+        names = sorted(session.signatures(), key=_order(task))
         _check_requests(version, names, requests)
         times = {name: _timed(session, name, requests[name]) for name in names}
         compared = {}
         if FLAGS.model_dir is not None:
-            compared = _compare(session, names, description["limits"])
+            answers = _model_answers(task, vocabulary, description["limits"])
+            compared = _compare(session, names, answers)
     _print(requests, times, compared)
     _print_size(version, description["parameters"])
     print("Operations that a stock server lacks: none.", flush=True)
@@ -133,8 +138,8 @@ def _brief(error):
     return str(error).splitlines()[0]
 
 
-def _order(name):
-    return [*COMPARED, name].index(name)
+def _order(task):
+    return lambda name: [*ANSWERS[task].signatures, name].index(name)
 
 
 def _check_requests(version, names, requests):
@@ -156,54 +161,54 @@ def _timed(session, name, requests):
         ) from error
 
 
-def _compare(session, names, limits):
-    vocabulary = _vocabulary()
-    number = sum(_BATCHES)
-    lengths = (_LENGTHS * number)[:number]
-    texts = made_up_texts(vocabulary, lengths)
-    answers = _model_answers(texts, limits)
-    model = ModelAnswers(vocabulary, texts, answers, limits)
-    compared = {}
-    with ProgressBar("Comparing", len(names) * number, "answers") as bar:
+def _compare(session, names, answers):
+    compared, count = {}, len(names) * sum(_BATCHES)
+    with ProgressBar("Comparing", count, "answers") as bar:
         for name in names:
             compared[name] = Comparison()
             start = 0
             for rows in _BATCHES:
-                inputs = model.inputs(name, start, start + rows)
+                inputs = answers.inputs(name, start, start + rows)
                 outputs = session.run(name, inputs)
-                model.compare(name, start, outputs, compared[name])
+                answers.compare(name, start, outputs, compared[name])
                 start += rows
                 bar.update(rows)
     return compared
 
 
-def _vocabulary():
-    path = pathlib.Path(FLAGS.model_dir) / "vocabulary.model"
+def _vocabulary(version, task):
+    """Reads the model directory's, which must be of a model of the task."""
+    folder = pathlib.Path(FLAGS.model_dir)
+    path = folder / "vocabulary.model"
     try:
-        return path.read_bytes()
+        vocabulary = path.read_bytes()
     except OSError as error:
         raise InputError(
             f"Cannot read {path}: {error.strerror}; --model_dir must be a "
-            "model directory, as trainers.wmt writes it."
+            "model directory, as trainers.wmt or trainers.parsing writes it."
         ) from error
+    is_parser = (folder / "symbols.json").exists()
+    if is_parser != (task == "parsing"):
+        name = "translator" if is_parser else "parser"
+        raise InputError(
+            f"{version} is the export of a {name}, and {folder} holds none; "
+            "give the model directory that it was made from."
+        )
+    return vocabulary
 
 
-def _model_answers(texts, limits):
-    settings = {
-        "max_source_tokens": limits["max_source_tokens"],
-        "max_output_extra": limits["max_output_extra"],
-        "beam_size": limits["beam_size"],
-        "alpha": limits["alpha"],
-        "stop": limits["stop"],
-    }
+def _model_answers(task, vocabulary, limits):
+    number = sum(_BATCHES)
+    texts = made_up_texts(vocabulary, (_LENGTHS * number)[:number])
     question = {
+        "task": task,
         "model_dir": FLAGS.model_dir,
-        "settings": settings,
+        "settings": {name: limits[name] for name in ANSWERS[task].settings},
         "texts": texts,
     }
     # Python's TensorFlow must not come into this process.
     done = subprocess.run(
-        [sys.executable, "-m", "export.serving.comparison"],
+        [sys.executable, "-m", "export.serving.model_answers"],
         input=json.dumps(question),
         capture_output=True,
         text=True,
@@ -214,7 +219,8 @@ def _model_answers(texts, limits):
             f"{FLAGS.model_dir} gives no answers to compare with: "
             f"{last[0].removeprefix('Error: ')}"
         )
-    return json.loads(done.stdout)
+    answers = json.loads(done.stdout)
+    return ANSWERS[task](vocabulary, texts, answers, limits)
 
 
 def _print(requests, times, compared):

@@ -11,6 +11,7 @@ import h5py
 import keras_transformer as kt
 from export.atomic import written_whole
 from export.errors import InputError
+from export.server_runtime.saved_model import exported_version
 from keras_transformer.tokenizer import Tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
@@ -107,11 +108,14 @@ class ModelDirectory:
         tokenizer = self.read_tokenizer()
         config = self.read_config()
         if config.source_vocabulary_size:
+            advice = "use a model with source_vocabulary_size=0"
+            if self.symbols_path.exists():
+                advice = "this is a parser, for export.parse"
             raise InputError(
                 f"{self.config_path} has a source vocabulary of its own "
                 f"(source_vocabulary_size={config.source_vocabulary_size}), "
                 "but text is translated with one vocabulary for both "
-                "languages; use a model with source_vocabulary_size=0."
+                f"languages; {advice}."
             )
         expected = config.vocabulary_size
         if tokenizer.vocabulary_size != expected:
@@ -216,6 +220,11 @@ class ModelDirectory:
         try:
             return path.read_bytes()
         except FileNotFoundError:
+            if exported_version(self.path):
+                raise InputError(
+                    f"{self.path} is an export, and has no {path.name}; give "
+                    "the model directory that it was made from."
+                ) from None
             raise InputError(
                 f"There is no {path}; {self.path} must be a model directory, "
                 "as trainers.wmt writes it."

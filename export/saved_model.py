@@ -17,7 +17,11 @@ from export import command, search_flags
 from export.atomic import written_whole
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.saved_model import DESCRIPTION_FILE, is_version
+from export.server_runtime.saved_model import (
+    DESCRIPTION_FILES,
+    is_version,
+    task_of,
+)
 from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
 from export.serving.warm_up import WARM_UP_FILE, make_warm_up
@@ -37,8 +41,9 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer(
     "max_source_tokens",
-    256,
-    "Longer sources are cut to this many pieces, the end counted.",
+    None,
+    "Longer sources are cut to this many pieces, the end counted; 256 by "
+    "default. A parser refuses longer ones; 1024 by default.",
     lower_bound=2,
 )
 flags.DEFINE_boolean(
@@ -47,6 +52,18 @@ flags.DEFINE_boolean(
     "Run export.check before the version gets its number; where it fails, "
     "nothing is written.",
 )
+
+
+# More than a warm-up request has.
+_LEAST_OF_A_PARSER = 64
+# Of each task: a name for the server, and the signatures.
+_SERVED = {
+    "translation": (
+        "translator",
+        "text -> translation, score; n_best, align, score, tokens, lengths",
+    ),
+    "parsing": ("parser", "text -> tree, score; n_best"),
+}
 
 
 def main(arguments):
@@ -58,13 +75,14 @@ def main(arguments):
     search = search_flags.given("max_source_tokens")
     checks = [_check] if FLAGS.check else []
     save(directory, path, search, checks)
+    name, signatures = _SERVED[task_of(path)]
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     print(
         f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
-        "text -> translation, score; n_best, align, score, tokens, lengths.",
+        f"{signatures}.",
         "Serve it with the TensorFlow Serving image (see docs/serving.md):",
-        "  docker run --rm -p 8501:8501 -e MODEL_NAME=translator \\",
-        f"    -v {export_dir.resolve()}:/models/translator tensorflow/serving",
+        f"  docker run --rm -p 8501:8501 -e MODEL_NAME={name} \\",
+        f"    -v {export_dir.resolve()}:/models/{name} tensorflow/serving",
         sep="\n",
         flush=True,
     )
@@ -76,17 +94,16 @@ def save(directory, path, search, checks=()):
     Args:
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
-        search: dict of what ServedTranslator takes.
+        search: dict of what ServedTranslator or ServedParser takes.
         checks: functions of the model directory's path and the version's
             temporary folder, called before it gets its name; they raise
             InputError.
 
     Raises:
-        InputError: the model directory is not whole, or writing fails.
+        InputError: the model directory is not whole, a parser's search cannot
+            be as asked for, or writing fails.
     """
-    servable = ServedTranslator(
-        directory.load_model(), directory.load_tokenizer(), **search
-    )
+    servable = _servable(directory, search)
     description = describe(directory, servable)
     warm_up = make_warm_up(servable.tokenizer, servable.signatures())
     with written_whole(path) as temporary:
@@ -100,13 +117,38 @@ def save(directory, path, search, checks=()):
             raise OSError(errno.ENOSPC, error.message) from error
         description["signatures"] = describe_signatures(temporary)
         (temporary / "assets.extra").mkdir()
-        (temporary / DESCRIPTION_FILE).write_text(
+        (temporary / DESCRIPTION_FILES[servable.task]).write_text(
             json.dumps(description, indent=2, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
         (temporary / WARM_UP_FILE).write_bytes(warm_up)
         for check in checks:
             check(directory.path, temporary)
+
+
+def _servable(directory, search):
+    if not directory.symbols_path.exists():
+        return ServedTranslator(
+            directory.load_model(), directory.load_tokenizer(), **search
+        )
+    # nltk takes seconds to load.
+    from export.parsing.parser import Parser
+    from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
+
+    for name in ("stop", "max_output_extra"):
+        if name in search:
+            raise InputError(
+                f"--{name} is of translations, and {directory.path} is a "
+                "parser; leave it out."
+            )
+    search = dict(search)
+    limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
+    if limit < _LEAST_OF_A_PARSER:
+        raise InputError(
+            f"--max_source_tokens={limit} is too few for a parser, which "
+            f"refuses longer sentences: give {_LEAST_OF_A_PARSER} at least."
+        )
+    return ServedParser(Parser.from_directory(directory.path, **search), limit)
 
 
 def _check(model_dir, version):

@@ -13,6 +13,7 @@ GROUPS = (
         "export/remote/test_client.py",
         "export/test_fuzz.py",
         "export/serving/test_saved_model.py",
+        "export/serving/test_served_parser.py",
         "export/lines/test_score.py",
         "export/serving/test_served_signatures.py",
         "export/serving/test_served_translator.py",

@@ -10,7 +10,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line, penn_word, without_odd_spaces
+from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
@@ -75,6 +75,9 @@ class Parser:
     Attributes:
         beam_size: K.
         model: as given.
+        rules: SearchRules, of the best tree alone.
+        symbols: as given.
+        tokenizer: as given.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -97,8 +100,8 @@ class Parser:
                 f"The model has vocabularies of {sizes} ids, not of {there}."
             )
         self.model = model
-        self._tokenizer = tokenizer
-        self._symbols = symbols
+        self.tokenizer = tokenizer
+        self.symbols = symbols
         self._batch_tokens = batch_tokens
         self._extra = config.max_output_extra
         self._grammar = kt.TreeGrammar(
@@ -109,7 +112,7 @@ class Parser:
         )
         rules = kt.search_rules(config)
         self.beam_size = beam_size or rules.beam_size
-        self._rules = dataclasses.replace(
+        self.rules = dataclasses.replace(
             rules,
             beam_size=self.beam_size,
             alpha=rules.alpha if alpha is None else alpha,
@@ -149,7 +152,7 @@ class Parser:
             one without a tree.
         """
         words = self._words(sentences)
-        ids = self._tokenizer.encode([" ".join(each) for each in words])
+        ids = self.tokenizer.encode([" ".join(each) for each in words])
         real = [number for number, each in enumerate(words) if each]
 
         def ask(batch):
@@ -171,12 +174,9 @@ class Parser:
         """Returns each sentence's words as a tree can hold them."""
         if not sentences:
             return []
-        self._tokenizer.pieces.revive()
-        readable = self._tokenizer.pieces.readable(tf.constant(sentences))
-        return [
-            without_odd_spaces(sentence.decode("utf-8")).split()
-            for sentence in readable.numpy()
-        ]
+        self.tokenizer.pieces.revive()
+        found = self.tokenizer.words(tf.constant(sentences)).to_list()
+        return [[word.decode("utf-8") for word in each] for each in found]
 
     def _asked(self, ids, words, n_best):
         counts = [len(each) for each in words]
@@ -194,28 +194,41 @@ class Parser:
         return found
 
     def _tree(self, row, words):
-        symbols = self._symbols.symbols_of(row[: row.index(END_ID)])
+        symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
         return delinearise(symbols, list(map(penn_word, words)))
 
     def _graph(self, n_best):
         """Returns the search of which so many are certain; made once each."""
         if n_best not in self._graphs:
-            rules = dataclasses.replace(self._rules, n_best=n_best)
             self._graphs[n_best] = tf.function(
-                functools.partial(self._search, rules=rules),
+                functools.partial(self.search, n_best=n_best),
                 input_signature=[_IDS, _COUNTS],
                 autograph=False,
             )
         return self._graphs[n_best]
 
-    def _search(self, source, words, rules):
+    def search(self, source, words, n_best):
+        """Finds the best trees; called inside a graph.
+
+        Args:
+            source: int32 [B, S], each sentence ending with the end id, then
+                padding.
+            words: int32 [B], the number of words of each, at least 1.
+            n_best: as for `parse`.
+
+        Returns:
+            ids of symbols, int32 [B, K, T], each tree's ending with the end
+            id, and scores, float32 [B, K], best first; a row without the end
+            id is none.
+        """
         longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
         # A bracket around the words, and the end.
         longest = tf.maximum(longest, words + 3)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
-            *(self.model, source, tf.reduce_max(longest)),
+            # Of no sentences the maximum is below 0.
+            *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
             kt.Constraints(longest, grammar=state),
-            rules,
+            dataclasses.replace(self.rules, n_best=n_best),
             cache=ForwardedCache,
         )[:2]

@@ -8,6 +8,7 @@ recursion, for depth is the input's.
 
 import functools
 import re
+import string
 
 from nltk.tree import Tree
 
@@ -21,9 +22,18 @@ TRACE = "-NONE-"
 # end of one that began.
 OPEN, WORD, CLOSE = "open", "word", "close"
 
-_ROOTS = frozenset(["", "ROOT", ROOT])
-# Of Unicode's white space only ASCII's stands between the parts of a tree.
-_SPACE_IN_WORD = re.compile(r"[^\S \t\n\v\f\r]")
+# Labels of roots.
+ROOTS = frozenset(["", "ROOT", ROOT])
+# Of Unicode's white space only ASCII's stands between the parts of a tree: the
+# others, none of which is beyond the last of these, as a regular expression.
+ODD_SPACE = "[{}]".format(
+    "".join(
+        character
+        for character in map(chr, range(0x3001))
+        if character.isspace() and character not in string.whitespace
+    )
+)
+_ODD_SPACE = re.compile(ODD_SPACE)
 # nltk would take a bracket after a backslash as part of a word.
 _BACKSLASH = re.compile(r"\\(?=[()])")
 
@@ -80,7 +90,7 @@ def without_odd_spaces(text):
     matter of typesetting; whoever splits text at white space would split
     there.
     """
-    return _SPACE_IN_WORD.sub("", text)
+    return _ODD_SPACE.sub("", text)
 
 
 def normalised(tree):
@@ -205,7 +215,7 @@ def penn_word(word):
 
 
 def _is_root(node):
-    return node.label() in _ROOTS and not is_tagged_word(node)
+    return node.label() in ROOTS and not is_tagged_word(node)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from export.parsing.trees import ODD_SPACE
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
 
@@ -50,6 +51,25 @@ class WordTokenizer(tf.Module):
         self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
         self._lone = int(lone)
 
+    def words(self, text):
+        """Splits sentences into their words, as Penn trees write them.
+
+        Args:
+            text: string [B], words separated by white space.
+
+        Returns:
+            RaggedTensor string [B, None]; brackets are -LRB- and -RRB-, and
+            Unicode's white space beyond ASCII's is left out.
+        """
+        text = self.pieces.readable(text)
+        for there, written in (
+            (ODD_SPACE, ""),
+            (r"\(", "-LRB-"),
+            (r"\)", "-RRB-"),
+        ):
+            text = tf.strings.regex_replace(text, there, written)
+        return tf.strings.split(text)
+
     def tokenize(self, text):
         """Splits sentences into ids.
 
@@ -61,6 +81,17 @@ class WordTokenizer(tf.Module):
             and int32 [B], the number of words of each.
         """
         words = tf.strings.split(self.pieces.readable(text))
+        return self.ids(words), tf.cast(words.row_lengths(), tf.int32)
+
+    def ids(self, words):
+        """Splits words into ids.
+
+        Args:
+            words: RaggedTensor string [B, None].
+
+        Returns:
+            RaggedTensor int32 [B, None], every row ending with the end id.
+        """
         # Without the end id of each.
         pieces = self.pieces.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
@@ -78,8 +109,7 @@ class WordTokenizer(tf.Module):
         )
         of_words = words.with_values(tf.concat([ids, lone], axis=1))
         end = tf.fill([words.nrows(), 1], END_ID)
-        sentences = tf.concat([of_words.merge_dims(1, 2), end], axis=1)
-        return sentences, tf.cast(words.row_lengths(), tf.int32)
+        return tf.concat([of_words.merge_dims(1, 2), end], axis=1)
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""

@@ -3,7 +3,11 @@
 import math
 import time
 
-from export.remote.served_model import Unavailable, unreadable
+from export.remote.served_model import (
+    Unavailable,
+    no_translator,
+    unreadable,
+)
 from export.server_runtime.library import ServerError
 from export.server_runtime.tensors import as_array
 from export.translators.batches import by_count
@@ -67,6 +71,8 @@ class RemoteTranslator(SignatureTranslator):
     def _ask(self, signature, texts):
         """Returns the outputs as arrays, each checked."""
         outputs = self._patiently(signature, texts)
+        if {"tree", "trees"} & set(outputs):
+            raise no_translator(self.name)
         kinds = _OUTPUTS[signature]
         answer = {
             name: self._checked(name, outputs.get(name), *kind, len(texts))

@@ -100,6 +100,14 @@ def unreadable(server, what):
     )
 
 
+def no_translator(server):
+    """Returns the InputError for a model that answers with trees."""
+    return InputError(
+        f"{server} answered with trees, as a parser does, and export.client "
+        "asks for translations; name a translator with --model_name."
+    )
+
+
 def one_line(text):
     """Returns words from outside without line breaks, and not too many."""
     words = " ".join(str(text).split()).rstrip(".;")

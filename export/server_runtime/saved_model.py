@@ -227,19 +227,31 @@ def is_version(name):
     return name.isascii() and name.isdecimal()
 
 
-# Relative to the version's folder; TensorFlow Serving leaves it alone.
-DESCRIPTION_FILE = pathlib.PurePath("assets.extra", "translator.json")
+# Relative to the version's folder; TensorFlow Serving leaves it alone. Which
+# of these an export has tells what its model was trained for.
+DESCRIPTION_FILES = {
+    "translation": pathlib.PurePath("assets.extra", "translator.json"),
+    "parsing": pathlib.PurePath("assets.extra", "parser.json"),
+}
+_EVERY_LIMIT = {"beam_size", "alpha", "max_source_tokens"}
 _LIMITS = {
-    "beam_size",
-    "alpha",
-    "stop",
-    "max_source_tokens",
-    "max_output_extra",
+    "translation": _EVERY_LIMIT | {"stop", "max_output_extra"},
+    "parsing": _EVERY_LIMIT,
 }
 
 
+def task_of(version):
+    """Returns "parsing" of a parser's export, else "translation".
+
+    Args:
+        version: pathlib.Path of the version's folder.
+    """
+    is_parser = (version / DESCRIPTION_FILES["parsing"]).exists()
+    return "parsing" if is_parser else "translation"
+
+
 def read_description(version):
-    """Returns the content of an export's translator.json, a dict.
+    """Returns the content of an export's description, a dict.
 
     Args:
         version: pathlib.Path of the version's folder.
@@ -247,10 +259,11 @@ def read_description(version):
     Raises:
         InputError: there is none, or it is not one.
     """
-    path = version / DESCRIPTION_FILE
+    task = task_of(version)
+    path = version / DESCRIPTION_FILES[task]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        missing = _LIMITS.difference(content["limits"])
+        missing = _LIMITS[task].difference(content["limits"])
         if content["parameters"] < 1 or missing:
             lacks = ", ".join(sorted(missing)) or "parameters"
             raise ValueError(f"it does not say {lacks}")

@@ -1,18 +1,10 @@
-"""An export's answers beside those of its model directory.
-
-Run as a program, `python -m export.serving.comparison` gives the latter: the
-question is one JSON object on standard input, the answer one on standard
-output.
-"""
+"""An export's answers beside those of its model directory."""
 
 import dataclasses
-import json
-import sys
 
 import numpy as np
 import sentencepiece
 
-from export import command
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
@@ -60,9 +52,18 @@ class ModelAnswers:
     Args:
         vocabulary: bytes of the SentencePiece model.
         texts: list of str.
-        answers: dict of `answer`.
-        limits: dict of the export's translator.json.
+        answers: dict of export.serving.model_answers.
+        limits: dict of the export's description.
+
+    Attributes:
+        signatures: what is compared of each signature, by its name: functions
+            of ModelAnswers, a text's number and the answer, that give what
+            was found and what is right: a list, and scores.
+        settings: which of the limits make the model directory answer alike.
     """
+
+    signatures = {}
+    settings = ()
 
     def __init__(self, vocabulary, texts, answers, limits):
         self._processor = sentencepiece.SentencePieceProcessor(
@@ -75,37 +76,59 @@ class ModelAnswers:
 
     def inputs(self, signature, start, end):
         """Returns the inputs of a request about the texts from start to end."""
-        texts = self._texts[start:end]
-        if signature == "tokens":
-            return {"ids": padded([self._ids(text) for text in texts])}
-        inputs = {"text": texts}
-        if signature == "score":
-            best = self._answers["best"][start:end]
-            inputs["translation"] = [text for text, _ in best]
-        return inputs
+        del signature
+        return {"text": self._texts[start:end]}
 
     def compare(self, signature, start, outputs, comparison):
         """Compares the answers to a request, the first one of text `start`.
 
         Args:
-            signature: name of one of `COMPARED`.
+            signature: name of one of `signatures`.
             start: number of the first text.
             outputs: dict of arrays.
             comparison: Comparison to add to.
         """
-        rows = len(outputs["truncated"])
-        for row in range(rows):
-            place = start + row
-            item = {name: array[row] for name, array in outputs.items()}
-            text = self._texts[place]
-            pair = COMPARED[signature](self, place, item)
-            found, expected, *scores = pair
-            comparison.add(
-                text,
-                [*found, bool(item["truncated"])],
-                [*expected, self._answers["truncated"][place]],
-                *scores,
-            )
+        for place, row in enumerate(zip(*outputs.values()), start):
+            item = dict(zip(outputs, row))
+            pair = self._pair(signature, place, item)
+            comparison.add(self._texts[place], *pair)
+
+    def _pair(self, signature, place, item):
+        return self.signatures[signature](self, place, item)
+
+    def _all(self, place, scores):
+        """What is right of n_best: texts, and scores beside those given."""
+        expected = self._answers["n_best"][place]
+        missing = self._beam_size - len(expected)
+        texts, right = zip(*expected, *[("", IMPOSSIBLE)] * missing)
+        return list(texts), scores, right
+
+
+class TranslatorAnswers(ModelAnswers):
+    """See the base class; the answers are those of `translations`."""
+
+    settings = (
+        *("beam_size", "alpha", "stop"),
+        *("max_source_tokens", "max_output_extra"),
+    )
+
+    def inputs(self, signature, start, end):
+        """See the base class."""
+        inputs = super().inputs(signature, start, end)
+        if signature == "tokens":
+            return {"ids": padded([self._ids(text) for text in inputs["text"]])}
+        if signature == "score":
+            best = self._answers["best"][start:end]
+            inputs["translation"] = [text for text, _ in best]
+        return inputs
+
+    def _pair(self, signature, place, item):
+        found, expected, *scores = super()._pair(signature, place, item)
+        return (
+            [*found, bool(item["truncated"])],
+            [*expected, self._answers["truncated"][place]],
+            *scores,
+        )
 
     def _best(self, place, item):
         text, score = self._answers["best"][place]
@@ -114,20 +137,14 @@ class ModelAnswers:
 
     def _n_best(self, place, item):
         found = [text.decode("utf-8") for text in item["translations"]]
-        return found, *self._all(place, item)
+        return found, *self._all(place, item["scores"])
 
     def _tokens(self, place, item):
         found = [
             self._processor.Decode([i for i in row if not self._is_special(i)])
             for row in item["ids"].tolist()
         ]
-        return found, *self._all(place, item)
-
-    def _all(self, place, item):
-        expected = self._answers["n_best"][place]
-        missing = self._beam_size - len(expected)
-        texts, scores = zip(*expected, *[("", IMPOSSIBLE)] * missing)
-        return list(texts), item["scores"], scores
+        return found, *self._all(place, item["scores"])
 
     def _align(self, place, item):
         text, score, links = self._answers["alignments"][place]
@@ -160,57 +177,31 @@ class ModelAnswers:
     def _is_special(self, number):
         return self._processor.IsControl(number)
 
-
-# What is compared of each signature: functions of ModelAnswers, a text's
-# number and the answer, that give what was found and what is right: a list,
-# and scores.
-COMPARED = {
-    "serving_default": ModelAnswers._best,
-    "n_best": ModelAnswers._n_best,
-    "align": ModelAnswers._align,
-    "tokens": ModelAnswers._tokens,
-    "score": ModelAnswers._score,
-    "lengths": ModelAnswers._lengths,
-}
-
-
-def main(arguments):
-    """Answers the question on standard input."""
-    # Not above: who compares is a process without TensorFlow.
-    from export.translators.translator import Translator
-
-    del arguments
-    question = json.load(sys.stdin)
-    translator = Translator.from_directory(
-        question["model_dir"], **question["settings"]
-    )
-    json.dump(answer(translator, question["texts"]), sys.stdout)
-
-
-def answer(translator, texts):
-    """Returns a dict of lists with an item for each text.
-
-    `best`: text and score; `n_best`: such pairs, best first; `alignments`:
-    text, score and pairs of words; `scores`: those that `score` gives to the
-    best translations; `truncated`: whether the source was cut.
-
-    Args:
-        translator: TextTranslator.
-        texts: list of str.
-    """
-    best = translator.translate(texts)
-    n_best = translator.n_best(texts, translator.beam_size)
-    alignments = translator.align(texts)
-    return {
-        "best": [(each.text, each.score) for each in best],
-        "n_best": [[(each.text, each.score) for each in row] for row in n_best],
-        "alignments": [
-            (each.text, each.score, each.alignment) for each in alignments
-        ],
-        "scores": translator.score(texts, [each.text for each in best]),
-        "truncated": [each.source_is_cut for each in best],
+    signatures = {
+        "serving_default": _best,
+        "n_best": _n_best,
+        "align": _align,
+        "tokens": _tokens,
+        "score": _score,
+        "lengths": _lengths,
     }
 
 
-if __name__ == "__main__":
-    command.run(main)
+class ParserAnswers(ModelAnswers):
+    """See the base class; the answers are those of `parses`."""
+
+    settings = ("beam_size", "alpha")
+
+    def _best(self, place, item):
+        text, score = self._answers["best"][place]
+        return [item["tree"].decode("utf-8")], [text], item["score"], score
+
+    def _n_best(self, place, item):
+        found = [text.decode("utf-8") for text in item["trees"]]
+        return found, *self._all(place, item["scores"])
+
+    signatures = {"serving_default": _best, "n_best": _n_best}
+
+
+# By what the model was trained for.
+ANSWERS = {"translation": TranslatorAnswers, "parsing": ParserAnswers}

@@ -12,14 +12,19 @@ from export.server_runtime.saved_model import read_signatures
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
+# What follows from the text, or from the trees, and not from the preset.
+_OF_TEXT = (
+    *("vocabulary_size", "source_vocabulary_size"),
+    *("source_words_from", "target_words_from"),
+)
 
 
 def describe(directory, servable):
-    """Returns the content of translator.json but for the signatures, a dict.
+    """Returns what an export says of itself but for the signatures, a dict.
 
     Args:
         directory: ModelDirectory.
-        servable: ServedTranslator made of it.
+        servable: ServedTranslator or ServedParser made of it.
 
     Raises:
         InputError: a file of the directory is not valid.
@@ -34,17 +39,11 @@ def describe(directory, servable):
         "configuration": json.loads(config.to_json()),
         "parameters": servable.parameters,
         "vocabulary": {
-            "size": config.vocabulary_size,
+            "size": config.source_pieces,
             "sha256": hashlib.sha256(directory.read_vocabulary()).hexdigest(),
         },
         "scores": directory.read_scores(),
-        "limits": {
-            "beam_size": servable.config.beam_size,
-            "alpha": servable.config.alpha,
-            "stop": servable.stop,
-            "max_source_tokens": servable.max_source_tokens,
-            "max_output_extra": servable.config.max_output_extra,
-        },
+        "limits": servable.limits(),
         "versions": {
             "keras_transformer": kt.__version__,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -56,9 +55,7 @@ def describe(directory, servable):
 def preset_of(config):
     """Returns the name of the preset whose architecture this is, or None."""
     for name in PRESETS:
-        preset = kt.TransformerConfig.preset(
-            name, vocabulary_size=config.vocabulary_size
-        )
+        preset = kt.TransformerConfig.preset(name)
         if _architecture(preset) == _architecture(config):
             return name
     return None
@@ -66,6 +63,8 @@ def preset_of(config):
 
 def _architecture(config):
     fields = config.architecture()
+    for name in _OF_TEXT:
+        del fields[name]
     # The sinusoid has no rows to run out of.
     if config.positions == "sinusoidal":
         del fields["max_positions"]

@@ -47,7 +47,9 @@ class ServedTranslator(tf.Module):
         ValueError: a number is out of range.
     """
 
-    def __init__(self, model, tokenizer, max_source_tokens, **search):
+    task = "translation"
+
+    def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
         self._ids = IdTranslator(model, **search)
@@ -69,6 +71,16 @@ class ServedTranslator(tf.Module):
             )
             for n_best in (1, self.config.beam_size)
         )
+
+    def limits(self):
+        """Returns what its answers are limited by, a dict."""
+        return {
+            "beam_size": self.config.beam_size,
+            "alpha": self.config.alpha,
+            "stop": self.stop,
+            "max_source_tokens": self.max_source_tokens,
+            "max_output_extra": self.config.max_output_extra,
+        }
 
     def signatures(self):
         """Returns the functions of the SavedModel's signatures by name."""

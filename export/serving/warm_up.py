@@ -99,7 +99,7 @@ def make_warm_up(tokenizer, names):
 
     Args:
         tokenizer: Tokenizer.
-        names: of the signatures; those of ServedTranslator.
+        names: of the signatures; those of ServedTranslator or ServedParser.
     """
     return pack_records(
         pack_request(name, _inputs(name, tokenizer, lengths))

@@ -3,7 +3,11 @@
 import pathlib
 
 from export.errors import InputError
-from export.server_runtime.saved_model import exported_version, is_folder
+from export.server_runtime.saved_model import (
+    exported_version,
+    is_folder,
+    task_of,
+)
 
 # What an export cannot do: the flag that asks for it, and why.
 _NOT_EXPORTED = {
@@ -29,8 +33,8 @@ def load_translator(models, batch_tokens, search, wanted=()):
 
     Raises:
         InputError: a path is none of these; one of several, or one with a
-            search or with what no export does, is an export; the models do
-            not go together.
+            search or with what no export does, is an export, or one is of a
+            parser; the models do not go together.
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
@@ -54,6 +58,12 @@ def load_translator(models, batch_tokens, search, wanted=()):
             **search,
         )
     version = next(filter(None, versions))
+    if task_of(version) == "parsing":
+        raise InputError(
+            f"{version} is the export of a parser, which translates nothing: a "
+            "server answers with its trees, and export.parse and "
+            "trainers.evaluate take the model directory it was made from."
+        )
     for flag in wanted:
         raise InputError(
             f"{version} is an export, {_NOT_EXPORTED[flag]}: leave out "

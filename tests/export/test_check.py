@@ -12,8 +12,12 @@ import tensorflow as tf
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.predict_messages import pack_request, unpack_request
-from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
-from export.serving.comparison import COMPARED, Comparison, ModelAnswers, answer
+from export.server_runtime.saved_model import (
+    DESCRIPTION_FILES,
+    read_description,
+)
+from export.serving.comparison import Comparison, TranslatorAnswers
+from export.serving.model_answers import translations
 from export.serving.warm_up import WARM_UP_FILE, pack_records, read_warm_up
 from tests import made_up_text
 from tests.export import tiny
@@ -27,8 +31,8 @@ def answers(translator, exported):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
         # As they come from the other process.
-        found = json.loads(json.dumps(answer(translator, TEXTS)))
-    return ModelAnswers(made_up_text.vocabulary(), TEXTS, found, limits)
+        found = json.loads(json.dumps(translations(translator, TEXTS)))
+    return TranslatorAnswers(made_up_text.vocabulary(), TEXTS, found, limits)
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def compared(answers, signature, outputs):
     return comparison
 
 
-@pytest.mark.parametrize("signature", COMPARED)
+@pytest.mark.parametrize("signature", TranslatorAnswers.signatures)
 def test_the_same_answers_pass(answers, outputs, signature):
     found = compared(answers, signature, outputs(signature))
     assert (found.texts, found.equal, found.first) == (5, 5, None)
@@ -169,7 +173,8 @@ def test_what_reaches_for_files_is_not_run(exported, server, tmp_path):
     warm_up.write_bytes(
         pack_records([pack_request("serving_default", request)])
     )
-    shutil.copy(exported / DESCRIPTION_FILE, version / DESCRIPTION_FILE)
+    description = DESCRIPTION_FILES["translation"]
+    shutil.copy(exported / description, version / description)
     message = last_line(check(tmp_path))
     assert f"{version} was not run" in message
     assert "WriteFile" in message

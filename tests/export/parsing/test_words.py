@@ -1,6 +1,8 @@
 """The words of a sentence can be counted in its ids."""
 
 import pathlib
+import string
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from export.parsing.trees import penn_word, without_odd_spaces
 from export.parsing.words import WordTokenizer
 from tests.export import fuzzed
 from trainers.prepared.vocabulary import train_vocabulary
@@ -72,6 +75,24 @@ def test_each_word_begins_once(tokenizer, words):
     assert ids.min() > 0
     # The first piece of a sentence begins its first word.
     assert not count or ids[0] >= tokenizer.words_from
+
+
+@settings(max_examples=100)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_words_are_those_of_a_tree(tokenizer, text):
+    """In a graph as in Python, character by character."""
+    text += "a( \u00a0b)\x1cc\u3000\td\u200be"
+    (found,) = tokenizer.words(tf.constant([text])).to_list()
+    expected = without_odd_spaces(text.replace("\0", "")).split()
+    assert [word.decode() for word in found] == list(map(penn_word, expected))
+
+
+def test_all_white_space_is_ascii_or_odd():
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    left = without_odd_spaces(everything)
+    assert [each for each in left if each.isspace()] == sorted(
+        string.whitespace
+    )
 
 
 def test_text_that_no_user_means(tokenizer):

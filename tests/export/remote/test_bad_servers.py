@@ -303,6 +303,7 @@ def test_it_gives_up_in_the_end_and_never_asks_again_about_a_refusal():
         ({"translation": [["c"], ["d"]]}, "translation of shape"),
         ({"translation": ["\ud800", "d"]}, "not right"),
         ({"translation": None}, "without the output translation"),
+        ({"tree": ["(TOP)", "(TOP)"]}, "with trees, as a parser does"),
         ({"translation": [[], []]}, "translation of shape"),
         ({"score": [[], []]}, "score of shape"),
         ({"score": ["x", "y"]}, "score that is not right"),

@@ -7,7 +7,10 @@ import pytest
 import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.saved_model import DESCRIPTION_FILE, read_description
+from export.server_runtime.saved_model import (
+    DESCRIPTION_FILES,
+    read_description,
+)
 from export.serving.description import describe, preset_of
 from export.serving.served_translator import ServedTranslator
 from tests.export import tiny
@@ -25,7 +28,7 @@ WHOLE = {
 
 
 def written(folder, text):
-    path = folder / DESCRIPTION_FILE
+    path = folder / DESCRIPTION_FILES["translation"]
     path.parent.mkdir()
     path.write_text(text)
     return folder
@@ -120,6 +123,17 @@ def test_as_many_decoder_layers_as_a_preset_has_are_the_presets():
         source_vocabulary_size=9, share_embeddings="none"
     )
     assert preset_of(own_source) is None
+
+
+def test_what_follows_from_the_trees_does_not_change_the_name():
+    config = kt.TransformerConfig.preset(
+        "parsing-small",
+        vocabulary_size=86,
+        source_vocabulary_size=300,
+        source_words_from=203,
+        target_words_from=46,
+    )
+    assert preset_of(config) == "parsing-small"
 
 
 def test_the_sinusoid_has_no_number_of_positions():

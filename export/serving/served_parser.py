@@ -1,0 +1,145 @@
+"""The parser as a graph that TensorFlow Serving can run."""
+
+import functools
+
+import tensorflow as tf
+
+from export.parsing.tree_text import TreeWriter
+from export.translators.text_ids import character_limit, source_limit
+from export.translators.text_translator import IMPOSSIBLE
+from keras_transformer.config import END_ID
+
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_COUNTS = tf.TensorSpec([None], tf.int32)
+
+# Some 600 words, of one sentence; treebanks have none of 200.
+MAX_SOURCE_TOKENS = 1024
+
+
+class ServedParser(tf.Module):
+    """Sentences in, bracketed trees out, everything between in the graph.
+
+    As with ServedTranslator the Keras model itself is no attribute. A tree is
+    over all words of its sentence, so none is cut: one that is longer than
+    the limit is an error, and with it its request. A text without words gives
+    empty text. No answer depends on the rest of its batch.
+
+    Letters: B sentences, K beams.
+
+    Args:
+        parser: export.parsing.parser.Parser.
+        max_source_tokens: the most pieces of a sentence, the end id counted:
+            attention takes memory that grows with their square. So many
+            characters of each as `character_limit` says.
+    """
+
+    task = "parsing"
+
+    def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
+        super().__init__(name="served_parser")
+        config = parser.model.config
+        self.parameters = parser.model.count_params()
+        self.model_variables = [
+            variable.value for variable in parser.model.weights
+        ]
+        self.tokenizer = parser.tokenizer.pieces
+        self._words = parser.tokenizer
+        self._writer = TreeWriter(parser.symbols)
+        self._beam_size = parser.beam_size
+        self._limits = {
+            "beam_size": parser.beam_size,
+            "alpha": parser.rules.alpha,
+            "max_source_tokens": source_limit(config, max_source_tokens),
+        }
+        self._best, self._all = (
+            tf.function(
+                functools.partial(parser.search, n_best=n_best),
+                input_signature=[_IDS, _COUNTS],
+                autograph=False,
+            )
+            for n_best in (1, parser.beam_size)
+        )
+
+    def limits(self):
+        """Returns what its answers are limited by, a dict."""
+        return dict(self._limits)
+
+    def signatures(self):
+        """Returns the functions of the SavedModel's signatures by name."""
+        return {"serving_default": self.parse, "n_best": self.n_best}
+
+    @tf.function(input_signature=[_TEXT], autograph=False)
+    def parse(self, text):
+        """The signature `serving_default`.
+
+        Args:
+            text: string [B], a sentence each, its words and punctuation
+                separated by white space as in the Penn Treebank.
+
+        Returns:
+            `tree`, string [B], as `export.parsing.trees.one_line` writes it;
+            `score`, float32 [B]: log-probability / length penalty, 0 for text
+            without words.
+        """
+        trees, scores = self._answer(text, self._best, 1)
+        return {"tree": trees[:, 0], "score": scores[:, 0]}
+
+    @tf.function(input_signature=[_TEXT], autograph=False)
+    def n_best(self, text):
+        """The signature `n_best`.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            `trees`, string [B, K], and `scores`, float32 [B, K], best first;
+            "" and -1e9 where there are fewer than K, and after the first of
+            text without words.
+        """
+        trees, scores = self._answer(text, self._all, self._beam_size)
+        return {"trees": trees, "scores": scores}
+
+    def _answer(self, text, search, count):
+        words, ids = self._read(text)
+        counts = tf.cast(words.row_lengths(), tf.int32)
+        # Where there are no words the search is about one, and is not used.
+        tokens, scores = search(ids, tf.maximum(counts, 1))
+        tokens, scores = tokens[:, :count], scores[:, :count]
+        has_words = counts[:, None] > 0
+        is_tree = has_words & tf.reduce_any(tokens == END_ID, axis=-1)
+        trees = tf.where(is_tree, self._writer.write(tokens, words), "")
+        nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (count - 1)])
+        without = tf.where(has_words, IMPOSSIBLE, nothing)
+        shape = [tf.shape(ids)[0], count]
+        return (
+            tf.reshape(trees, shape),
+            tf.reshape(tf.where(is_tree, scores, without), shape),
+        )
+
+    def _read(self, text):
+        """Returns words, ragged string [B, None], and ids, int32 [B, S]."""
+        limit = self._limits["max_source_tokens"]
+        lengths = tf.strings.length(
+            self.tokenizer.readable(text), unit="UTF8_CHAR"
+        )
+        text = self._refusing(text, lengths > character_limit(limit))
+        words = self._words.words(text)
+        ids = self._words.ids(words)
+        # The smallest tree has a bracket around the words, and an end.
+        lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
+        return words, self._refusing(ids.to_tensor(), lengths > limit)
+
+    def _refusing(self, value, too_long):
+        limit = self._limits["max_source_tokens"]
+        message = (
+            f"A sentence has more than the {limit} pieces, or the "
+            f"{character_limit(limit)} characters, that this export takes; "
+            "none is cut, so divide it, or export the model with a higher "
+            "--max_source_tokens. By their place in the request, from 0:"
+        )
+        fits = tf.reduce_all(~too_long)
+        which = tf.where(too_long)[:, 0]
+        checked = tf.debugging.Assert(fits, [message, which])
+        with tf.control_dependencies([checked]):
+            return tf.identity(value)
