@@ -16,7 +16,8 @@ flags.DEFINE_string(
     "What to train on: tatoeba-en-fr (fetched from the package index), "
     "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too; "
     "with text:FOLDER/ FOLDER/train.en and so on), "
-    "trees:PREFIX (files of trees PREFIX.train.ptb and so on, .gz too), "
+    "trees:PREFIX (files of trees PREFIX.train.ptb and so on, .gz too; "
+    "trees:GOLD*4,SILVER mixes those of two prefixes), "
     "or a translation set of TensorFlow Datasets such as "
     "wmt14_translate/de-en.",
 )

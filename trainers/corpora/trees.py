@@ -4,8 +4,16 @@
 `PREFIX.test.ptb`; a PREFIX that ends with "/" means a folder with `train.ptb`
 and so on. Each file may be packed (`.gz`); where both are there the plain one
 is read.
+
+`trees:GOLD*4,SILVER` trains on the trees of several prefixes, those of the
+first four times in an epoch: semi-supervised, as the paper's second parser
+(section 6.3), where SILVER are trees that a parser made. Dev and test are the
+first's.
 """
 
+import itertools
+import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +33,44 @@ LANGUAGE = "trees"
 _SPLITS = ("train", "dev", "test")
 
 
+class _Part(typing.NamedTuple):
+    """The trees of a prefix, and how often each comes in an epoch."""
+
+    prefix: str
+    times: int
+
+    def names(self, split: str) -> tuple[str, str]:
+        """The files that a split may be read from."""
+        beginning = self.prefix if self.prefix[-1] == "/" else f"{self.prefix}."
+        name = f"{beginning}{split}.ptb"
+        return name, f"{name}.gz"
+
+    def find(self, split: str) -> Path | None:
+        """The first of these that is there."""
+        try:
+            paths = [Path(name).expanduser() for name in self.names(split)]
+            return next((path for path in paths if path.exists()), None)
+        except (OSError, RuntimeError) as error:
+            raise InputError(
+                f"trees:{self.prefix} leads to no files: {error}."
+            ) from error
+
+
+def _parts(dataset: str) -> list[_Part]:
+    parts = []
+    for text in dataset.removeprefix("trees:").split(","):
+        prefix, times = re.fullmatch(r"(.*?)(?:\*(\d{1,9}))?", text).groups()
+        if not prefix or times == "0":
+            raise InputError(
+                "trees: needs a prefix, as in trees:data/craft for the files "
+                "data/craft.train.ptb, data/craft.dev.ptb and so on, or "
+                "several, as in trees:data/gold*4,data/silver; "
+                f"{text!r} is none."
+            )
+        parts.append(_Part(prefix, int(times or 1)))
+    return parts
+
+
 class TreeCorpus(RowCorpus):
     """Sentences and their trees, normalised; see the module for the files.
 
@@ -37,7 +83,7 @@ class TreeCorpus(RowCorpus):
     read.
 
     Args:
-        dataset: "trees:PREFIX".
+        dataset: "trees:PREFIX", or several prefixes; see the module.
         source_language: code of the sentences' language; None for English.
         target_language: "trees" or None.
 
@@ -54,12 +100,7 @@ class TreeCorpus(RowCorpus):
         source_language: str | None,
         target_language: str | None,
     ) -> None:
-        self._prefix = dataset.removeprefix("trees:")
-        if not self._prefix:
-            raise InputError(
-                "trees: needs a prefix, as in trees:data/craft for the files "
-                "data/craft.train.ptb, data/craft.dev.ptb and so on."
-            )
+        self._parts = _parts(dataset)
         if target_language not in (None, LANGUAGE):
             raise InputError(
                 f"{dataset} holds trees, not {target_language!r}; leave out "
@@ -73,31 +114,30 @@ class TreeCorpus(RowCorpus):
                 f"not in {LANGUAGE}; say which with --source_language."
             )
         super().__init__(dataset, source, LANGUAGE)
-        found = {split: self._find(split) for split in _SPLITS}
-        self._files = {
-            split: path for split, path in found.items() if path is not None
-        }
-        if not self._files:
-            raise InputError(self._absence("train"))
-        for split, path in self._files.items():
-            if next(self.trees(split), None) is None:
-                raise InputError(
-                    f"{path} holds no tree; at least one was expected."
-                )
+        self._files = self._found()
+        for split in self._files:
+            for path, _ in self._files[split]:
+                if next(read_trees(path), None) is None:
+                    raise InputError(
+                        f"{path} holds no tree; at least one was expected."
+                    )
 
     def splits(self) -> tuple[str, ...]:
         """See the base class."""
         return tuple(self._files)
 
     def trees(self, split: str) -> Iterator[Tree]:
-        """Streams the trees of a split, normalised.
+        """Streams the trees of a split, normalised, each as often as it counts.
 
         Raises:
             InputError: there is no such split, or a line is no tree.
         """
         if split not in self._files:
             raise InputError(self._absence(split))
-        return read_trees(self._files[split])
+        return itertools.chain.from_iterable(
+            _repeated(read_trees(path), times)
+            for path, times in self._files[split]
+        )
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """See the base class."""
@@ -112,30 +152,43 @@ class TreeCorpus(RowCorpus):
         Covers their names, sizes, and first and last MiB; see
         `file_fingerprint`.
         """
-        return file_fingerprint(self._files.values())
+        files = itertools.chain.from_iterable(self._files.values())
+        return file_fingerprint(path for path, _ in files)
 
     def _rows(self, split: str) -> Iterator[Row]:
         for tree in self.trees(split):
             yield " ".join(words(tree)), (one_line(tree),)
 
-    def _names(self, split: str) -> tuple[str, str]:
-        beginning = (
-            self._prefix if self._prefix[-1] == "/" else f"{self._prefix}."
-        )
-        name = f"{beginning}{split}.ptb"
-        return name, f"{name}.gz"
-
-    def _find(self, split: str) -> Path | None:
-        try:
-            paths = [Path(name).expanduser() for name in self._names(split)]
-            return next((path for path in paths if path.exists()), None)
-        except (OSError, RuntimeError) as error:
-            raise InputError(
-                f"{self.name} leads to no files: {error}."
-            ) from error
+    def _found(self) -> dict[str, list[tuple[Path, int]]]:
+        """Returns the files of each split that is there."""
+        first, *others = self._parts
+        found = {}
+        for split in _SPLITS:
+            path = first.find(split)
+            if path is not None:
+                found[split] = [(path, first.times if split == "train" else 1)]
+        if not found or others and "train" not in found:
+            raise InputError(self._absence("train"))
+        for other in others:
+            path = other.find("train")
+            if path is None:
+                raise InputError(
+                    f"{self.name} has no trees of {other.prefix}: neither "
+                    f"{' nor '.join(other.names('train'))} is there; check "
+                    "the prefix."
+                )
+            found["train"].append((path, other.times))
+        return found
 
     def _absence(self, split: str) -> str:
         return (
             f"{self.name} has no {split!r} split: neither "
-            f"{' nor '.join(self._names(split))} is there; check the prefix."
+            f"{' nor '.join(self._parts[0].names(split))} is there; check "
+            "the prefix."
         )
+
+
+def _repeated(trees: Iterator[Tree], times: int) -> Iterator[Tree]:
+    # Read once: reading takes longer than anything that follows.
+    for tree in trees:
+        yield from itertools.repeat(tree, times)

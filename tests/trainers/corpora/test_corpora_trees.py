@@ -161,3 +161,41 @@ def test_files_that_are_not_there_or_empty(prefix, tmp_path, write_text):
 def test_a_folder_in_place_of_a_file(tmp_path):
     (tmp_path / "my.train.ptb").mkdir()
     _refused("my.train.ptb is a folder", f"trees:{tmp_path}/my")
+
+
+def test_trees_of_several_prefixes_come_as_often_as_asked(
+    prefix, tmp_path, write_text
+):
+    for split in ("train", "dev"):
+        write_text(tmp_path / f"silver.{split}.ptb", ["(S (UH oh))"])
+    mixed = _open(f"{prefix}*2,{tmp_path}/silver*3")
+    assert [source for source, _ in mixed.pairs("train")] == [
+        *["The cell divides"] * 2,
+        *["go"] * 2,
+        *["oh"] * 3,
+    ]
+    # Nothing of silver is measured on, and nothing measured on twice.
+    for split in ("dev", "test"):
+        assert list(mixed.pairs(split)) == list(_open(prefix).pairs(split))
+    assert mixed.fingerprint() != _open(prefix).fingerprint()
+    before = mixed.fingerprint()
+    write_text(tmp_path / "silver.train.ptb", [FLAT])
+    assert _open(mixed.name).fingerprint() != before
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        (",", "; '' is none"),
+        (",{0}/my*0", "my[*]0' is none"),
+        (",*4", r"'[*]4' is none"),
+        (",{0}/none", "no trees of .*/none: neither .*none.train.ptb nor"),
+    ],
+)
+def test_a_part_that_is_none_is_refused(prefix, tmp_path, more, match):
+    _refused(match, prefix + more.format(tmp_path))
+
+
+def test_silver_trees_need_gold_ones_beside(prefix, tmp_path):
+    (tmp_path / "my.train.ptb").unlink()
+    _refused("no 'train' split", f"{prefix},{tmp_path}/my")
