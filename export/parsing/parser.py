@@ -10,13 +10,18 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line, penn_word, without_odd_spaces
+from export.parsing.penn_tokens import given_words
+from export.parsing.trees import one_line
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
+from export.translators.load import load_together, require_one
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 
+# Ids that a sentence may have: several times the longest one of any treebank.
+# Attention takes their square.
+MOST_IDS = 2048
 # Brackets that a tree may have for each of its words: far more than any.
 _SYMBOLS_A_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -65,7 +70,7 @@ class Parser:
     in the trees that the model was trained on.
 
     Args:
-        model: Transformer.
+        model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: export.parsing.linear.Symbols.
         beam_size: K; None for the model's own.
@@ -75,6 +80,7 @@ class Parser:
     Attributes:
         beam_size: K.
         model: as given.
+        symbols: as given.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -98,9 +104,12 @@ class Parser:
             )
         self.model = model
         self._tokenizer = tokenizer
-        self._symbols = symbols
+        self.symbols = symbols
         self._batch_tokens = batch_tokens
         self._extra = config.max_output_extra
+        self._most_ids = MOST_IDS
+        if config.positions == "learned":
+            self._most_ids = min(MOST_IDS, config.max_positions)
         self._grammar = kt.TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
@@ -118,23 +127,28 @@ class Parser:
         self._graphs = {}
 
     @classmethod
-    def from_directory(cls, path, **settings):
-        """Opens a model directory of trainers.parsing.
+    def from_directory(cls, *paths, ensemble_mean=None, **settings):
+        """Opens model directories of trainers.parsing.
 
         Args:
-            path: of the folder.
+            *paths: of the folder, or of several whose models decode together.
+            ensemble_mean: `mean` of kt.Ensemble; None for its default.
             **settings: of the class.
 
         Raises:
-            InputError: it is none, or not whole.
+            InputError: one is none, or not whole; they do not go together.
         """
-        directory = ModelDirectory(path)
-        symbols = symbols_of(directory)
+        directories = [ModelDirectory(path) for path in paths]
+        symbols = [symbols_of(directory) for directory in directories]
+        require_one(paths, symbols, "symbols of trees")
+        protos = [directory.read_vocabulary() for directory in directories]
+        require_one(paths, protos, "vocabularies")
+        model = load_together(directories, ensemble_mean)
         try:
-            tokenizer = WordTokenizer(directory.read_vocabulary())
-            return cls(directory.load_model(), tokenizer, symbols, **settings)
+            tokenizer = WordTokenizer(protos[0])
+            return cls(model, tokenizer, symbols[0], **settings)
         except ValueError as error:
-            raise InputError(f"{path} cannot be used: {error}") from error
+            raise InputError(f"{paths[0]} cannot be used: {error}") from error
 
     def parse(self, sentences, n_best=1, on_progress=None):
         """Parses sentences.
@@ -147,9 +161,15 @@ class Parser:
         Returns:
             A list of lists of Parse, best first; of a sentence without words
             one without a tree.
+
+        Raises:
+            InputError: a sentence has more than `MOST_IDS` ids, or than there
+                are learned positions for its words or for their tree.
         """
-        words = self._words(sentences)
+        words = [given_words(sentence) for sentence in sentences]
         ids = self._tokenizer.encode([" ".join(each) for each in words])
+        for each, pieces in zip(words, ids):
+            self._check_length(each, len(pieces))
         real = [number for number, each in enumerate(words) if each]
 
         def ask(batch):
@@ -167,16 +187,15 @@ class Parser:
             found[number] = answer
         return found
 
-    def _words(self, sentences):
-        """Returns each sentence's words as a tree can hold them."""
-        if not sentences:
-            return []
-        self._tokenizer.pieces.revive()
-        readable = self._tokenizer.pieces.readable(tf.constant(sentences))
-        return [
-            without_odd_spaces(sentence.decode("utf-8")).split()
-            for sentence in readable.numpy()
-        ]
+    def _check_length(self, words, pieces):
+        # The smallest tree has a bracket around the words, and an end.
+        if max(pieces, len(words) + 3) > self._most_ids:
+            raise InputError(
+                f"A sentence of {len(words):,} words, {pieces:,} pieces, is "
+                f"longer than the {self._most_ids:,} that this model parses; "
+                f"it begins {' '.join(words)[:40]!r}. One sentence a line was "
+                "expected; split it."
+            )
 
     def _asked(self, ids, words, n_best):
         counts = [len(each) for each in words]
@@ -194,8 +213,8 @@ class Parser:
         return found
 
     def _tree(self, row, words):
-        symbols = self._symbols.symbols_of(row[: row.index(END_ID)])
-        return delinearise(symbols, list(map(penn_word, words)))
+        symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
+        return delinearise(symbols, words)
 
     def _graph(self, n_best):
         """Returns the search of which so many are certain; made once each."""
@@ -212,6 +231,8 @@ class Parser:
         longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
         # A bracket around the words, and the end.
         longest = tf.maximum(longest, words + 3)
+        if self.model.config.positions == "learned":
+            longest = tf.minimum(longest, self._most_ids)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
             *(self.model, source, tf.reduce_max(longest)),
