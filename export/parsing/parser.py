@@ -10,8 +10,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
-from export.parsing.penn_tokens import given_words
-from export.parsing.trees import one_line
+from export.parsing.trees import one_line, penn_word, without_odd_spaces
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
@@ -166,10 +165,8 @@ class Parser:
             InputError: a sentence has more than `MOST_IDS` ids, or than there
                 are learned positions for its words or for their tree.
         """
-        words = [given_words(sentence) for sentence in sentences]
+        words = self._words(sentences)
         ids = self._tokenizer.encode([" ".join(each) for each in words])
-        for each, pieces in zip(words, ids):
-            self._check_length(each, len(pieces))
         real = [number for number, each in enumerate(words) if each]
 
         def ask(batch):
@@ -181,6 +178,8 @@ class Parser:
             )
 
         lengths = [len(ids[number]) for number in real]
+        for number, length in zip(real, lengths):
+            self._check_length(words[number], length)
         found = [[Parse(None, 0.0)] for _ in sentences]
         answers = in_batches(lengths, self._batch_tokens, ask, on_progress)
         for number, answer in zip(real, answers or []):
@@ -196,6 +195,17 @@ class Parser:
                 f"it begins {' '.join(words)[:40]!r}. One sentence a line was "
                 "expected; split it."
             )
+
+    def _words(self, sentences):
+        """Returns each sentence's words as a tree can hold them."""
+        if not sentences:
+            return []
+        self._tokenizer.pieces.revive()
+        readable = self._tokenizer.pieces.readable(tf.constant(sentences))
+        return [
+            without_odd_spaces(sentence.decode("utf-8")).split()
+            for sentence in readable.numpy()
+        ]
 
     def _asked(self, ids, words, n_best):
         counts = [len(each) for each in words]
@@ -214,7 +224,7 @@ class Parser:
 
     def _tree(self, row, words):
         symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
-        return delinearise(symbols, words)
+        return delinearise(symbols, list(map(penn_word, words)))
 
     def _graph(self, n_best):
         """Returns the search of which so many are certain; made once each."""

@@ -1,0 +1,42 @@
+"""A tiny parser with random weights whose answers differ."""
+
+import functools
+
+from export.model_directory import ModelDirectory
+from export.parsing.linear import Symbols
+from export.parsing.trees import read_trees, words
+from export.parsing.words import WordTokenizer
+from tests.export import tiny
+from tests.export.parsing.made_trees import TRAIN
+from trainers.prepared.vocabulary import train_vocabulary
+
+
+@functools.cache
+def trees() -> list:
+    return list(read_trees(TRAIN))
+
+
+def sentences(count: int) -> list[str]:
+    """Of CRAFT."""
+    return [" ".join(words(tree)) for tree in trees()[:count]]
+
+
+def write(path, **changes) -> None:
+    """Writes the model directory."""
+    symbols = Symbols.of(trees())
+    vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
+    tokenizer = WordTokenizer(vocabulary)
+    made = tiny.model(
+        vocabulary_size=symbols.vocabulary_size,
+        source_vocabulary_size=tokenizer.vocabulary_size,
+        positions="words",
+        source_words_from=tokenizer.words_from,
+        target_words_from=symbols.tags_from,
+        **{"max_output_extra": 40} | changes,
+    )
+    directory = ModelDirectory(path)
+    directory.write_config(made.config)
+    directory.write_run({"dataset": "made up"})
+    directory.write_vocabulary(vocabulary)
+    directory.write_symbols(symbols.to_json())
+    directory.write_weights(made)
