@@ -180,10 +180,11 @@ def _check_resume():
 
 def _answered(words_of):
     """Returns how many lines of --input --output has the answers to."""
+    from export.parsing.penn_tokens import given_words
     from export.parsing.trees import read_tree, words
 
     def has_answer(line):
-        return not FLAGS.skip_blank or bool(words_of(line))
+        return not FLAGS.skip_blank or bool(given_words(line))
 
     def fits(line, answer):
         before, tab, tree = answer.rpartition("\t")
