@@ -81,7 +81,7 @@ def _check(path, beam, n_best, lengths):
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("parser")
-    tiny_parser.write(path, num_layers=1, max_output_extra=20)
+    tiny_parser.write(path, max_output_extra=20)
     return path
 
 

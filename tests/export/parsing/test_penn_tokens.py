@@ -50,7 +50,7 @@ def test_text_is_split_as_the_penn_treebank_is(text, expected):
         ("New York-based", "New York - based"),
         ("A/J and -/- mice", "A / J and - / - mice"),
         ("non-zero, anti-BMP-4, 2-fold", "non-zero , anti-BMP - 4 , 2-fold"),
-        ("T-fork/(x) -- or", "T - fork / -LRB- x -RRB- -- or"),
+        ("T-fork (x) -- or", "T - fork -LRB- x -RRB- -- or"),
         ("- -a a- /", "- -a a- /"),
     ],
 )

@@ -45,7 +45,9 @@ def test_indented_trees_are_those_of_one_line():
         *lines, blank = form(0, [Parse(tree, 0.0)])
         assert blank == ""
         assert Tree.fromstring("\n".join(lines)) == tree
-        assert all(len(line) < 80 for line in lines)
+        for line in lines:
+            # A word that stands deep may lie beyond the margin.
+            assert len(line.rstrip(")")) < 79 or line.count("(") == 1
         for line in lines[1:]:
             assert line.startswith("  ")
             assert line.lstrip()[0] == "("

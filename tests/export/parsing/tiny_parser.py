@@ -26,14 +26,16 @@ def write(path, **changes) -> None:
     symbols = Symbols.of(trees())
     vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
     tokenizer = WordTokenizer(vocabulary)
-    made = tiny.model(
-        vocabulary_size=symbols.vocabulary_size,
-        source_vocabulary_size=tokenizer.vocabulary_size,
-        positions="words",
-        source_words_from=tokenizer.words_from,
-        target_words_from=symbols.tags_from,
-        **{"max_output_extra": 40} | changes,
-    )
+    fitting = {
+        "vocabulary_size": symbols.vocabulary_size,
+        "source_vocabulary_size": tokenizer.vocabulary_size,
+        "positions": "words",
+        "source_words_from": tokenizer.words_from,
+        "target_words_from": symbols.tags_from,
+        "num_layers": 1,
+        "max_output_extra": 40,
+    }
+    made = tiny.model(**fitting | changes)
     directory = ModelDirectory(path)
     directory.write_config(made.config)
     directory.write_run({"dataset": "made up"})
