@@ -3,7 +3,7 @@
 from absl import flags
 
 from export.errors import InputError
-from export.lines import streams
+from export.lines import formats
 from export.lines.streams import answer_lines
 
 FLAGS = flags.FLAGS
@@ -31,22 +31,22 @@ flags.DEFINE_boolean(
 
 
 def line_format():
-    """Returns the function of `export.lines.streams` that was asked for.
+    """Returns the function of `export.lines.formats` that was asked for.
 
     Raises:
         InputError: the flags do not go together.
     """
     several = FLAGS.n_best > 1
     if not FLAGS.alignments:
-        return streams.line_format(several, FLAGS.scores)
+        return formats.line_format(several, FLAGS.scores)
     if several:
         raise InputError(
             "--alignments are of the best translation alone; leave out "
             "--n_best, or ask for them in a run of their own."
         )
     if FLAGS.scores:
-        return streams.scored_and_aligned_text
-    return streams.aligned_text
+        return formats.scored_and_aligned_text
+    return formats.aligned_text
 
 
 def translate_stream(translator, form, beside=None):

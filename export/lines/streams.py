@@ -68,65 +68,6 @@ class WholeLines:
             os.ftruncate(self._descriptor, end - count)
 
 
-# A line of input gives a line, whatever its translation holds.
-_BREAKS = str.maketrans("\n\r\t", "   ")
-
-
-def best_text(number, found):
-    """Returns the best translation alone."""
-    del number
-    return [_text(found[0])]
-
-
-def scored_text(number, found):
-    """Returns "score TAB text"."""
-    del number
-    return [f"{_score(found[0])}\t{_text(found[0])}"]
-
-
-def aligned_text(number, found):
-    """Returns "text TAB alignment", in Pharaoh's format: "0-0 1-2"."""
-    del number
-    return [f"{_text(found[0])}\t{_pharaoh(found[0])}"]
-
-
-def scored_and_aligned_text(number, found):
-    """Returns "score TAB text TAB alignment"."""
-    (line,) = scored_text(number, found)
-    return [f"{line}\t{_pharaoh(found[0])}"]
-
-
-def n_best_list(number, found):
-    """Returns Moses' n-best list, "number ||| text ||| score" each."""
-    return [f"{number} ||| {_text(each)} ||| {_score(each)}" for each in found]
-
-
-def line_format(several, scores):
-    """Returns which of these writes the best alone, or several.
-
-    Args:
-        several: whether more than the best is wanted.
-        scores: whether the score comes before the text of the best.
-    """
-    if several:
-        return n_best_list
-    return scored_text if scores else best_text
-
-
-def _text(translation):
-    return translation.text.translate(_BREAKS)
-
-
-def _score(translation):
-    return f"{translation.score:.6f}"
-
-
-def _pharaoh(translation):
-    return " ".join(
-        f"{source}-{target}" for source, target in translation.alignment
-    )
-
-
 # Lines read ahead and sorted by length together: little enough for any
 # memory, enough for full batches. The first are few, so that they come soon.
 _FIRST_CHUNK = 128
@@ -141,23 +82,23 @@ def chunk_sizes():
         size = min(2 * size, _CHUNK)
 
 
-def translate_lines(lines, ask, line_format, write, sizes):
+def translate_lines(lines, ask, line_format, write, sizes, number=0):
     """Translates lines.
 
     Args:
         lines: iterator of str, or of pairs of them.
         ask: function of a list of these, that returns a list of lists of
             Translation.
-        line_format: such as `best_text`: function of the number of a sentence,
-            from 0, and of its Translations, best first, that returns lines.
+        line_format: one of `export.lines.formats`.
         write: function of a list of lines of output.
         sizes: iterator of the numbers of lines to take at a time.
+        number: of the first line, from 0.
 
     Returns:
         The numbers, from 1, of the lines whose beginnings alone were
         translated: the first few, and how many there were.
     """
-    number, first_cut, cut = 0, [], 0
+    first_cut, cut = [], 0
     while chunk := list(itertools.islice(lines, next(sizes))):
         output = []
         for found in ask(chunk):
@@ -197,7 +138,9 @@ def paired_lines(sources, others, flag):
 READER_HAS_GONE = 141
 
 
-def answer_lines(job, source, output, ask, line_format, beside=None):
+def answer_lines(
+    job, source, output, ask, line_format, beside=None, answered=0
+):
     """Answers every line of a file or standard input, in order.
 
     Args:
@@ -209,6 +152,8 @@ def answer_lines(job, source, output, ask, line_format, beside=None):
         line_format: as for `translate_lines`.
         beside: name of a flag and path of its file, whose lines go with the
             source's: then `ask` is given a list of pairs. None for nothing.
+        answered: how many lines of the source the output has the answers to
+            already: they are passed over, and the output is added to.
 
     Returns:
         The command's exit code, or None for 0.
@@ -224,15 +169,17 @@ def answer_lines(job, source, output, ask, line_format, beside=None):
             others = decoded_lines(open_input(stack, path, flag), f"--{flag}")
             lines = paired_lines(lines, others, flag)
             paths.append(path)
-        written = open_output(stack, output, *paths)
+        how = os.O_TRUNC if answered == 0 else 0
+        written = open_output(stack, output, *paths, how=how)
         on_progress = progress(stack, job, output)
         try:
             cuts = translate_lines(
-                lines,
+                itertools.islice(lines, answered, None),
                 lambda texts: ask(texts, on_progress),
                 line_format,
                 written.write,
                 sizes_for(stream),
+                answered,
             )
         except BrokenPipeError:
             return READER_HAS_GONE
@@ -266,14 +213,15 @@ def open_input(stack, path, flag="input"):
         ) from error
 
 
-def open_output(stack, path, *sources):
-    """Opens a file for lines, written anew.
+def open_output(stack, path, *sources, how=os.O_TRUNC):
+    """Opens a file for lines.
 
     Args:
         stack: contextlib.ExitStack that closes it.
         path: of the file; None for standard output.
         *sources: paths of files that are read meanwhile; None for standard
             input.
+        how: os.O_TRUNC to write it anew, 0 to add to it.
 
     Returns:
         WholeLines.
@@ -292,7 +240,7 @@ def open_output(stack, path, *sources):
                 f"--output={path} is also what is read, which would be lost; "
                 "name another --output."
             )
-    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    how |= os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         descriptor = os.open(path, how, 0o666)
     except OSError as error:

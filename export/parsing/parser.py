@@ -14,9 +14,13 @@ from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
+from export.translators.load import load_together, require_one
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 
+# Ids that a sentence may have: several times the longest one of any treebank.
+# Attention takes their square.
+MOST_IDS = 2048
 # Brackets that a tree may have for each of its words: far more than any.
 _SYMBOLS_A_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -65,7 +69,7 @@ class Parser:
     in the trees that the model was trained on.
 
     Args:
-        model: Transformer.
+        model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: export.parsing.linear.Symbols.
         beam_size: K; None for the model's own.
@@ -104,6 +108,9 @@ class Parser:
         self.symbols = symbols
         self._batch_tokens = batch_tokens
         self._extra = config.max_output_extra
+        self._most_ids = MOST_IDS
+        if config.positions == "learned":
+            self._most_ids = min(MOST_IDS, config.max_positions)
         self._grammar = kt.TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
@@ -121,23 +128,28 @@ class Parser:
         self._graphs = {}
 
     @classmethod
-    def from_directory(cls, path, **settings):
-        """Opens a model directory of trainers.parsing.
+    def from_directory(cls, *paths, ensemble_mean=None, **settings):
+        """Opens model directories of trainers.parsing.
 
         Args:
-            path: of the folder.
+            *paths: of the folder, or of several whose models decode together.
+            ensemble_mean: `mean` of kt.Ensemble; None for its default.
             **settings: of the class.
 
         Raises:
-            InputError: it is none, or not whole.
+            InputError: one is none, or not whole; they do not go together.
         """
-        directory = ModelDirectory(path)
-        symbols = symbols_of(directory)
+        directories = [ModelDirectory(path) for path in paths]
+        symbols = [symbols_of(directory) for directory in directories]
+        require_one(paths, symbols, "symbols of trees")
+        protos = [directory.read_vocabulary() for directory in directories]
+        require_one(paths, protos, "vocabularies")
+        model = load_together(directories, ensemble_mean)
         try:
-            tokenizer = WordTokenizer(directory.read_vocabulary())
-            return cls(directory.load_model(), tokenizer, symbols, **settings)
+            tokenizer = WordTokenizer(protos[0])
+            return cls(model, tokenizer, symbols[0], **settings)
         except ValueError as error:
-            raise InputError(f"{path} cannot be used: {error}") from error
+            raise InputError(f"{paths[0]} cannot be used: {error}") from error
 
     def parse(self, sentences, n_best=1, on_progress=None):
         """Parses sentences.
@@ -150,6 +162,10 @@ class Parser:
         Returns:
             A list of lists of Parse, best first; of a sentence without words
             one without a tree.
+
+        Raises:
+            InputError: a sentence has more than `MOST_IDS` ids, or than there
+                are learned positions for its words or for their tree.
         """
         words = self._words(sentences)
         ids = self.tokenizer.encode([" ".join(each) for each in words])
@@ -164,11 +180,23 @@ class Parser:
             )
 
         lengths = [len(ids[number]) for number in real]
+        for number, length in zip(real, lengths):
+            self._check_length(words[number], length)
         found = [[Parse(None, 0.0)] for _ in sentences]
         answers = in_batches(lengths, self._batch_tokens, ask, on_progress)
         for number, answer in zip(real, answers or []):
             found[number] = answer
         return found
+
+    def _check_length(self, words, pieces):
+        # The smallest tree has a bracket around the words, and an end.
+        if max(pieces, len(words) + 3) > self._most_ids:
+            raise InputError(
+                f"A sentence of {len(words):,} words, {pieces:,} pieces, is "
+                f"longer than the {self._most_ids:,} that this model parses; "
+                f"it begins {' '.join(words)[:40]!r}. One sentence a line was "
+                "expected; split it."
+            )
 
     def _words(self, sentences):
         """Returns each sentence's words as a tree can hold them."""
@@ -224,6 +252,8 @@ class Parser:
         longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
         # A bracket around the words, and the end.
         longest = tf.maximum(longest, words + 3)
+        if self.model.config.positions == "learned":
+            longest = tf.minimum(longest, self._most_ids)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
             # Of no sentences the maximum is below 0.

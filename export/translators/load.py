@@ -100,27 +100,60 @@ def load_models(paths, ensemble_mean=None):
         InputError: one is not a whole model directory; vocabularies differ;
             a mean is asked for of one model.
     """
-    import keras_transformer as kt
     from export.model_directory import ModelDirectory
 
-    if len(paths) == 1 and ensemble_mean is not None:
+    directories = [ModelDirectory(path) for path in paths]
+    tokenizers = [directory.load_tokenizer() for directory in directories]
+    protos = [tokenizer.proto for tokenizer in tokenizers]
+    require_one(paths, protos, "vocabularies")
+    return load_together(directories, ensemble_mean), tokenizers[0]
+
+
+def load_together(directories, ensemble_mean=None):
+    """Loads the model of a directory, or those of several as one.
+
+    Args:
+        directories: list of ModelDirectory, one or more; `require_one` has
+            been asked whether they go together.
+        ensemble_mean: as for `load_models`.
+
+    Returns:
+        Transformer or kt.Ensemble.
+
+    Raises:
+        InputError: as for `load_models`.
+    """
+    import keras_transformer as kt
+
+    if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(
             "--ensemble_mean is of several models; give --model again for "
             "each of them, or leave it out."
         )
-    directories = [ModelDirectory(path) for path in paths]
-    tokenizers = [directory.load_tokenizer() for directory in directories]
-    for path, tokenizer in zip(paths, tokenizers):
-        if tokenizer.proto != tokenizers[0].proto:
-            raise InputError(
-                f"{paths[0]} and {path} have different vocabularies; only "
-                "models of one vocabulary decode together."
-            )
     models = [directory.load_model() for directory in directories]
     if len(models) == 1:
-        return models[0], tokenizers[0]
+        return models[0]
     mean = {"mean": ensemble_mean} if ensemble_mean else {}
     try:
-        return kt.Ensemble(models, **mean), tokenizers[0]
+        return kt.Ensemble(models, **mean)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def require_one(paths, contents, what):
+    """Refuses models that cannot decode together.
+
+    Args:
+        paths: of the models.
+        contents: of each, what must be the same.
+        what: name of it, in the plural.
+
+    Raises:
+        InputError: one differs from the first.
+    """
+    for path, content in zip(paths, contents):
+        if content != contents[0]:
+            raise InputError(
+                f"{paths[0]} and {path} have different {what}; only models "
+                f"with the same {what} decode together."
+            )

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from export.errors import InputError
-from export.lines import streams
+from export.lines import formats
 from export.lines.files import decoded_lines
 from export.lines.streams import (
     WholeLines,
@@ -27,12 +27,12 @@ FOUND = [
 @pytest.mark.parametrize(
     "line_format, lines",
     [
-        (streams.best_text, ["le chat"]),
-        (streams.scored_text, ["-0.250000\tle chat"]),
-        (streams.aligned_text, ["le chat\t0-0 2-1"]),
-        (streams.scored_and_aligned_text, ["-0.250000\tle chat\t0-0 2-1"]),
+        (formats.best_text, ["le chat"]),
+        (formats.scored_text, ["-0.250000\tle chat"]),
+        (formats.aligned_text, ["le chat\t0-0 2-1"]),
+        (formats.scored_and_aligned_text, ["-0.250000\tle chat\t0-0 2-1"]),
         (
-            streams.n_best_list,
+            formats.n_best_list,
             ["7 ||| le chat ||| -0.250000", "7 ||| un chat ||| -1.500000"],
         ),
     ],
@@ -44,10 +44,10 @@ def test_formats(line_format, lines):
 @pytest.mark.parametrize(
     "line_format, line",
     [
-        (streams.best_text, ""),
-        (streams.scored_text, "0.000000\t"),
-        (streams.aligned_text, "\t"),
-        (streams.n_best_list, "0 |||  ||| 0.000000"),
+        (formats.best_text, ""),
+        (formats.scored_text, "0.000000\t"),
+        (formats.aligned_text, "\t"),
+        (formats.n_best_list, "0 |||  ||| 0.000000"),
     ],
 )
 def test_formats_of_a_blank_line(line_format, line):
@@ -56,7 +56,7 @@ def test_formats_of_a_blank_line(line_format, line):
 
 def test_a_translation_never_breaks_a_line():
     found = [Translation("a\nb\tc\rd", 0.0)]
-    assert streams.aligned_text(0, found) == ["a b c d\t"]
+    assert formats.aligned_text(0, found) == ["a b c d\t"]
 
 
 def shouted(texts):
@@ -69,7 +69,7 @@ def shouted(texts):
 def run(lines, sizes, ask=shouted):
     written = []
     cut = translate_lines(
-        iter(lines), ask, streams.best_text, written.append, iter(sizes)
+        iter(lines), ask, formats.best_text, written.append, iter(sizes)
     )
     return written, cut
 
@@ -90,7 +90,7 @@ def test_numbers_go_on_over_chunks():
     translate_lines(
         iter("abc"),
         shouted,
-        streams.n_best_list,
+        formats.n_best_list,
         written.extend,
         itertools.repeat(2),
     )

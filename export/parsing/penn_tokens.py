@@ -1,0 +1,93 @@
+"""Raw text to the words that treebanks have, by nltk's tokenizer."""
+
+import functools
+import re
+
+from nltk.tokenize import NLTKWordTokenizer
+
+from export.parsing.trees import penn_word, without_odd_spaces
+
+# The quotation marks of typesetting as the Penn Treebank types them.
+_QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
+
+# A hyphen within a word, or a slash.
+_HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
+# What stays with its word, by LDC2007T02's guidelines for hyphenated items,
+# as far as CRAFT keeps to them.
+_PREFIX = re.compile(
+    "(?i)ante|anti|arch|auto|be|bi|bio|co|counter|cross|cyber|de|eco|ex|extra|"
+    "hetero|homo|inter|intra|macro|mega|micro|mid|mini|multi|neo|non|over|pan|"
+    "para|peri|post|pre|pro|pseudo|quasi|re|semi|sub|super|tri|ultra|un|uni|"
+    "vice"
+)
+_SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
+
+
+def given_words(text):
+    """Returns the words of a sentence that spaces separate already.
+
+    Args:
+        text: str.
+
+    Returns:
+        list of str, as `penn_word` writes them; none of blank text. Unicode's
+        spaces beyond ASCII's separate no words, as in `read_tree`.
+    """
+    text = without_odd_spaces(text.replace("\0", ""))
+    return [penn_word(word) for word in text.split()]
+
+
+def penn_words(text):
+    """Splits a sentence of raw text as the Penn Treebank does.
+
+    Punctuation stands alone, quotation marks are `` and '', contractions are
+    two words (do n't, can not), brackets -LRB- and -RRB-. Only a period at the
+    end is split off: one line is one sentence.
+
+    Args:
+        text: str.
+
+    Returns:
+        list of str.
+    """
+    words = _tokenizer().tokenize(text.translate(_QUOTES))
+    return given_words(" ".join(words))
+
+
+def ontonotes_words(text):
+    """As `penn_words`, with hyphens and slashes as words.
+
+    So do English treebanks since OntoNotes, CRAFT among them: "New York -
+    based", "and / or"; a word with one of some prefixes stays whole (non-zero).
+    """
+    return [part for word in penn_words(text) for part in _parts(word)]
+
+
+def words_of(tags):
+    """Returns the function that splits raw text as a treebank's words are.
+
+    Args:
+        tags: part-of-speech tags of the treebank. Where they have HYPH, its
+            hyphens are words.
+    """
+    return ontonotes_words if "HYPH" in tags else penn_words
+
+
+@functools.cache
+def _tokenizer():
+    return NLTKWordTokenizer()
+
+
+def _parts(word):
+    if re.fullmatch(r"-\w+-", word):
+        return [word]
+    first, *others = filter(None, _HYPHEN.split(word))
+    parts = [first]
+    for mark, part in zip(others[::2], others[1::2]):
+        if mark == "-" and (
+            _PREFIX.fullmatch(parts[-1]) or _SUFFIX.fullmatch(part)
+        ):
+            parts[-1] += mark + part
+        else:
+            parts += [mark, part]
+    return parts

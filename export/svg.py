@@ -1,0 +1,58 @@
+"""What every SVG picture is made of: elements, text, and how wide text is."""
+
+import re
+import unicodedata
+import xml.etree.ElementTree as ET
+
+LETTER = 14
+# What XML 1.0 cannot hold.
+_NOT_XML = re.compile(
+    "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+def picture(width, height):
+    """Returns an empty picture, an Element, on a transparent ground.
+
+    Args:
+        width: in pixels.
+        height: in pixels.
+    """
+    return ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width:.0f} {height:.0f}",
+            "width": f"{width:.0f}",
+            "height": f"{height:.0f}",
+            "font-family": "Helvetica, Arial, sans-serif",
+            "font-size": f"{LETTER}",
+        },
+    )
+
+
+def add(parent, name, attributes, text=None):
+    """Adds an element to another, and returns it.
+
+    Args:
+        parent: Element.
+        name: of the new one.
+        attributes: dict of str.
+        text: in it; U+FFFD stands for what XML cannot hold.
+    """
+    made = ET.SubElement(parent, name, attributes)
+    if text is not None:
+        made.text = _NOT_XML.sub("\ufffd", text)
+    return made
+
+
+def text_width(text):
+    """Returns about how many pixels text takes; its font is the reader's."""
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return LETTER * (0.6 * (len(text) - wide) + 1.05 * wide)
+
+
+def written(svg):
+    """Returns a picture as str, with text as text."""
+    ET.indent(svg)
+    return ET.tostring(svg, encoding="unicode") + "\n"

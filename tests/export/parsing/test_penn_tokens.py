@@ -1,0 +1,103 @@
+"""Raw text as the words of treebanks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from export.parsing.penn_tokens import (
+    given_words,
+    ontonotes_words,
+    penn_words,
+    words_of,
+)
+from export.parsing.trees import read_trees, tags, words
+from tests.export.parsing.made_trees import TRAIN
+
+
+# The words as Robert MacIntyre's script for the Penn Treebank splits them.
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (
+            'He said, "The protein binds to DNA (see Fig. 2)."',
+            "He said , `` The protein binds to DNA -LRB- see Fig. 2 -RRB- . ''",
+        ),
+        (
+            "It cannot bind; we can't say it's John's.",
+            "It can not bind ; we ca n't say it 's John 's .",
+        ),
+        (
+            "At 3.14, or 1,000 in U.S. dollars, 10% of $5.",
+            "At 3.14 , or 1,000 in U.S. dollars , 10 % of $ 5 .",
+        ),
+        ("The mice' tails ... end.", "The mice ' tails ... end ."),
+        ("“I don’t,” he said.", "`` I do n't , '' he said ."),
+        ("-LRB- given -RRB- [a]", "-LRB- given -RRB- [ a ]"),
+        ("Is it and/or long-range?", "Is it and/or long-range ?"),
+        # One line is one sentence.
+        ("It ends. It begins.", "It ends. It begins ."),
+        ("a\u00a0b\u2028c\0", "a b c"),
+        (" \u2009 \0", ""),
+    ],
+)
+def test_text_is_split_as_the_penn_treebank_is(text, expected):
+    assert " ".join(penn_words(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("New York-based", "New York - based"),
+        ("A/J and -/- mice", "A / J and - / - mice"),
+        ("non-zero, anti-BMP-4, 2-fold", "non-zero , anti-BMP - 4 , 2-fold"),
+        ("T-fork (x) -- or", "T - fork -LRB- x -RRB- -- or"),
+        ("- -a a- /", "- -a a- /"),
+    ],
+)
+def test_newer_treebanks_have_hyphens_as_words(text, expected):
+    assert " ".join(ontonotes_words(text)) == expected
+
+
+def test_the_treebank_decides():
+    assert words_of(["HYPH", "NN"]) is ontonotes_words
+    assert words_of(["NN"]) is penn_words
+
+
+def test_spaces_separate_given_words():
+    text = " (a\tb)\u2009c\0 [d] cannot "
+    assert given_words(text) == ["-LRB-a", "b-RRB-c", "[d]", "cannot"]
+    assert given_words("\0 \u2009") == []
+
+
+def test_hyphens_are_those_of_craft():
+    """Words that stand around hyphens in CRAFT, written together."""
+    right = wrong = 0
+    for tree in read_trees(TRAIN):
+        for parts in _written_together(words(tree), tags(tree)):
+            whole = "".join(parts)
+            if "-" in whole[1:-1] or "/" in whole[1:-1]:
+                right += ontonotes_words(whole) == parts
+                wrong += ontonotes_words(whole) != parts
+    assert (right, wrong) == (82, 2)
+
+
+def _written_together(its_words, its_tags):
+    groups, is_joined = [], False
+    for word, tag in zip(its_words, its_tags):
+        is_hyphen = tag == "HYPH"
+        if groups and (is_joined or is_hyphen):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+        is_joined = is_hyphen
+    # Brackets would be taken for hyphens on either side.
+    return [group for group in groups if not {"-LRB-", "-RRB-"} & set(group)]
+
+
+@given(st.text(st.sampled_from("ab1 -/().,'`\"’“$\u2009\0")) | st.text())
+def test_any_text_gives_words_that_stay(text):
+    for split in (given_words, penn_words, ontonotes_words):
+        found = split(text)
+        assert given_words(" ".join(found)) == found
+        assert not any({"(", ")"} & set(word) for word in found)
+        assert bool(found) == bool(given_words(text))
