@@ -23,6 +23,7 @@ class Translation(launch.Task):
     def check(self, config):
         """See the base class."""
         settings.refuse_parser_fields(config)
+        training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
 
     def settled_plan(self, plan, directory, source):
         """See the base class."""
@@ -32,6 +33,10 @@ class Translation(launch.Task):
                 language, plan.tokenize
             )
         return run.with_tokenizer(plan, directory, language)
+
+    def known_symbols(self, directory):
+        """See the base class."""
+        del directory
 
     def known_config(self, config, directory):
         """See the base class."""
@@ -47,9 +52,9 @@ class Translation(launch.Task):
         """See the base class."""
         report.score(prepared, plan.tokenize, made)
 
-    def name_next(self, directory):
+    def name_next(self, prepared):
         """See the base class."""
-        report.name_next(directory)
+        report.name_next(prepared.directory)
 
 
 def main(arguments):

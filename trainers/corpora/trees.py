@@ -6,8 +6,12 @@ and so on. Each file may be packed (`.gz`); where both are there the plain one
 is read.
 """
 
+import contextlib
+import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from nltk.tree import Tree
 
@@ -22,6 +26,7 @@ from trainers.corpora.corpus import (
 )
 
 LANGUAGE = "trees"
+_MEGABYTE = 1 << 20
 _SPLITS = ("train", "dev", "test")
 
 
@@ -34,7 +39,8 @@ class TreeCorpus(RowCorpus):
     file is the n-th pair and the n-th sentence to evaluate on.
 
     The first tree of each split is read at once, the rest is checked as it is
-    read.
+    read. Pairs are read several times, and nltk takes its time: what was read
+    to its end once is kept in a temporary file.
 
     Args:
         dataset: "trees:PREFIX".
@@ -79,6 +85,7 @@ class TreeCorpus(RowCorpus):
         }
         if not self._files:
             raise InputError(self._absence("train"))
+        self._kept: dict[str, BinaryIO] = {}
         for split, path in self._files.items():
             if next(self.trees(split), None) is None:
                 raise InputError(
@@ -101,10 +108,25 @@ class TreeCorpus(RowCorpus):
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """See the base class."""
-        return (
-            (" ".join(words(tree)), " ".join(linearise(tree)))
-            for tree in self.trees(split)
-        )
+        if split in self._kept:
+            return _lines_of(self._kept[split])
+        return self._first_time(split, self.trees(split))
+
+    def _first_time(
+        self, split: str, trees: Iterator[Tree]
+    ) -> Iterator[tuple[str, str]]:
+        with contextlib.ExitStack() as stack:
+            with _refusing_a_full_disk():
+                file = stack.enter_context(tempfile.TemporaryFile())
+            for tree in trees:
+                pair = " ".join(words(tree)), " ".join(linearise(tree))
+                with _refusing_a_full_disk():
+                    file.write("\t".join(pair).encode() + b"\n")
+                yield pair
+            with _refusing_a_full_disk():
+                file.flush()
+            self._kept[split] = file
+            weakref.finalize(self, stack.pop_all().close)
 
     def fingerprint(self) -> str:
         """Returns 16 hex digits over the files of all splits.
@@ -139,3 +161,28 @@ class TreeCorpus(RowCorpus):
             f"{self.name} has no {split!r} split: neither "
             f"{' nor '.join(self._names(split))} is there; check the prefix."
         )
+
+
+@contextlib.contextmanager
+def _refusing_a_full_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"Cannot write a temporary file: {error.strerror}; make room, or "
+            "set TMPDIR to another folder."
+        ) from error
+
+
+def _lines_of(file: BinaryIO) -> Iterator[tuple[str, str]]:
+    # Several may read the file at once: each knows its own place.
+    place = 0
+    while True:
+        file.seek(place)
+        lines = file.readlines(_MEGABYTE)
+        place = file.tell()
+        if not lines:
+            return
+        for line in lines:
+            source, target = line.decode().removesuffix("\n").split("\t")
+            yield source, target
