@@ -182,6 +182,7 @@ BAD_FLAGS = {
     "below 0": (["--vocabulary_size=-5"], "vocabulary"),
     "vocabulary": (["--vocabulary=gone"], "Cannot read --vocabulary=gone: No"),
     "text": (["--vocabulary=toy.train.en"], "not a SentencePiece model"),
+    "symbols": (["--symbols=gone"], "--symbols is of trees, not of text"),
     "no pair left": (["--max_tokens=1"], "No sentence pair of train is left"),
     "argument": (["data"], "Unknown argument 'data'; flags begin with --"),
 }
