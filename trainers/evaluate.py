@@ -5,7 +5,8 @@ data are those that the model directory was trained on; an export does not name
 its own, so give --dataset and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references; of a
-parser EVALB's labelled F1, precision, recall and more. Of a
+parser EVALB's labelled F1, precision, recall and more, and with
+--unconstrained how many answers the grammar saves from being broken. Of a
 model directory they are kept in its scores.json, with beam, penalty, step,
 data, command, hardware and date; the same evaluation again takes the place of
 the earlier entry.

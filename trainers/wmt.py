@@ -3,6 +3,7 @@
 from absl import flags
 
 from export import command
+from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, report
 from trainers.training import launch, run
@@ -40,7 +41,11 @@ class Translation(launch.Task):
 
     def known_config(self, config, directory):
         """See the base class."""
-        del directory
+        if directory.symbols_path.exists():
+            raise InputError(
+                f"{directory.path} holds a parser, no translator; use "
+                "trainers.parsing, or another folder."
+            )
         return config
 
     def settled_config(self, config, corpus):

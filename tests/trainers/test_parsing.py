@@ -26,6 +26,8 @@ TINY = (
     "--set=vocabulary_size=300",
     *commands.MINUTE_MODEL,
     "--set=cooldown_steps=0",
+    # What has learned nothing says as much as it may.
+    "--set=max_output_extra=60",
     "--batch_tokens=1024",
     "--report_steps=3",
     "--model_dir=m",
@@ -265,3 +267,13 @@ def test_a_parser_is_no_translator_and_the_other_way_round(trained, tmp_path):
     commands.assert_one_clear_line(result, "source vocabulary of its own")
     result = commands.wmt("--preset=parsing-small", folder=tmp_path)
     commands.assert_one_clear_line(result, "use trainers.parsing")
+    result = commands.wmt(f"--init_from={trained[0] / 'm'}", folder=tmp_path)
+    commands.assert_one_clear_line(result, "holds a parser, no translator")
+    result = _run(
+        "trainers.parsing",
+        *TINY,
+        f"--init_from={translator}",
+        folder=tmp_path,
+        code=2,
+    )
+    commands.assert_one_clear_line(result, "holds no parser")
