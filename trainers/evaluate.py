@@ -164,7 +164,8 @@ def _corpus(directory, kind):
     trained_on = directory.read_run()
     named = FLAGS["dataset"].present
     # By its name alone: a model's languages are none of the other kind's.
-    _refuse_other_kind(FLAGS.dataset if named else trained_on["dataset"], kind)
+    usual = trained_on.get("dataset", FLAGS.dataset)
+    _refuse_other_kind(FLAGS.dataset if named else usual, kind)
     return dataset_flags.corpus(trained_on)
 
 

@@ -217,6 +217,9 @@ def launch(task):
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
+    if init_from is not None:
+        # The model directory may have been begun without it.
+        _refuse_other_ids(task, corpus, init_from)
     config = task.settled_config(config, corpus)
     prepared = run.prepare(directory, config, corpus, plan)
     made = provenance.facts(task.command)
@@ -297,10 +300,21 @@ def _directory(source):
 
 def _given(task, directory, init_from):
     """Returns vocabulary and Symbols that the model has already, or None."""
-    for there in (directory, init_from):
-        if there is not None and there.vocabulary_path.exists():
-            return there.read_vocabulary(), task.known_symbols(there)
-    return None, None
+    there = [each for each in (directory, init_from) if each is not None]
+    vocabularies = (
+        each.read_vocabulary()
+        for each in there
+        if each.vocabulary_path.exists()
+    )
+    symbols = filter(None, map(task.known_symbols, there))
+    return next(vocabularies, None), next(symbols, None)
+
+
+def _refuse_other_ids(task, corpus, model):
+    """Refuses data whose ids mean other things than a model's."""
+    prepared = corpus.folder, corpus.manifest
+    refuse_other_vocabulary(*prepared, model.read_vocabulary())
+    refuse_other_symbols(*prepared, task.known_symbols(model))
 
 
 def _refuse_two_makers():
