@@ -5,7 +5,8 @@ data are those that the model directory was trained on; an export does not name
 its own, so give --dataset and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references; of a
-parser EVALB's labelled F1, precision, recall and more. Of a
+parser EVALB's labelled F1, precision, recall and more, and with
+--unconstrained how many answers the grammar saves from being broken. Of a
 model directory they are kept in its scores.json, with beam, penalty, step,
 data, command, hardware and date; the same evaluation again takes the place of
 the earlier entry.
@@ -25,6 +26,7 @@ from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from trainers import dataset_flags, provenance
+from trainers.corpora import kind_of
 from trainers.prepared.manifest import refuse_other_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, measure_perplexity
@@ -62,6 +64,12 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "output", None, "File for the translations, a line for each source."
 )
+flags.DEFINE_boolean(
+    "unconstrained",
+    False,
+    "Of a parser: search without its grammar as well, and say how many answers "
+    "would be no tree over exactly the words.",
+)
 flags.DEFINE_integer(
     "batch_tokens",
     BATCH_TOKENS,
@@ -83,6 +91,11 @@ def main(arguments):
         _evaluate_parser(search)
         return
     translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
+    if FLAGS.unconstrained:
+        raise InputError(
+            f"--unconstrained is of parsers, and {FLAGS.model_dir} is none; "
+            "leave it out."
+        )
     if is_model:
         _evaluate_model(translator, search)
     elif FLAGS["dataset"].present:
@@ -100,7 +113,7 @@ def _evaluate_model(translator, search):
     from trainers.scores.report import keep_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = dataset_flags.corpus(directory.read_run())
+    corpus = _corpus(directory, "text")
     evaluation = _evaluate(
         translator, corpus.target_language, corpus.evaluation_set(FLAGS.split)
     )
@@ -123,10 +136,7 @@ def _evaluate_model(translator, search):
 def _evaluate_parser(search):
     # Not above: a translator needs none of it.
     from export.model_directory import ModelDirectory
-    from export.parsing.parser import Parser
-    from export.parsing.trees import words
-    from trainers.scores.brackets import score_brackets
-    from trainers.scores.report import keep_scores
+    from trainers.scores.parser_scores import score_parser
 
     for name in ("references", "tokenize", "tokenized"):
         if FLAGS[name].present:
@@ -135,34 +145,36 @@ def _evaluate_parser(search):
                 "parser; leave it out."
             )
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = dataset_flags.corpus(directory.read_run())
-    refuse_other_kind(corpus.name, corpus.kind, "trees")
-    gold = list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit))
-    parser = Parser.from_directory(
-        directory.path, batch_tokens=FLAGS.batch_tokens, **search
-    )
-    print(
-        f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
-    )
-    with ProgressBar("Parsing", len(gold), "sentences") as bar:
-        found = parser.parse(
-            [" ".join(words(tree)) for tree in gold], on_progress=bar.update
-        )
-    best = [parses[0] for parses in found]
-    _write_output([each.text for each in best])
-    scores = score_brackets([each.tree for each in best], gold)
-    keep_scores(
+    corpus = _corpus(directory, "trees")
+    scored = score_parser(
         directory,
-        parser.model,
-        scores.record() | {"sentences": len(gold)},
-        directory.read_config().replace(**search),
+        list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
         provenance.facts("trainers.evaluate"),
+        search,
+        FLAGS.batch_tokens,
+        FLAGS.unconstrained,
     )
-    print(*scores.lines, f"Kept in {directory.scores_path}.", sep="\n")
+    _write_output(scored.trees)
+    print(*scored.lines, f"Kept in {directory.scores_path}.", sep="\n")
+
+
+def _corpus(directory, kind):
+    """Opens the data of a model directory, or those asked for."""
+    trained_on = directory.read_run()
+    named = FLAGS["dataset"].present
+    # By its name alone: a model's languages are none of the other kind's.
+    usual = trained_on.get("dataset", FLAGS.dataset)
+    _refuse_other_kind(FLAGS.dataset if named else usual, kind)
+    return dataset_flags.corpus(trained_on)
+
+
+def _refuse_other_kind(dataset, kind):
+    refuse_other_kind(dataset, kind_of(dataset), kind)
 
 
 def _evaluate_export(translator):
+    _refuse_other_kind(FLAGS.dataset, "text")
     evaluation = _evaluate(
         translator, *dataset_flags.evaluation_set_read_apart(FLAGS.split)
     )

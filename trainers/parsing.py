@@ -34,12 +34,7 @@ class Parsing(launch.Task):
 
     def check(self, config):
         """See the base class."""
-        for name in _OF_TRANSLATION:
-            if FLAGS[name].present:
-                raise InputError(
-                    f"--{name} is of translations; leave it out. "
-                    "trainers.parsing measures the loss of dev."
-                )
+        training_plan.refuse_flags(_OF_TRANSLATION, "translations")
         if config.share_embeddings == "all":
             raise InputError(
                 "A parser's words and brackets share no embeddings: add "
@@ -52,16 +47,30 @@ class Parsing(launch.Task):
         # Attention is shown of text on both sides.
         return dataclasses.replace(plan, attention_steps=0, tokenize="none")
 
-    def known_config(self, config, directory):
+    def known_symbols(self, directory):
         """See the base class."""
         # nltk takes seconds to load.
         from export.parsing.parser import symbols_of
 
-        if not directory.symbols_path.exists():
-            return None
-        return self._with_symbols(
-            config, symbols_of(directory), directory.read_vocabulary()
+        there = (
+            directory.config_path.exists() or directory.symbols_path.exists()
         )
+        return symbols_of(directory) if there else None
+
+    def known_config(self, config, directory):
+        """See the base class."""
+        symbols = self.known_symbols(directory)
+        if symbols is None:
+            return None
+        if directory.config_path.exists():
+            pieces = directory.read_config().source_pieces
+            if pieces != config.vocabulary_size:
+                raise InputError(
+                    f"The parser in {directory.path} makes words of {pieces} "
+                    f"pieces, not of {config.vocabulary_size}; use "
+                    f"--set=vocabulary_size={pieces}."
+                )
+        return self._with_symbols(config, symbols, directory.read_vocabulary())
 
     def settled_config(self, config, corpus):
         """See the base class."""
@@ -83,18 +92,42 @@ class Parsing(launch.Task):
 
     def score(self, prepared, plan, made):
         """See the base class."""
-        del prepared, plan, made
+        del plan
+        if prepared.test is None:
+            print(
+                "The data set has no test split, so no F1 is measured at the "
+                "end; dev does not take its place."
+            )
+            return
+        # nltk takes seconds to load.
+        from export.parsing.trees import read_tree
+        from trainers.scores.parser_scores import score_parser
 
-    def name_next(self, directory):
-        """See the base class."""
-        print(
-            "",
-            "Next:",
-            '  echo "The protein binds to DNA ." | python -m export.parse '
-            f"--model={shlex.quote(str(directory.path))}",
-            sep="\n",
-            flush=True,
+        scored = score_parser(
+            prepared.directory,
+            [read_tree(text) for (text,) in prepared.test.references],
+            {"dataset": prepared.dataset, "split": "test"},
+            made,
         )
+        print("", "Test:", *scored.lines, sep="\n", flush=True)
+
+    def name_next(self, prepared):
+        """See the base class."""
+        directory = prepared.directory
+        path = shlex.quote(str(directory.path))
+        lines = [
+            f"tensorboard --logdir {shlex.quote(str(directory.logs_path))}"
+        ]
+        if prepared.test is None and prepared.dev is not None:
+            lines.append(
+                f"python -m trainers.evaluate --model_dir={path} --split=dev"
+            )
+        lines.append(
+            'echo "The protein binds to DNA ." | python -m export.parse '
+            f"--model={path}"
+        )
+        next_lines = [f"  {line}" for line in lines]
+        print("", "Next:", *next_lines, sep="\n", flush=True)
 
 
 def main(arguments):

@@ -33,6 +33,13 @@ flags.DEFINE_string(
     "directory; without one it is trained on both sides of the train split, "
     "of trees on the words alone.",
 )
+flags.DEFINE_string(
+    "symbols",
+    None,
+    "Of trees, the labels and tags to use: the symbols.json of a model "
+    "directory. Trees with others are left out. Default: those of the train "
+    "split.",
+)
 flags.DEFINE_integer(
     "max_tokens",
     STORED_TOKENS,
@@ -64,6 +71,7 @@ def main(arguments):
         FLAGS.max_tokens,
         dataset_flags.workers(),
         _given_vocabulary(),
+        _given_symbols(corpus.kind),
     )
     prepared.check()
     describe(prepared)
@@ -97,11 +105,34 @@ def describe(prepared):
 def _given_vocabulary():
     if not FLAGS.vocabulary:
         return None
+    return _content("vocabulary")
+
+
+def _given_symbols(kind):
+    if not FLAGS.symbols:
+        return None
+    if kind != "trees":
+        raise InputError("--symbols is of trees, not of text; leave it out.")
+    # nltk takes seconds to load.
+    from export.parsing.linear import Symbols
+
+    content = _content("symbols")
     try:
-        return pathlib.Path(FLAGS.vocabulary).read_bytes()
+        return Symbols.from_json(content.decode())
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"--symbols={FLAGS.symbols} cannot be used ({error}); give the "
+            "symbols.json of a model directory of trainers.parsing."
+        ) from error
+
+
+def _content(name):
+    path = FLAGS[name].value
+    try:
+        return pathlib.Path(path).read_bytes()
     except OSError as error:
         raise InputError(
-            f"Cannot read --vocabulary={FLAGS.vocabulary}: {error.strerror}."
+            f"Cannot read --{name}={path}: {error.strerror}."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from absl import flags
 
 from export import command
+from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, report
 from trainers.training import launch, run
@@ -23,6 +24,7 @@ class Translation(launch.Task):
     def check(self, config):
         """See the base class."""
         settings.refuse_parser_fields(config)
+        training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
 
     def settled_plan(self, plan, directory, source):
         """See the base class."""
@@ -33,9 +35,17 @@ class Translation(launch.Task):
             )
         return run.with_tokenizer(plan, directory, language)
 
-    def known_config(self, config, directory):
+    def known_symbols(self, directory):
         """See the base class."""
         del directory
+
+    def known_config(self, config, directory):
+        """See the base class."""
+        if directory.symbols_path.exists():
+            raise InputError(
+                f"{directory.path} holds a parser, no translator; use "
+                "trainers.parsing, or another folder."
+            )
         return config
 
     def settled_config(self, config, corpus):
@@ -47,9 +57,9 @@ class Translation(launch.Task):
         """See the base class."""
         report.score(prepared, plan.tokenize, made)
 
-    def name_next(self, directory):
+    def name_next(self, prepared):
         """See the base class."""
-        report.name_next(directory)
+        report.name_next(prepared.directory)
 
 
 def main(arguments):

@@ -162,9 +162,20 @@ class Symbols:
         Raises:
             ValueError: there are no trees.
         """
+        return cls.of_lines(map(linearise, trees))
+
+    @classmethod
+    def of_lines(cls, lines):
+        """Returns the symbols of linearised trees.
+
+        Args:
+            lines: iterable of lists of str, as `linearise` returns them.
+
+        Raises:
+            ValueError: there are no lines.
+        """
         seen, bounds = set(), Bounds()
-        for tree in trees:
-            symbols = linearise(tree)
+        for symbols in lines:
             seen.update(symbols)
             bounds = bounds.joined(Bounds.of(symbols))
         labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
@@ -208,6 +219,23 @@ class Symbols:
         opening = [f"({label}" for label in self.labels]
         closing = [f"){label}" for label in self.labels]
         return (*opening, *closing, *self.tags)
+
+    def difference(self, other):
+        """Names a label or tag that only one of two vocabularies has.
+
+        Args:
+            other: Symbols.
+
+        Returns:
+            str, such as "the label 'NP'"; empty where all ids mean the same.
+        """
+        for kind in ("label", "tag"):
+            ours, theirs = (
+                set(getattr(each, f"{kind}s")) for each in (self, other)
+            )
+            if ours != theirs:
+                return f"the {kind} {min(ours ^ theirs)!r}"
+        return ""
 
     @property
     def vocabulary_size(self):

@@ -169,6 +169,20 @@ class Parser:
         """
         words = self._words(sentences)
         ids = self.tokenizer.encode([" ".join(each) for each in words])
+        return self.parse_ids(ids, words, n_best, on_progress)
+
+    def parse_ids(self, ids, words, n_best=1, on_progress=None):
+        """Parses sentences that are ids already.
+
+        Args:
+            ids: list of int32 arrays, as WordTokenizer makes them.
+            words: list of lists of str, one word for each in the ids.
+            n_best: as for `parse`.
+            on_progress: as for `parse`.
+
+        Returns:
+            As `parse`.
+        """
         real = [number for number, each in enumerate(words) if each]
 
         def ask(batch):
@@ -182,7 +196,7 @@ class Parser:
         lengths = [len(ids[number]) for number in real]
         for number, length in zip(real, lengths):
             self._check_length(words[number], length)
-        found = [[Parse(None, 0.0)] for _ in sentences]
+        found = [[Parse(None, 0.0)] for _ in words]
         answers = in_batches(lengths, self._batch_tokens, ask, on_progress)
         for number, answer in zip(real, answers or []):
             found[number] = answer

@@ -1,17 +1,24 @@
 """From trees to a parser, its scores and its trees, as a user does it."""
 
 import json
+import re
 import shutil
 
 import pytest
+import tensorflow as tf
 
+from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols
 from export.parsing.trees import read_tree, read_trees, words
+from export.translators.id_translator import Found
+from export.translators.text_ids import padded
 from tests import processes
 from tests.export import tiny
 from tests.processes import ROOT
 from tests.trainers import cipher, commands
 from trainers.checkpoints import Checkpoints
+from trainers.scores.brackets import score_brackets
+from trainers.scores.parser_scores import count_broken
 
 PREFIX = ROOT / "tests" / "data" / "craft" / "craft"
 TINY = (
@@ -19,6 +26,8 @@ TINY = (
     "--set=vocabulary_size=300",
     *commands.MINUTE_MODEL,
     "--set=cooldown_steps=0",
+    # What has learned nothing says as much as it may.
+    "--set=max_output_extra=60",
     "--batch_tokens=1024",
     "--report_steps=3",
     "--model_dir=m",
@@ -42,7 +51,14 @@ def _run(module, *arguments, folder, code=0, **options):
 def trained(tmp_path_factory):
     """(folder, result) of a parser of 6 updates."""
     folder = tmp_path_factory.mktemp("parser")
-    result = _run("trainers.parsing", *TINY, "--train_steps=6", folder=folder)
+    result = _run(
+        "trainers.parsing",
+        *TINY,
+        "--train_steps=6",
+        # All of them.
+        "--dev_f1_sentences=41",
+        folder=folder,
+    )
     return folder, result
 
 
@@ -56,6 +72,14 @@ def test_the_sizes_follow_from_the_trees(trained):
     assert 4 < config["source_words_from"] < 300
     assert "step 6: dev loss" in result.out
     assert "python -m export.parse --model=m" in result.out
+
+
+def test_without_a_test_split_dev_is_not_scored_in_its_place(trained):
+    folder, result = trained
+    assert "The data set has no test split, so no F1 is measured" in result.out
+    assert not (folder / "m" / "scores.json").exists()
+    _, then = result.out.split("Next:\n")
+    assert "  python -m trainers.evaluate --model_dir=m --split=dev\n" in then
 
 
 def test_it_resumes(trained, tmp_path):
@@ -89,24 +113,117 @@ def test_trees_are_over_exactly_the_words(trained, tmp_path, beam):
 
 
 def test_scores_are_those_of_the_trees_written(trained, tmp_path):
-    from trainers.scores.brackets import score_brackets
-
     shutil.copytree(trained[0] / "m", tmp_path / "m")
     done = _run(
         "trainers.evaluate",
         "--model_dir=m",
         "--split=dev",
-        "--limit=20",
+        "--unconstrained",
         "--output=out",
         folder=tmp_path,
     )
-    gold = list(read_trees(f"{PREFIX}.dev.ptb"))[:20]
+    gold = list(read_trees(f"{PREFIX}.dev.ptb"))
     expected = score_brackets(list(read_trees(tmp_path / "out")), gold)
     assert expected.lines[0] in done.out
     (record,) = json.loads((tmp_path / "m" / "scores.json").read_text())
     assert record["score"] == round(expected.every.f1, 4)
     assert record["split"] == "dev"
-    assert record["sentences"] == 20
+    assert record["sentences"] == 41
+    broken = record["broken_without_grammar"]
+    assert f"Without the grammar {broken} of 41 answers" in done.out
+    # Of the same weights and trees, while they were trained.
+    measured = re.search(r"^step 6: dev .*, F1 ([\d.]+)$", trained[1].out, re.M)
+    assert measured[1] == f"{expected.every.f1:.2f}"
+
+
+def test_what_would_be_broken_is_counted(trained):
+    """Against answers by hand, to sentences of the same words."""
+    symbols = Symbols.of(read_trees(f"{PREFIX}.train.ptb"))
+    right = ["(S", "(NP", "DT", "NN", ")NP", ")S"]
+    answers = [
+        right,
+        right[:-1],
+        ["(S", "(NP", "DT", "NN", ")S", ")NP"],
+        ["(S", "(NP", "DT", ")NP", ")S"],
+        ["(S", "DT", "NN", "NN", ")S"],
+        ["(S", "DT", "NN", "(NP", ")NP", ")S"],
+        ["(S", "DT", ")S", "(S", "NN", ")S"],
+        [*right, *right],
+        ["(NP", "DT", "NN", ")NP"],
+        [],
+    ]
+    rows = [[*symbols.ids(answer), 3] for answer in answers]
+    # Without an end, and with an id of no symbol.
+    rows += [symbols.ids(right), [4, 1, 3]]
+
+    class Saying:
+        """Stands in for the search."""
+
+        def search(self, source):
+            return Found(tf.constant(padded(rows))[:, None], None)
+
+    broken = count_broken(
+        Saying(), ModelDirectory(trained[0] / "m"), [["a", "cell"]] * len(rows)
+    )
+    assert broken == len(rows) - 2
+
+
+def _other_trees(folder):
+    """Trees with a label that the model has not; of three splits."""
+    lines = (PREFIX.parent / "craft.dev.ptb").read_text().splitlines()
+    odd = "(S (ODD (NN cell)))"
+    splits = {"train": [odd, *lines[:9]], "dev": lines[9:12], "test": [odd]}
+    for name, trees in splits.items():
+        (folder / f"o.{name}.ptb").write_text("\n".join(trees) + "\n")
+    return "--dataset=trees:o"
+
+
+def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
+    """And the test split, which there is here, is scored at the end."""
+    arguments = (
+        *TINY,
+        "--model_dir=n",
+        _other_trees(tmp_path),
+        f"--init_from={trained[0] / 'm'}",
+        "--train_steps=1",
+    )
+    result = _run("trainers.parsing", *arguments, folder=tmp_path)
+    theirs, ours = (
+        (folder / "symbols.json").read_bytes()
+        for folder in (trained[0] / "m", tmp_path / "n")
+    )
+    assert theirs == ours
+    assert "Pairs of train left out of training and perplexity: 1" in result.out
+    assert "Training a vocabulary" not in result.out
+    (record,) = json.loads((tmp_path / "n" / "scores.json").read_text())
+    assert (record["split"], record["sentences"]) == ("test", 1)
+    # Of one bracket in another the inner one cannot be right.
+    assert record["all"]["gold"] == 2
+    assert record["all"]["matched"] < 2
+    assert "--split=dev" not in result.out.split("Next:")[1]
+
+
+def test_data_with_other_symbols_are_refused_by_name(trained, tmp_path):
+    """Of the same size: one label has another name."""
+    model = shutil.copytree(trained[0] / "m", tmp_path / "m")
+    symbols = json.loads((model / "symbols.json").read_text())
+    symbols["labels"][-1] += "X"
+    (model / "symbols.json").write_text(json.dumps(symbols))
+    prepared = trained[0] / "m" / "data"
+    result = _run(
+        "trainers.parsing",
+        *TINY[1:],
+        "--model_dir=n",
+        f"--prepared_dir={prepared}",
+        "--init_from=m",
+        folder=tmp_path,
+        code=2,
+    )
+    name = symbols["labels"][-1].removesuffix("X")
+    commands.assert_one_clear_line(
+        result, f"only one of them has the label '{name}'"
+    )
+    assert not (tmp_path / "n").exists()
 
 
 @pytest.mark.parametrize(
@@ -150,3 +267,13 @@ def test_a_parser_is_no_translator_and_the_other_way_round(trained, tmp_path):
     commands.assert_one_clear_line(result, "source vocabulary of its own")
     result = commands.wmt("--preset=parsing-small", folder=tmp_path)
     commands.assert_one_clear_line(result, "use trainers.parsing")
+    result = commands.wmt(f"--init_from={trained[0] / 'm'}", folder=tmp_path)
+    commands.assert_one_clear_line(result, "holds a parser, no translator")
+    result = _run(
+        "trainers.parsing",
+        *TINY,
+        f"--init_from={translator}",
+        folder=tmp_path,
+        code=2,
+    )
+    commands.assert_one_clear_line(result, "holds no parser")

@@ -23,6 +23,7 @@ PLAN = TrainingPlan(
     report_steps=100,
     dev_steps=100,
     dev_bleu_sentences=0,
+    dev_f1_sentences=0,
     tokenize="13a",
     attention_steps=0,
     attention_sentences=2,

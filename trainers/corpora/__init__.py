@@ -12,7 +12,12 @@ from trainers.corpora.tatoeba import NAME as TATOEBA
 from trainers.corpora.tatoeba import TatoebaCorpus
 from trainers.corpora.text_files import TextCorpus
 
-__all__ = ["Corpus", "EvaluationSet", "open_corpus"]
+__all__ = ["Corpus", "EvaluationSet", "kind_of", "open_corpus"]
+
+
+def kind_of(dataset: str) -> str:
+    """Returns what a corpus of this name would hold: "text" or "trees"."""
+    return "trees" if dataset.startswith("trees:") else "text"
 
 
 def open_corpus(
@@ -45,7 +50,7 @@ def open_corpus(
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
         return TextCorpus(dataset, source_language, target_language)
-    if dataset.startswith("trees:"):
+    if kind_of(dataset) == "trees":
         # nltk takes seconds to load, as TFDS does below.
         from trainers.corpora.trees import TreeCorpus
 

@@ -11,6 +11,7 @@ first four times in an epoch: semi-supervised, as the paper's second parser
 first's.
 """
 
+import functools
 import itertools
 import re
 import typing
@@ -28,6 +29,7 @@ from trainers.corpora.corpus import (
     check_code,
     file_fingerprint,
 )
+from trainers.corpora.kept_pairs import KeptPairs
 
 LANGUAGE = "trees"
 _SPLITS = ("train", "dev", "test")
@@ -80,7 +82,8 @@ class TreeCorpus(RowCorpus):
     file is the n-th pair and the n-th sentence to evaluate on.
 
     The first tree of each split is read at once, the rest is checked as it is
-    read.
+    read. Pairs are read several times, and nltk takes its time: see
+    `KeptPairs`.
 
     Args:
         dataset: "trees:PREFIX", or several prefixes; see the module.
@@ -115,6 +118,10 @@ class TreeCorpus(RowCorpus):
             )
         super().__init__(dataset, source, LANGUAGE)
         self._files = self._found()
+        self._pairs = {
+            split: KeptPairs(functools.partial(self._made_pairs, split))
+            for split in self._files
+        }
         for split in self._files:
             for path, _ in self._files[split]:
                 if next(read_trees(path), None) is None:
@@ -141,10 +148,13 @@ class TreeCorpus(RowCorpus):
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """See the base class."""
-        return (
-            (" ".join(words(tree)), " ".join(linearise(tree)))
-            for tree in self.trees(split)
-        )
+        if split not in self._files:
+            raise InputError(self._absence(split))
+        return self._pairs[split].read()
+
+    def _made_pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        for tree in self.trees(split):
+            yield " ".join(words(tree)), " ".join(linearise(tree))
 
     def fingerprint(self) -> str:
         """Returns 16 hex digits over the files of all splits.

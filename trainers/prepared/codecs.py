@@ -50,9 +50,9 @@ class TextCodec:
         return pair
 
     @staticmethod
-    def other_files(corpus):
+    def other_files(corpus, symbols):
         """Returns the files beside the vocabulary, a dict of name to bytes."""
-        del corpus
+        del corpus, symbols
         return {}
 
     def unseen(self, target):
@@ -86,11 +86,13 @@ class TreeCodec:
         return pair[:1]
 
     @staticmethod
-    def other_files(corpus):
+    def other_files(corpus, symbols):
         """See `TextCodec`."""
         from export.parsing.linear import Symbols
 
-        symbols = Symbols.of(corpus.trees("train"))
+        if symbols is None:
+            pairs = corpus.pairs("train")
+            symbols = Symbols.of_lines(target.split() for _, target in pairs)
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
     def unseen(self, target):
@@ -112,7 +114,7 @@ class TreeCodec:
 _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
-def make_files(corpus, size, pairs, vocabulary=None):
+def make_files(corpus, size, pairs, vocabulary=None, symbols=None):
     """Returns what the codec of a corpus is made of, a dict of name to bytes.
 
     Args:
@@ -121,6 +123,8 @@ def make_files(corpus, size, pairs, vocabulary=None):
         pairs: how many there are in the train split.
         vocabulary: bytes of a SentencePiece model to use; None to train one
             on the train split.
+        symbols: of trees, the Symbols to use; None for those of the train
+            split.
 
     Raises:
         InputError: the corpus is broken, its text does not fit the size, or
@@ -137,7 +141,7 @@ def make_files(corpus, size, pairs, vocabulary=None):
         print(f"Training a vocabulary of {size:,} pieces.", flush=True)
         characters = frequent_characters(texts(), int(_CHARACTERS * size))
         vocabulary = train_vocabulary(texts(), size, characters)
-    return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus)}
+    return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus, symbols)}
 
 
 def read_codec(kind, files):

@@ -54,12 +54,7 @@ class PreparedCorpus:
     @functools.cached_property
     def symbols(self):
         """The targets' `export.parsing.linear.Symbols`; None of text."""
-        if self.manifest.kind != "trees":
-            return None
-        # nltk takes seconds to load.
-        from export.parsing.linear import Symbols
-
-        return Symbols.from_json(self._files[SYMBOLS_FILE].decode())
+        return _symbols(self._files)
 
     def pairs(self, split):
         """Returns a split's TokenPairs, or None where there is no such split.
@@ -120,6 +115,40 @@ def read_codec_files(folder, manifest):
     return {
         name: _read(folder / name, digest) for name, digest in digests.items()
     }
+
+
+def refuse_other_symbols(folder, manifest, symbols):
+    """Refuses data prepared with other labels or tags than a model's.
+
+    Args:
+        folder: of the data.
+        manifest: Manifest.
+        symbols: the model's `export.parsing.linear.Symbols`; None where it
+            has none.
+
+    Raises:
+        InputError: they differ.
+    """
+    if symbols is None:
+        return
+    difference = symbols.difference(
+        _symbols(read_codec_files(folder, manifest))
+    )
+    if difference:
+        raise InputError(
+            f"The data in {folder} were prepared with other labels and tags "
+            f"than the model's: only one of them has {difference}; prepare "
+            "them in another folder, with --symbols=MODEL_DIR/symbols.json."
+        )
+
+
+def _symbols(files):
+    if SYMBOLS_FILE not in files:
+        return None
+    # nltk takes seconds to load.
+    from export.parsing.linear import Symbols
+
+    return Symbols.from_json(files[SYMBOLS_FILE].decode())
 
 
 def _read(path, sha256):

@@ -30,6 +30,7 @@ from trainers.prepared.prepared_corpus import (
     VOCABULARY_FILE,
     PreparedCorpus,
     read_codec_files,
+    refuse_other_symbols,
 )
 from trainers.prepared.shards import TokenisedChunk, tokenise, write_shard
 from trainers.processes import folder_lock
@@ -44,7 +45,13 @@ _UINT16_VOCABULARY = 1 << 16
 
 
 def prepare_corpus(
-    folder, corpus, vocabulary_size, max_tokens, workers, vocabulary=None
+    folder,
+    corpus,
+    vocabulary_size,
+    max_tokens,
+    workers,
+    vocabulary=None,
+    symbols=None,
 ):
     """Tokenises the train and dev splits of a corpus into shards.
 
@@ -60,6 +67,8 @@ def prepare_corpus(
         workers: number of threads.
         vocabulary: bytes of a SentencePiece model to use; None to train one
             on the train split: on both sides, of trees on the words.
+        symbols: of trees, the `export.parsing.linear.Symbols` to use; None
+            for those of the train split.
 
     Returns:
         PreparedCorpus.
@@ -76,7 +85,7 @@ def prepare_corpus(
     if not _is_complete(_of_same_source(folder, source)):
         with folder_lock(folder, "preparation"):
             try:
-                _go_on(folder, corpus, source, workers, vocabulary)
+                _go_on(folder, corpus, source, workers, vocabulary, symbols)
             except InputError as error:
                 # A disk may get room again; a broken corpus becomes another.
                 if new and not isinstance(error.__cause__, OSError):
@@ -84,6 +93,7 @@ def prepare_corpus(
                 raise
     prepared = PreparedCorpus(folder)
     refuse_other_vocabulary(folder, prepared.manifest, vocabulary)
+    refuse_other_symbols(folder, prepared.manifest, symbols)
     return prepared
 
 
@@ -91,15 +101,17 @@ def _is_complete(manifest):
     return manifest is not None and manifest.complete
 
 
-def _go_on(folder, corpus, source, workers, vocabulary):
+def _go_on(folder, corpus, source, workers, vocabulary, symbols):
     # Read once more: another process may have been at it until just now.
     manifest = _of_same_source(folder, source)
     if _is_complete(manifest):
         return
     totals = _count_pairs(corpus)
     if manifest is None:
-        manifest = _begin(folder, corpus, source, totals, vocabulary)
+        files = (vocabulary, symbols)
+        manifest = _begin(folder, corpus, source, totals, *files)
     refuse_other_vocabulary(folder, manifest, vocabulary)
+    refuse_other_symbols(folder, manifest, symbols)
     _prepare(folder, corpus, manifest, totals, workers)
 
 
@@ -158,7 +170,7 @@ def _of_same_source(folder, source):
     )
 
 
-def _begin(folder, corpus, source, totals, vocabulary):
+def _begin(folder, corpus, source, totals, vocabulary, symbols):
     """Clears what is of no use, writes vocabularies and a first manifest."""
     if ModelDirectory(folder).config_path.exists():
         raise InputError(
@@ -172,7 +184,7 @@ def _begin(folder, corpus, source, totals, vocabulary):
             for path in folder.glob(pattern):
                 path.unlink()
     size = source.vocabulary_size
-    files = make_files(corpus, size, totals["train"], vocabulary)
+    files = make_files(corpus, size, totals["train"], vocabulary, symbols)
     pieces = read_codec(corpus.kind, files).source_vocabulary_size
     if pieces != size:
         raise InputError(
@@ -242,7 +254,8 @@ def _prepare_split(folder, corpus, codec, manifest, name, total, workers):
     if not split.pairs:
         raise InputError(
             f"No sentence pair of {name} is left ({split.dropped:,} have more "
-            f"than {max_tokens} pieces on a side); check the data set."
+            f"than {max_tokens} pieces on a side, {split.unseen:,} a target "
+            "that cannot be said); check the data set."
         )
     return manifest
 

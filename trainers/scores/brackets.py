@@ -330,12 +330,7 @@ def _interval(rows):
         brackets[generator.integers(len(rows), size=len(rows))].sum(axis=0)
         for _ in range(BOOTSTRAP_SAMPLES)
     ]
-    mean, half = estimate_ci(_f1(*np.transpose(sums)))
-    return Interval(
-        float(mean - half),
-        float(mean + half),
-        f"bs:{BOOTSTRAP_SAMPLES}|seed:{_SEED}",
-    )
+    return Interval.around(*estimate_ci(_f1(*np.transpose(sums))), _SEED)
 
 
 def _share(part, whole):

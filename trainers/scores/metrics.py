@@ -45,14 +45,32 @@ class Interval:
     """Where 95 % of the scores of resampled sentences lie.
 
     Attributes:
-        low: mean of the resampled scores less half the interval's width.
-        high: mean plus half the width.
+        low: mean of the resampled scores less half the interval's width, but
+            at least 0.
+        high: mean plus half the width, but at most 100.
         how: samples and seed, as sacreBLEU signs them.
     """
 
     low: float
     high: float
     how: str
+
+    @classmethod
+    def around(cls, mean, half, seed):
+        """Returns the interval of a mean and half a width, as sacreBLEU's.
+
+        Of few sentences the two may lead beyond what a score can be.
+
+        Args:
+            mean: of the scores of `BOOTSTRAP_SAMPLES` resampled sets.
+            half: half the width between their 2.5 and 97.5 percentiles.
+            seed: of the resampling.
+        """
+        return cls(
+            float(max(mean - half, 0.0)),
+            float(min(mean + half, 100.0)),
+            f"bs:{BOOTSTRAP_SAMPLES}|seed:{seed}",
+        )
 
 
 def score_bleu(hypotheses, evaluation_set, tokenize):
@@ -87,11 +105,7 @@ def bleu_interval(hypotheses, evaluation_set, tokenize):
         evaluation_set.reference_streams(),
         n_bootstrap=BOOTSTRAP_SAMPLES,
     )
-    return Interval(
-        result._mean - result._ci,
-        result._mean + result._ci,
-        f"bs:{BOOTSTRAP_SAMPLES}|seed:{metric.seed}",
-    )
+    return Interval.around(result._mean, result._ci, metric.seed)
 
 
 def score_chrf(hypotheses, evaluation_set):

@@ -4,12 +4,9 @@ import math
 import time
 
 import keras
-import numpy as np
 
 from export.errors import InputError
-from export.translators.translator import Translator
-from trainers.batches.token_pairs import texts_of
-from trainers.scores import bleu_tokenizers
+from trainers.training.dev_scores import on_plateau
 
 
 class TokenMeans:
@@ -180,8 +177,8 @@ class MeasureDev(keras.callbacks.Callback):
             for never.
         history: measures so far, list of dict; added to.
         report: function of a measure: a dict of step, loss, perplexity,
-            accuracy and, where it is measured, bleu.
-        bleu: function that returns BLEU, or None.
+            accuracy and, where it is measured, a score by its name.
+        score: DevScore, or None.
 
     Attributes:
         history: the measures, the latest last.
@@ -196,7 +193,7 @@ class MeasureDev(keras.callbacks.Callback):
         patience,
         history,
         report,
-        bleu=None,
+        score=None,
     ):
         super().__init__()
         self.history = history
@@ -206,7 +203,7 @@ class MeasureDev(keras.callbacks.Callback):
         self._every = every
         self._patience = patience
         self._report = report
-        self._bleu = bleu
+        self._score = score
 
     def on_train_batch_end(self, batch, logs=None):
         """Measures, and stops fit on a plateau, when it is time."""
@@ -220,78 +217,7 @@ class MeasureDev(keras.callbacks.Callback):
             self._data, steps=self._batches, return_dict=True, verbose=0
         )
         measure = {"step": self._counter.step, **figures}
-        if self._bleu is not None:
-            measure["bleu"] = self._bleu()
+        if self._score is not None:
+            measure[self._score.name] = self._score()
         self.history.append(measure)
         self._report(measure)
-
-
-def on_plateau(history, patience):
-    """Whether dev has not become better for too long, as `best_first` has it.
-
-    Args:
-        history: measures, list of dict.
-        patience: measures without a better one; 0 for never too long.
-    """
-    if not patience or not history:
-        return False
-    return len(history) - 1 - history.index(best_first(history)[0]) >= patience
-
-
-def best_first(history):
-    """Returns the measures, the best first, of equals the earliest.
-
-    Better is a higher BLEU where that was measured, else a lower loss. One
-    whose loss is infinite or no number is worse than all others.
-
-    Args:
-        history: measures, list of dict.
-    """
-    with_bleu = history and "bleu" in history[-1]
-
-    def badness(measure):
-        loss = measure["loss"]
-        value = -measure.get("bleu", 0.0) if with_bleu else loss
-        return (0, value) if math.isfinite(loss) else (1, 0.0)
-
-    return sorted(history, key=badness)
-
-
-def is_best(measure, history):
-    """Returns whether a measure is usable, and the best of a history.
-
-    Args:
-        measure: dict, one of the history.
-        history: measures, list of dict.
-    """
-    finite = math.isfinite(measure["loss"])
-    return finite and best_first(history)[0] is measure
-
-
-class DevBleu:
-    """Translates the same dev sentences each time it is called.
-
-    The references are the stored pieces joined again, so spelling that the
-    vocabulary normalises is normalised in them too; final scores are made
-    from the text itself.
-
-    Args:
-        model: Transformer, with the weights of the moment.
-        tokenizer: Tokenizer.
-        pairs: TokenPairs of the dev split.
-        sentences: how many, from all over the split.
-        tokenize: name of sacreBLEU's tokeniser.
-    """
-
-    def __init__(self, model, tokenizer, pairs, sentences, tokenize):
-        stride = max(len(pairs) // sentences, 1)
-        sample = np.arange(0, len(pairs), stride)[:sentences]
-        self._translator = Translator(model, tokenizer)
-        self._metric = bleu_tokenizers.metric(tokenize)
-        self._sources, self._references = texts_of(tokenizer, pairs, sample)
-
-    def __call__(self):
-        """Returns sacreBLEU, 0 to 100."""
-        found = self._translator.translate(self._sources)
-        texts = [translation.text for translation in found]
-        return self._metric.corpus_score(texts, [self._references]).score

@@ -12,12 +12,16 @@ from trainers.pictures.summaries import AttentionSummaries, choose_sentences
 from trainers.processes import StopSignals
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (
-    DevBleu,
     KeepCheckpoints,
     MeasureDev,
     StepCounter,
+)
+from trainers.training.dev_scores import (
+    TITLES,
     best_first,
     is_best,
+    name_of,
+    new_dev_score,
     on_plateau,
 )
 from trainers.training.progress import Progress
@@ -197,15 +201,6 @@ def _show_attention(model, prepared, plan, counter):
 
 
 def _measure_dev(model, prepared, plan, counter, history, report):
-    bleu = None
-    if plan.dev_bleu_sentences:
-        bleu = DevBleu(
-            model,
-            prepared.directory.load_tokenizer(),
-            prepared.dev,
-            plan.dev_bleu_sentences,
-            plan.tokenize,
-        )
     batches = make_plan(prepared.dev, prepared.config, plan)
     data = input_data.evaluation_data(
         model.distribute_strategy, prepared.dev, batches
@@ -218,7 +213,7 @@ def _measure_dev(model, prepared, plan, counter, history, report):
         plan.patience,
         history,
         report,
-        bleu,
+        new_dev_score(model, prepared, plan),
     )
 
 
@@ -259,8 +254,9 @@ def _final_weights(model, plan, config, checkpoints, step, history):
 def _describe_best(measure, better):
     """Says which step it is; of `better` ones there is no checkpoint."""
     kind, figure = "loss", f"{measure['loss']:.4f}"
-    if "bleu" in measure:
-        kind, figure = "BLEU", f"{measure['bleu']:.2f}"
+    name = name_of(measure)
+    if name:
+        kind, figure = TITLES[name], f"{measure[name]:.2f}"
     best = "the best" if not better else "the best that is left"
     print(
         f"The final weights are those of step {measure['step']:,}, whose dev "

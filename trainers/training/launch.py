@@ -19,7 +19,10 @@ from trainers.prepared.manifest import (
     refuse_other_kind,
     refuse_other_vocabulary,
 )
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.prepared.prepared_corpus import (
+    PreparedCorpus,
+    refuse_other_symbols,
+)
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
 from trainers.training import plan as training_plan
@@ -133,6 +136,17 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
+    def known_symbols(self, directory):
+        """Returns what a model says trees with.
+
+        Args:
+            directory: ModelDirectory, new or not.
+
+        Returns:
+            export.parsing.linear.Symbols, or None where it has none.
+        """
+
+    @abc.abstractmethod
     def known_config(self, config, directory):
         """Returns the TransformerConfig as far as a directory decides it.
 
@@ -142,6 +156,9 @@ class Task(abc.ABC):
 
         Returns:
             The configuration, or None where only the data can tell.
+
+        Raises:
+            InputError: the directory is of a model of another kind.
         """
 
     @abc.abstractmethod
@@ -164,11 +181,11 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def name_next(self, directory):
+    def name_next(self, prepared):
         """Says what a user does next.
 
         Args:
-            directory: ModelDirectory.
+            prepared: Prepared.
         """
 
 
@@ -196,11 +213,13 @@ def launch(task):
     if FLAGS.init_from:
         init_from = ModelDirectory(FLAGS.init_from)
         known = task.known_config(config, init_from)
-        if known is not None:
-            run.refuse_other_model(known, init_from)
+        run.refuse_other_model(known or config, init_from)
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
+    if init_from is not None:
+        # The model directory may have been begun without it.
+        _refuse_other_ids(task, corpus, init_from)
     config = task.settled_config(config, corpus)
     prepared = run.prepare(directory, config, corpus, plan)
     made = provenance.facts(task.command)
@@ -212,7 +231,7 @@ def launch(task):
         train(prepared, plan, strategy, made, init_from)
         if FLAGS.score:
             task.score(prepared, plan, made)
-    task.name_next(directory)
+    task.name_next(prepared)
 
 
 def _corpus_and_directory(task, config, plan, init_from):
@@ -236,8 +255,9 @@ def _corpus_and_directory(task, config, plan, init_from):
         _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source)
         plan = task.settled_plan(plan, directory, corpus.manifest.source)
-        vocabulary = _vocabulary(directory, init_from)
+        vocabulary, symbols = _given(task, directory, init_from)
         refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
+        refuse_other_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, plan
     raw = dataset_flags.corpus()
     refuse_other_kind(raw.name, raw.kind, task.kind)
@@ -257,7 +277,7 @@ def _corpus_and_directory(task, config, plan, init_from):
         config.vocabulary_size,
         stored,
         dataset_flags.workers(),
-        _vocabulary(directory, init_from),
+        *_given(task, directory, init_from),
     )
     return corpus, directory, plan
 
@@ -278,12 +298,23 @@ def _directory(source):
     return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
 
 
-def _vocabulary(directory, init_from):
-    """Returns the vocabulary that the model has already, or None."""
-    for there in (directory, init_from):
-        if there is not None and there.vocabulary_path.exists():
-            return there.read_vocabulary()
-    return None
+def _given(task, directory, init_from):
+    """Returns vocabulary and Symbols that the model has already, or None."""
+    there = [each for each in (directory, init_from) if each is not None]
+    vocabularies = (
+        each.read_vocabulary()
+        for each in there
+        if each.vocabulary_path.exists()
+    )
+    symbols = filter(None, map(task.known_symbols, there))
+    return next(vocabularies, None), next(symbols, None)
+
+
+def _refuse_other_ids(task, corpus, model):
+    """Refuses data whose ids mean other things than a model's."""
+    prepared = corpus.folder, corpus.manifest
+    refuse_other_vocabulary(*prepared, model.read_vocabulary())
+    refuse_other_symbols(*prepared, task.known_symbols(model))
 
 
 def _refuse_two_makers():

@@ -33,6 +33,8 @@ class TrainingPlan:
         dev_steps: updates between measures of the dev split.
         dev_bleu_sentences: how many of its sentences are translated each
             time; 0 for none.
+        dev_f1_sentences: how many of its sentences a parser parses each time;
+            0 for none.
         tokenize: name of sacreBLEU's tokeniser for dev BLEU and the test
             split's; None for the target language's own.
         attention_steps: updates between pictures of attention; None for
@@ -58,6 +60,7 @@ class TrainingPlan:
     report_steps: int
     dev_steps: int
     dev_bleu_sentences: int
+    dev_f1_sentences: int
     tokenize: str | None
     attention_steps: int | None
     attention_sentences: int
@@ -69,7 +72,8 @@ class TrainingPlan:
     @property
     def saves_best(self):
         """Whether a checkpoint of the best of dev is kept."""
-        return self.keep_best or bool(self.dev_bleu_sentences)
+        scored = self.dev_bleu_sentences or self.dev_f1_sentences
+        return self.keep_best or bool(scored)
 
 
 FLAGS = flags.FLAGS
@@ -154,8 +158,17 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "dev_bleu_sentences",
     0,
-    "Translate so many dev sentences at each measure and report their BLEU; "
-    "the best checkpoint by it is kept beside the last; 0 for the loss alone.",
+    "Of trainers.wmt: translate so many dev sentences at each measure and "
+    "report their BLEU; the best checkpoint by it is kept beside the last; 0 "
+    "for the loss alone.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "dev_f1_sentences",
+    0,
+    "Of trainers.parsing: parse so many dev sentences at each measure and "
+    "report the F1 of their trees; the best checkpoint by it is kept beside "
+    "the last; 0 for the loss alone.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -171,7 +184,8 @@ flags.DEFINE_integer(
     "patience",
     0,
     "Stop after so many measures of the dev split without a lower loss, or "
-    "with --dev_bleu_sentences a higher BLEU; 0 for never.",
+    "with --dev_bleu_sentences a higher BLEU, with --dev_f1_sentences a higher "
+    "F1; 0 for never.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -192,10 +206,26 @@ flags.DEFINE_integer(
 flags.DEFINE_bool(
     "keep_best",
     False,
-    "Make the final weights of the best checkpoint by dev BLEU (without "
-    "--dev_bleu_sentences by dev loss), in the place of an average.",
+    "Make the final weights of the best checkpoint by dev BLEU or F1 (without "
+    "--dev_bleu_sentences and --dev_f1_sentences by dev loss), in the place of "
+    "an average.",
 )
 command.require_finite("train_minutes", "ema", "checkpoint_minutes")
+
+
+def refuse_flags(names, tasks):
+    """Refuses flags that say nothing to a command.
+
+    Args:
+        names: list of names.
+        tasks: what they are of, such as "translations".
+
+    Raises:
+        InputError: one was given.
+    """
+    for name in names:
+        if FLAGS[name].present:
+            raise InputError(f"--{name} is of {tasks}; leave it out.")
 
 
 def plan():

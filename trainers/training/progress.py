@@ -9,6 +9,7 @@ from tqdm import tqdm
 from export.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.callbacks import TokenMeans
+from trainers.training.dev_scores import TITLES, name_of
 
 
 class Progress(keras.callbacks.Callback):
@@ -135,6 +136,7 @@ def _describe(figures):
         f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
         f"accuracy {figures['accuracy']:.1%}"
     )
-    if "bleu" in figures:
-        described += f", BLEU {figures['bleu']:.2f}"
+    name = name_of(figures)
+    if name:
+        described += f", {TITLES[name]} {figures[name]:.2f}"
     return described

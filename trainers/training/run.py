@@ -69,7 +69,12 @@ def prepare(directory, config, corpus, plan):
             f"{corpus.folder} has no train split; there is nothing to train on."
         )
     dev = _pairs(corpus, "dev", plan.max_tokens)
-    for name in ("keep_best", "patience", "dev_bleu_sentences"):
+    for name in (
+        "keep_best",
+        "patience",
+        "dev_bleu_sentences",
+        "dev_f1_sentences",
+    ):
         if dev is None and getattr(plan, name):
             raise InputError(
                 f"{corpus.folder} has no dev split for --{name} to measure; "

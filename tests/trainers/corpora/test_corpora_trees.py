@@ -1,3 +1,4 @@
+import errno
 import pathlib
 
 import pytest
@@ -5,8 +6,9 @@ from nltk.tree import Tree
 
 from export.errors import InputError
 from export.parsing.linear import delinearise
-from export.parsing.trees import one_line, read_tree
-from trainers.corpora import open_corpus
+from export.parsing.trees import one_line, read_tree, read_trees
+from trainers.corpora import kept_pairs, open_corpus
+from trainers.corpora import trees as corpus_of_trees
 
 CRAFT = pathlib.Path(__file__).parents[2] / "data/craft/craft"
 TRACED = (
@@ -78,6 +80,50 @@ def test_pairs_are_streamed_and_can_be_read_again(tmp_path, write_text):
         assert [next(pairs), next(pairs)] == [("go", "(S NN )S")] * 2
         with pytest.raises(InputError, match="Line 3 of .*x.train.ptb is no"):
             next(pairs)
+
+
+def test_trees_are_parsed_once_however_often_pairs_are_read(
+    prefix, monkeypatch
+):
+    parsed = []
+
+    def read_once(path):
+        parsed.append(path)
+        return read_trees(path)
+
+    monkeypatch.setattr(corpus_of_trees, "read_trees", read_once)
+    corpus = _open(prefix)
+    del parsed[:]
+    # Not to its end: nothing is known yet.
+    next(corpus.pairs("dev"))
+    expected = list(corpus.pairs("dev"))
+    assert len(parsed) == 2
+    # Two readers at once, each at its own place.
+    for row, one, other in zip(
+        expected, corpus.pairs("dev"), corpus.pairs("dev"), strict=True
+    ):
+        assert row == one == other
+    assert len(parsed) == 2
+
+
+def test_more_than_one_piece_of_the_temporary_file(
+    tmp_path, write_text, monkeypatch
+):
+    monkeypatch.setattr(kept_pairs, "_MEGABYTE", 50)
+    words = [f"w\u2603{number}" for number in range(40)]
+    write_text(tmp_path / "x.train.ptb", [f"(S (NN {each}))" for each in words])
+    corpus = _open(f"trees:{tmp_path}/x")
+    expected = [(each, "(S NN )S") for each in words]
+    assert [list(corpus.pairs("train")) for _ in range(3)] == [expected] * 3
+
+
+def test_a_full_disk_is_told(prefix, monkeypatch):
+    def refused():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    with pytest.raises(InputError, match="temporary file: No space left"):
+        list(_open(prefix).pairs("train"))
 
 
 def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):

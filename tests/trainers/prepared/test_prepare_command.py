@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from export.parsing.linear import Symbols
+from export.parsing.trees import read_tree
 from keras_transformer.tokenizer import Tokenizer
 from tests import processes
 from tests.damage import flip_bit
@@ -133,6 +135,26 @@ def test_a_vocabulary_may_be_given(first, preparer, tmp_path):
     assert PreparedCorpus(tmp_path / "data").vocabulary == vocabulary()
 
 
+def test_symbols_may_be_given(preparer, tmp_path):
+    """Trees that they cannot say are left out, and told."""
+    trees = ["(S (NP (NN cell)))", "(S (VP (VB go)))"]
+    (tmp_path / "my.train.ptb").write_text("\n".join([*trees, *trees * 9]))
+    given = Symbols.of([read_tree(trees[0])]).to_json()
+    (tmp_path / "symbols.json").write_text(given)
+    (tmp_path / "none.json").write_text("[]")
+    arguments = (
+        "--dataset=trees:my",
+        "--vocabulary_size=20",
+        "--output_dir=data",
+    )
+    result = preparer.run(*arguments, "--symbols=symbols.json", folder=tmp_path)
+    assert result.code == 0, result.err
+    assert "left out of training and perplexity: 10; the first" in result.out
+    assert (tmp_path / "data" / "symbols.json").read_text() == given
+    result = preparer.run(*arguments, "--symbols=none.json", folder=tmp_path)
+    commands.assert_one_clear_line(result, "none.json cannot be used .Symbols")
+
+
 def test_long_pairs_are_left_out_and_counted(first, preparer, tmp_path):
     folder, dataset, _ = first
     limit = 9
@@ -182,6 +204,7 @@ BAD_FLAGS = {
     "below 0": (["--vocabulary_size=-5"], "vocabulary"),
     "vocabulary": (["--vocabulary=gone"], "Cannot read --vocabulary=gone: No"),
     "text": (["--vocabulary=toy.train.en"], "not a SentencePiece model"),
+    "symbols": (["--symbols=gone"], "--symbols is of trees, not of text"),
     "no pair left": (["--max_tokens=1"], "No sentence pair of train is left"),
     "argument": (["data"], "Unknown argument 'data'; flags begin with --"),
 }

@@ -1,5 +1,6 @@
 """Prepared data of trees: words as pieces, trees as symbols."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -10,7 +11,7 @@ import pytest
 import sentencepiece
 
 from export.errors import InputError
-from export.parsing.linear import Symbols, delinearise
+from export.parsing.linear import Bounds, Symbols, delinearise
 from export.parsing.trees import one_line, read_tree, tags
 from tests.damage import flip_bit
 from tests.trainers.prepared.interruptions import Killed, at_write
@@ -155,6 +156,58 @@ def test_trees_with_something_unseen_are_left_out_and_told(
     assert held_out == corpus.evaluation_set("test")
     (last,) = held_out.references[1]
     assert last == one_line(read_tree(UNSEEN_TAG))
+
+
+def test_symbols_may_be_given(tmp_path, corpus):
+    """Trees that they cannot say are left out, of the train split too."""
+    lines = [read_tree(line) for line in _lines("train")]
+    given = Symbols.of(lines)
+    with (tmp_path / "my.train.ptb").open("a") as file:
+        file.write(UNSEEN_TAG + "\n")
+    assert "ODD" not in given.tags
+    prepared = _prepare(tmp_path / "data", corpus, symbols=given)
+    assert prepared.symbols == given
+    assert prepared.symbols != Symbols.of(corpus.trees("train"))
+    train = prepared.manifest.splits["train"]
+    assert (train.read, train.pairs, train.unseen) == (31, 30, 1)
+    for tree, (_, target) in zip(
+        corpus.trees("train"), _sides(prepared, "train")
+    ):
+        symbols = given.symbols_of(target)
+        assert delinearise(symbols, tree.leaves()) == tree
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_other_symbols_than_those_of_the_data_are_refused_by_name(
+    tmp_path, monkeypatch, corpus, finished
+):
+    folder = tmp_path / "data"
+    with at_write(monkeypatch, None if finished else 4):
+        try:
+            _prepare(folder, corpus)
+        except Killed:
+            assert not finished
+    own = Symbols.of(corpus.trees("train"))
+    before = contents(folder)
+    # As many of both, so that every size is the same.
+    for changes, name in (
+        ({"labels": (*own.labels[:-1], "XX")}, f"label '{own.labels[-1]}'"),
+        ({"tags": ("#", *own.tags[1:])}, "tag '#'"),
+    ):
+        given = dataclasses.replace(own, **changes)
+        with pytest.raises(InputError, match=f"only one .* has the {name}"):
+            _prepare(folder, corpus, symbols=given)
+        assert contents(folder) == before
+    # Bounds are of the search, and not of what the ids mean.
+    deeper = dataclasses.replace(own, bounds=Bounds(99, 99, 99))
+    assert _prepare(folder, corpus, symbols=deeper).symbols == own
+
+
+def test_symbols_that_say_none_of_the_trees(tmp_path, corpus):
+    given = Symbols(("NP",), ("#",), Bounds(1, 1, 1))
+    with pytest.raises(InputError, match="30 a target that cannot be said"):
+        _prepare(tmp_path / "new/data", corpus, symbols=given)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.usefixtures("small_shards")

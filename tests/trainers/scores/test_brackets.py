@@ -303,6 +303,22 @@ def test_the_interval_is_that_of_resampled_sentences():
     assert found.interval.high == pytest.approx(high, abs=allowed)
 
 
+def test_the_interval_ends_at_what_is_possible():
+    """One of five brackets is right: mean 20, half of the width 30."""
+    gold = ["(NP (NN x))"] * 5
+    predicted = ["(VP (NN x))"] * 4 + ["(NP (NN x))"]
+    for ours, low, high in (
+        (predicted, 0, 50),
+        ([gold[0]] * 4 + ["(VP (NN x))"], 50, 100),
+    ):
+        interval = score_brackets(
+            list(map(read_tree, ours)), list(map(read_tree, gold))
+        ).interval
+        assert interval.low == pytest.approx(low, abs=2)
+        assert interval.high == pytest.approx(high, abs=2)
+        assert 0 <= interval.low <= interval.high <= 100
+
+
 def test_what_is_printed_and_kept():
     *_, found = some_scores()
     lines = found.lines

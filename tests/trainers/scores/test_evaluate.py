@@ -273,6 +273,11 @@ def test_an_export_does_not_name_its_data(folder):
         ),
         (["--model_dir=m", "--references=binary"], "not UTF-8"),
         (["--model_dir=m", "--dataset=text:gone/x"], "Cannot list gone"),
+        (
+            ["--model_dir=m", "--dataset=trees:my"],
+            "trees:my holds trees, but text was expected",
+        ),
+        (["--model_dir=m", "--unconstrained"], "--unconstrained is of parsers"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )

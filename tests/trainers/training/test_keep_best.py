@@ -11,7 +11,7 @@ from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from tests.trainers.wmt import weights_files
 from trainers.checkpoints import Checkpoints
-from trainers.training.callbacks import best_first, is_best
+from trainers.training.dev_scores import best_first, is_best
 
 HISTORY = [{"step": 10, "loss": 1.0}]
 
@@ -64,6 +64,7 @@ def test_the_best_does_not_go_into_the_average(saved):
     [
         ("loss", [3.0, 1.0, 2.0, 1.0], [1, 3, 2, 0]),
         ("bleu", [3.0, 1.0, 2.0, 3.0], [0, 3, 2, 1]),
+        ("f1", [3.0, 1.0, 2.0, 3.0], [0, 3, 2, 1]),
     ],
 )
 def test_the_best_is_the_first_of_equals(key, values, order):
@@ -75,7 +76,7 @@ def test_the_best_is_the_first_of_equals(key, values, order):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("more", [{}, {"bleu": 50.0}])
+@pytest.mark.parametrize("more", [{}, {"bleu": 50.0}, {"f1": 50.0}])
 def test_a_loss_that_is_no_number_is_never_the_best(bad, more):
     first, good = {"loss": bad, **more}, {"loss": 2.0, **dict.fromkeys(more, 1)}
     assert not is_best(first, [first])

@@ -4,7 +4,8 @@ import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches.input_data import evaluation_data
-from trainers.training.callbacks import MeasureDev, StepCounter, on_plateau
+from trainers.training.callbacks import MeasureDev, StepCounter
+from trainers.training.dev_scores import on_plateau
 
 DATA = object()
 
@@ -128,15 +129,16 @@ def test_a_real_model_gives_numbers_that_json_can_hold():
     assert set(one) == {"step", "loss", "perplexity", "accuracy"}
 
 
-def test_where_bleu_is_measured_it_decides():
+@pytest.mark.parametrize("name", ["bleu", "f1"])
+def test_where_a_score_is_measured_it_decides(name):
     history = [
-        {"step": 10, "loss": 3.0, "bleu": 20.0},
-        {"step": 20, "loss": 2.0, "bleu": 19.0},
-        {"step": 30, "loss": 1.0, "bleu": 20.0},
+        {"step": 10, "loss": 3.0, name: 20.0},
+        {"step": 20, "loss": 2.0, name: 19.0},
+        {"step": 30, "loss": 1.0, name: 20.0},
     ]
     assert on_plateau(history, 2)
     assert not on_plateau(history, 3)
-    history[2]["bleu"] = 20.1
+    history[2][name] = 20.1
     assert not on_plateau(history, 1)
     # Begun without it: what was not measured counts as nothing.
     assert not on_plateau([{"step": 5, "loss": 0.5}, *history], 1)

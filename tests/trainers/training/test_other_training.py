@@ -49,6 +49,7 @@ def test_how_long_to_train_and_how_to_decode_may_change(
         {"train_minutes": 3.0},
         {"dev_steps": 7},
         {"dev_bleu_sentences": 7},
+        {"dev_f1_sentences": 7},
         {"report_steps": 7},
         {"checkpoint_steps": 7},
         {"checkpoint_minutes": 7.0},

@@ -105,18 +105,29 @@ def test_figures_are_weighted_by_tokens_since_the_last_report(tmp_path, clock):
     }
 
 
-def test_dev_figures_are_told_and_written_under_their_step(tmp_path, clock):
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        ({}, ""),
+        ({"bleu": 20.125}, ", BLEU 20.12"),
+        ({"f1": 75.5}, ", F1 75.50"),
+    ],
+)
+def test_dev_figures_are_told_and_written_under_their_step(
+    tmp_path, clock, score, told
+):
     run = _Run(tmp_path, clock)
     run.steps(STEPS[:3])
-    dev = {"loss": 2.5, "perplexity": 7.25, "accuracy": 0.375}
+    dev = {"loss": 2.5, "perplexity": 7.25, "accuracy": 0.375, **score}
     run.progress.report_dev({"step": 3, **dev})
     run.progress.on_train_end()
     expected = "step 3: dev loss 2.500, perplexity 7.25, accuracy 37.5%"
-    assert run.lines()[-1] == expected
+    assert run.lines()[-1] == expected + told
     assert event_files.scalars(tmp_path / "dev") == {
         "loss": [(3, 2.5)],
         "perplexity": [(3, 7.25)],
         "accuracy": [(3, 0.375)],
+        **{name: [(3, value)] for name, value in score.items()},
     }
 
 

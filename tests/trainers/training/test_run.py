@@ -118,7 +118,13 @@ def test_splits_that_are_not_there(tmp_path, directory):
 
 
 @pytest.mark.parametrize(
-    "flag", [{"keep_best": True}, {"patience": 1}, {"dev_bleu_sentences": 5}]
+    "flag",
+    [
+        {"keep_best": True},
+        {"patience": 1},
+        {"dev_bleu_sentences": 5},
+        {"dev_f1_sentences": 5},
+    ],
 )
 def test_without_dev_what_measures_it_is_refused(tmp_path, directory, flag):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))

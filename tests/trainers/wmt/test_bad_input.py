@@ -127,6 +127,7 @@ BAD_FLAGS = {
         ["--init_from=elsewhere"],
         "elsewhere must be a model directory",
     ),
+    "of parsers": (["--dev_f1_sentences=3"], "is of parsers; leave it out"),
     "no data for workers": (
         ["--strategy=multiworker"],
         "needs the environment variable TF_CONFIG",

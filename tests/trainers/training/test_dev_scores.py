@@ -1,0 +1,111 @@
+"""Scores of dev sentences while training, against sacreBLEU and by hand."""
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from export.parsing.linear import Symbols, delinearise, linearise
+from export.parsing.trees import read_tree
+from tests.trainers.helpers import minute_model
+from trainers.batches.token_pairs import TokenPairs
+from trainers.training.dev_scores import TITLES, DevBleu, DevF1, name_of
+
+END = 3
+
+
+def _pairs(sides):
+    ids = np.concatenate([np.array([*s, *t], np.int32) for s, t in sides])
+    lengths = np.array([(len(s), len(t)) for s, t in sides])
+    return TokenPairs([(ids, lengths)])
+
+
+class _Letters:
+    """Each id from 4 on is a word; the model's tokenizer in miniature."""
+
+    def decode(self, ids):
+        rows = np.asarray(ids)
+        return [" ".join(f"w{i}" for i in row if i > END) for row in rows]
+
+    def encode(self, texts):
+        return [
+            np.array([*(int(w[1:]) for w in text.split()), END], "int32")
+            for text in texts
+        ]
+
+
+def test_is_the_score_of_the_translations(monkeypatch):
+    pairs = [([5, 6, 7, 8, END], [9, 8, 7, 6, END]), ([4, END], [5, 6, END])]
+    pairs += [([7, 7, 9, END], [6, 5, 4, 9, END])] * 2
+    model, asked = minute_model(), []
+
+    class Copying:
+        """Stands in for the translator: it answers with the source."""
+
+        def __init__(self, *_):
+            pass
+
+        def translate(self, texts):
+            asked.append(list(texts))
+            return [type("Found", (), {"text": text}) for text in texts]
+
+    monkeypatch.setattr("trainers.training.dev_scores.Translator", Copying)
+    bleu = DevBleu(model, _Letters(), _pairs(pairs), 2, "char")
+    sources = ["w5 w6 w7 w8", "w7 w7 w9"]
+    references = ["w9 w8 w7 w6", "w6 w5 w4 w9"]
+    right = sacrebleu.BLEU(tokenize="char").corpus_score(sources, [references])
+    assert bleu() == right.score
+    assert asked == [sources]
+
+
+# Gold and answer, over words of these pieces: those from 9 on begin a word.
+TREES = [
+    (
+        "(S (NP (DT a) (NN b)) (VP (VBZ c)) (. d))",
+        "(S (NP (DT a) (JJ b)) (NP (VBZ c)) (. d))",
+        [10, 5, 4, 11, 12, 10],
+    ),
+    # Left out: there are two of four.
+    ("(S (NN a))", "(S (NN a))", [11]),
+    (
+        "(NP (NP (NP (NN a))) (NN b))",
+        "(NP (NP (NN a)) (NN b))",
+        [12, 8, 11],
+    ),
+    ("(S (NN a))", "(NP (NN a))", [11]),
+]
+
+
+def test_is_the_f1_of_the_trees():
+    gold, answers, sources = zip(*TREES)
+    gold, answers = (list(map(read_tree, side)) for side in (gold, answers))
+    symbols = Symbols.of(gold + answers)
+    asked = []
+
+    class Knowing:
+        """Stands in for the parser: it answers with the trees above."""
+
+        def parse_ids(self, ids, words):
+            asked.append([one.tolist() for one in ids])
+            trees = [
+                delinearise(linearise(answers[place]), each)
+                for place, each in zip((0, 2), words)
+            ]
+            return [[type("Found", (), {"tree": tree})] for tree in trees]
+
+    pairs = _pairs(
+        [
+            ([*source, END], [*symbols.ids(linearise(tree)), END])
+            for source, tree in zip(sources, gold)
+        ]
+    )
+    f1 = DevF1(Knowing(), 9, symbols, pairs, 2)
+    # Two brackets of three and three are right, and two of three and two.
+    assert f1() == pytest.approx(200 * (2 + 2) / (3 + 3 + 3 + 2))
+    assert asked == [[[*sources[0], END], [*sources[2], END]]]
+
+
+def test_a_measure_tells_its_score():
+    assert name_of({"step": 1, "loss": 2.0}) is None
+    for each in (DevBleu, DevF1):
+        assert name_of({"step": 1, "loss": 2.0, each.name: 0.0}) == each.name
+    assert {DevBleu.name, DevF1.name} == set(TITLES)

@@ -1,0 +1,143 @@
+"""Scores a parser on a split, and keeps the scores in its scores.json."""
+
+import typing
+
+import tensorflow as tf
+
+from export.parsing.linear import delinearise
+from export.parsing.parser import Parser, symbols_of
+from export.parsing.trees import words
+from export.parsing.words import WordTokenizer
+from export.progress_bar import ProgressBar
+from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.id_translator import IdTranslator
+from export.translators.text_ids import padded
+from keras_transformer.config import END_ID
+from trainers.scores.brackets import score_brackets
+from trainers.scores.report import keep_scores
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class Scored(typing.NamedTuple):
+    """What a parser answered, and what that is worth.
+
+    Attributes:
+        trees: the best tree of each sentence, a list of str, one line each.
+        lines: the scores as they are printed, a list of str.
+    """
+
+    trees: list
+    lines: list
+
+
+def score_parser(
+    directory,
+    gold,
+    data,
+    made,
+    search=None,
+    batch_tokens=BATCH_TOKENS,
+    unconstrained=False,
+):
+    """Parses the sentences of gold trees, scores the answers and keeps scores.
+
+    Args:
+        directory: ModelDirectory of a parser.
+        gold: list of nltk.Tree, normalised.
+        data: dict of dataset and split.
+        made: dict of command, hardware and date.
+        search: dict of beam_size and alpha, where they are not the model's.
+        batch_tokens: source positions in a batch, padding counted.
+        unconstrained: whether to search without the grammar as well, and
+            count what would have been broken.
+
+    Returns:
+        Scored.
+
+    Raises:
+        InputError: the directory is of no parser or not whole; scores.json is
+            damaged or cannot be written.
+    """
+    search = search or {}
+    parser = Parser.from_directory(
+        directory.path, batch_tokens=batch_tokens, **search
+    )
+    sentences = [words(tree) for tree in gold]
+    print(
+        f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
+    )
+    with ProgressBar("Parsing", len(gold), "sentences") as bar:
+        found = parser.parse(
+            [" ".join(each) for each in sentences], on_progress=bar.update
+        )
+    best = [parses[0] for parses in found]
+    scores = score_brackets([each.tree for each in best], gold)
+    record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
+    if unconstrained:
+        broken = count_broken(
+            IdTranslator(parser.model, **search),
+            directory,
+            sentences,
+            batch_tokens,
+        )
+        record["broken_without_grammar"] = broken
+        lines = [*lines, _of_broken(broken, len(gold))]
+    keep_scores(
+        directory,
+        parser.model,
+        record,
+        directory.read_config().replace(**search),
+        data,
+        made,
+    )
+    return Scored([each.text for each in best], lines)
+
+
+def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
+    """Counts answers that are no tree over exactly a sentence's words.
+
+    Args:
+        translator: IdTranslator of a parser's model, which no grammar holds.
+        directory: ModelDirectory of the parser.
+        sentences: list of lists of words.
+        batch_tokens: source positions in a batch, padding counted.
+
+    Returns:
+        How many of the sentences have such an answer, an int.
+    """
+    symbols = symbols_of(directory)
+    tokenizer = WordTokenizer(directory.read_vocabulary())
+    sources = tokenizer.encode([" ".join(each) for each in sentences])
+    search = tf.function(
+        translator.search, input_signature=[_IDS], autograph=False
+    )
+
+    def ask(batch):
+        tokens = search(padded([sources[number] for number in batch])).tokens
+        return [
+            _is_broken(row, symbols, sentences[number])
+            for row, number in zip(tokens[:, 0].numpy().tolist(), batch)
+        ]
+
+    print("Parsing again without the grammar.", flush=True)
+    with ProgressBar("Parsing", len(sentences), "sentences") as bar:
+        lengths = list(map(len, sources))
+        return sum(in_batches(lengths, batch_tokens, ask, bar.update))
+
+
+def _is_broken(row, symbols, sentence):
+    if END_ID not in row:
+        return True
+    try:
+        delinearise(symbols.symbols_of(row[: row.index(END_ID)]), sentence)
+    except ValueError:
+        return True
+    return False
+
+
+def _of_broken(broken, count):
+    return (
+        f"Without the grammar {broken:,} of {count:,} answers "
+        f"({broken / count:.1%}) would be no tree over exactly the words."
+    )
