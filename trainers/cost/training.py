@@ -84,6 +84,12 @@ class TrainingCost:
         return self.config.train_steps * self.time.total / _SECONDS_AN_HOUR
 
     @property
+    def least_hours(self):
+        """Hours if starting operations took none, as if all were compiled."""
+        seconds = max(self.time.computing - self.time.starting, self.time.input)
+        return self.config.train_steps * seconds / _SECONDS_AN_HOUR
+
+    @property
     def kilowatt_hours(self):
         """Energy of the devices at full load; None where it is not known."""
         watts = self.machine.device.watts
