@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 from export.errors import InputError
+from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
 
 _TERA, _GIGA, _GIB = 1e12, 1e9, 2**30
 
@@ -26,6 +27,8 @@ class Device:
         watts: at full load; None where it is not known.
         layer_seconds: what a layer's forward and backward pass takes however
             few the tokens, for starting its operations. Assumed.
+        logits_arrays: how many arrays of the logits' size a step has there at
+            once, see `trainers.cost.memory`.
         source: where the figures are from.
     """
 
@@ -37,6 +40,7 @@ class Device:
     link: float | None
     watts: float | None
     layer_seconds: float
+    logits_arrays: int
     source: str
 
     def rate(self, dtype):
@@ -78,6 +82,7 @@ def _gpu(name, family, tflops, gib, gigabytes_a_second, nvlink, watts):
         link=nvlink / 2 * _GIGA,
         watts=watts,
         layer_seconds=_LAYER_SECONDS,
+        logits_arrays=COMPILED_LOGITS,
         source=f"NVIDIA {family} datasheet, the SXM module",
     )
 
@@ -121,6 +126,7 @@ def cpu(flops, bandwidth=50 * _GIGA):
         link=None,
         watts=None,
         layer_seconds=0.001,
+        logits_arrays=UNCOMPILED_LOGITS,
         source="measured",
     )
 

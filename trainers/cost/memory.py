@@ -13,6 +13,11 @@ PRECISIONS = ("float32", "mixed_bfloat16")
 
 _FLOAT32 = 4
 _BFLOAT16 = 2
+# How many arrays of the logits' size a step has at once: logits and softmax;
+# where XLA compiles it twice as many, by what XLA says of it
+# (docs/measured/scaling.md).
+UNCOMPILED_LOGITS = 2
+COMPILED_LOGITS = 4
 # A dropout's mask.
 _MASK = 1
 _GIB = 2**30
@@ -84,17 +89,18 @@ def compute_bytes(precision):
     return _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
 
 
-def kept_bytes(config, shape, precision):
+def kept_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     """Returns what a pass keeps until its gradients are made: an estimate.
 
     Args:
         config: TransformerConfig.
         shape: Shape.
         precision: of PRECISIONS.
+        logits_arrays: how many of the logits' size are there at once.
 
     Returns:
         A dict of float: `activations` of the stacks, and `logits and
-        softmax`, which are float32 in both precisions and there at once.
+        softmax`, which are float32 in both precisions.
     """
     width = compute_bytes(precision)
     source = shape.rows * shape.source_length
@@ -114,10 +120,10 @@ def kept_bytes(config, shape, precision):
         )
     )
     passes = 2 if config.r_drop else 1
-    logits = 2 * _FLOAT32 * config.vocabulary_size * shape.with_logits
+    logits = _FLOAT32 * config.vocabulary_size * shape.with_logits
     return {
         "activations": passes * stacks,
-        "logits and softmax": passes * logits,
+        "logits and softmax": passes * logits_arrays * logits,
     }
 
 
@@ -154,7 +160,9 @@ def _queries(config, width, keys):
     return heads * (width * (config.d_k + config.d_v) + weights * keys)
 
 
-def memory_by_part(config, shape, precision, micro_batches):
+def memory_by_part(
+    config, shape, precision, micro_batches, logits_arrays=UNCOMPILED_LOGITS
+):
     """Returns the bytes that an update needs on each device.
 
     Args:
@@ -162,12 +170,13 @@ def memory_by_part(config, shape, precision, micro_batches):
         shape: Shape of one of a device's micro-batches.
         precision: of PRECISIONS.
         micro_batches: of an update.
+        logits_arrays: as for `kept_bytes`.
 
     Returns:
         A dict of part to float.
     """
     return _fixed_bytes(config, precision, micro_batches) | kept_bytes(
-        config, shape, precision
+        config, shape, precision, logits_arrays
     )
 
 
@@ -176,35 +185,40 @@ def _fixed_bytes(config, precision, micro_batches):
     count = sum(parts.values())
     matrices = parts["attention"] + parts["feed-forward"]
     is_mixed = compute_bytes(precision) != _FLOAT32
+    table = _FLOAT32 * config.vocabulary_size * config.d_model
     return {
         "weights": _FLOAT32 * count,
         "Adam's two moments": 2 * _FLOAT32 * count,
         "gradients": _FLOAT32 * count,
         "accumulated gradients": _FLOAT32 * count * (micro_batches > 1),
+        # Of the softmax and of what is looked up, before they are joined.
+        "parts of the embeddings' gradient": 2 * table,
         "weights in bfloat16": _BFLOAT16 * matrices * is_mixed,
         "driver and framework": RESERVE_BYTES,
     }
 
 
-def largest_rows(config, row, precision, memory, micro_batches):
+def largest_rows(config, row, precision, device, micro_batches):
     """Returns how many rows of a micro-batch fit into a device's memory.
 
     Args:
         config: TransformerConfig.
         row: Shape of one row.
         precision: of PRECISIONS.
-        memory: bytes of the device.
+        device: Device.
         micro_batches: of an update; what matters is whether it is above 1.
 
     Returns:
         int, 0 where not even one fits.
     """
     fixed = sum(_fixed_bytes(config, precision, micro_batches).values())
-    of_a_row = sum(kept_bytes(config, row, precision).values())
-    return max(math.floor((FILLED * memory - fixed) / of_a_row), 0)
+    of_a_row = sum(
+        kept_bytes(config, row, precision, device.logits_arrays).values()
+    )
+    return max(math.floor((FILLED * device.memory - fixed) / of_a_row), 0)
 
 
-def needed_micro_batches(config, row, rows, precision, memory):
+def needed_micro_batches(config, row, rows, precision, device):
     """Returns into how many micro-batches a device must cut its rows.
 
     Args:
@@ -212,12 +226,12 @@ def needed_micro_batches(config, row, rows, precision, memory):
         row: Shape of one row.
         rows: of one device's share of an update.
         precision: of PRECISIONS.
-        memory: bytes of the device.
+        device: Device.
 
     Returns:
         int, or None where not even one row fits.
     """
-    if rows <= largest_rows(config, row, precision, memory, 1):
+    if rows <= largest_rows(config, row, precision, device, 1):
         return 1
-    fitting = largest_rows(config, row, precision, memory, 2)
+    fitting = largest_rows(config, row, precision, device, 2)
     return math.ceil(rows / fitting) if fitting else None

@@ -39,12 +39,13 @@ def page(name, cost, data, table_2):
     return "\n\n".join(parts)
 
 
-def table(header, rows):
-    """Returns an aligned Markdown table; all but the first column are right.
+def table(header, rows, left=(0,)):
+    """Returns an aligned Markdown table.
 
     Args:
         header: list of str.
         rows: lists of str, as many as in the header.
+        left: numbers of the columns of text; numbers stand on the right.
     """
     widths = [
         max(map(len, column)) for column in zip(header, *rows, strict=True)
@@ -52,13 +53,13 @@ def table(header, rows):
 
     def line(cells):
         padded = (
-            cell.rjust(width) if number else cell.ljust(width)
+            cell.ljust(width) if number in left else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(cells, widths))
         )
         return f"| {' | '.join(padded)} |"
 
     rule = [
-        "-" * (width - 1) + ":" if number else "-" * width
+        "-" * width if number in left else "-" * (width - 1) + ":"
         for number, width in enumerate(widths)
     ]
     return "\n".join(map(line, [header, rule, *rows]))
@@ -264,6 +265,7 @@ def figures_page(gpu_figures, cpu_figures):
                 ]
                 for each in figures
             ],
+            left=(0, 4),
         )
         for figures in (gpu_figures, cpu_figures)
     )

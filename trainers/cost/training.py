@@ -108,7 +108,11 @@ class TrainingCost:
     def memory(self):
         """Bytes on each device, a dict of part to float."""
         return memory_by_part(
-            self.config, self.shape, self.machine.precision, self.micro_batches
+            self.config,
+            self.shape,
+            self.machine.precision,
+            self.micro_batches,
+            self.machine.device.logits_arrays,
         )
 
     @property
@@ -121,7 +125,7 @@ class TrainingCost:
             self.config,
             self.row,
             self.machine.precision,
-            device.memory,
+            device,
             self.micro_batches,
         )
 
@@ -197,7 +201,9 @@ def _needed(config, machine, row, share):
     memory = machine.device.memory
     if memory is None:
         return 1
-    needed = needed_micro_batches(config, row, share, machine.precision, memory)
+    needed = needed_micro_batches(
+        config, row, share, machine.precision, machine.device
+    )
     if needed is None:
         raise InputError(
             f"The model does not fit into the memory of {machine.device.name} "
