@@ -10,7 +10,6 @@ from trainers.cost.update import update_time
 _NVIDIA = "NVIDIA DeepLearningExamples, PyTorch Transformer, README of 2022"
 _FAIRSEQ = "M. Ott in fairseq#940, at least"
 _PAPER = "Vaswani et al. 2017, section 5.2"
-_OWN = "docs/measured/training_step.md"
 # Mean length of WMT's sentences in pieces, about; it moves attention's scores
 # alone.
 _LENGTH = 30
@@ -158,36 +157,47 @@ _PACKED = ((1, Shape(16, 115, 111, 1760)),)
 _MIXED = ((1, Shape(196, 20, 19, 1760)),)
 _LONG = ((588, Shape(273, 15, 15, 2401)), (131, Shape(73, 56, 56, 1276)))
 _SHORT = ((2358, Shape(68, 15, 15, 580)), (529, Shape(18, 56, 56, 313)))
-# Batch, GFLOP/s of the products beside it, seconds of an update.
+_TINY = ((1, Shape(16, 65, 63, 995)),)
+_FEW = ((1, Shape(8, 82, 78, 614)),)
+_STEP = "docs/measured/training_step.md"
+_SIZES = "docs/measured/scaling.md, a busy machine"
+# Preset and batch, GFLOP/s of the products timed beside it, seconds.
 _CPU_STEPS = (
-    ("packed rows, 4,096", _PACKED, {"float32": 418}, 1.917),
-    ("the same pairs padded, 4,096", _MIXED, {"float32": 418}, 3.279),
-    ("pairs of one length, 4,096", _LONG, {"float32": 416}, 3.629),
-    ("pairs of one length, 1,024", _SHORT, {"float32": 408}, 1.007),
+    ("base, packed rows, 4,096", _STEP, _PACKED, {"float32": 418}, 1.917),
+    ("base, the same padded, 4,096", _STEP, _MIXED, {"float32": 418}, 3.279),
+    ("base, one length, 4,096", _STEP, _LONG, {"float32": 416}, 3.629),
+    ("base, one length, 1,024", _STEP, _SHORT, {"float32": 408}, 1.007),
     (
-        "the same, mixed_bfloat16",
+        "base, the same, mixed_bfloat16",
+        _STEP,
         _SHORT,
         {"float32": 408, "bfloat16": 834},
         0.7058,
     ),
-    ("slower CPU, packed rows, 4,096", _PACKED, {"float32": 191}, 4.018),
-    ("slower CPU, the same padded", _MIXED, {"float32": 191}, 6.806),
-    ("slower CPU, one length, 4,096", _LONG, {"float32": 190}, 7.238),
+    ("base, slower CPU, packed", _STEP, _PACKED, {"float32": 191}, 4.018),
+    ("base, slower CPU, padded", _STEP, _MIXED, {"float32": 191}, 6.806),
+    ("base, slower CPU, one length", _STEP, _LONG, {"float32": 190}, 7.238),
+    ("tiny, packed rows, 2,048", _SIZES, _TINY, {"float32": 214}, 0.0776),
+    ("base, packed rows, 1,024", _SIZES, _FEW, {"float32": 268}, 1.194),
+    ("big, packed rows, 1,024", _SIZES, _FEW, {"float32": 289}, 3.826),
 )
 
 
 def cpu_figures():
     """Returns our own measured CPU steps, a list of Measured."""
-    config = kt.TransformerConfig.preset("base")
     return [
         Measured(
-            what=f"base, {what}",
-            source=_OWN,
+            what=what,
+            source=source,
             seconds=seconds,
-            predicted=_mean_seconds(config, batches, rates),
+            predicted=_mean_seconds(
+                kt.TransformerConfig.preset(what.partition(",")[0]),
+                batches,
+                rates,
+            ),
             chosen_by=False,
         )
-        for what, batches, rates, seconds in _CPU_STEPS
+        for what, source, batches, rates, seconds in _CPU_STEPS
     ]
 
 

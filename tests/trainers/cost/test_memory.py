@@ -36,20 +36,24 @@ def test_weights_and_moments_are_their_arrays():
 
 
 # Batch of benchmarks/train_step.py, precision, and the peak GiB that
-# docs/measured/training_step.md has of our step on it.
+# docs/measured has of our step on it.
 @pytest.mark.parametrize(
-    "shape, precision, peak",
+    "preset, shape, precision, peak",
     [
-        (Shape(16, 115, 111, 1760), "float32", 3.28),
-        (Shape(196, 20, 19, 1760), "float32", 3.95),
-        (Shape(273, 15, 15, 2401), "float32", 4.28),
-        (Shape(128, 32, 32, 4096), "float32", 5.2),
-        (Shape(68, 15, 15, 580), "float32", 2.51),
-        (Shape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
+        ("base", Shape(16, 115, 111, 1760), "float32", 3.28),
+        ("base", Shape(196, 20, 19, 1760), "float32", 3.95),
+        ("base", Shape(273, 15, 15, 2401), "float32", 4.28),
+        ("base", Shape(128, 32, 32, 4096), "float32", 5.2),
+        ("base", Shape(68, 15, 15, 580), "float32", 2.51),
+        ("base", Shape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
+        ("tiny", Shape(16, 65, 63, 995), "float32", 1.05),
+        ("base", Shape(8, 82, 78, 614), "float32", 2.52),
+        ("big", Shape(8, 82, 78, 614), "float32", 5.20),
     ],
 )
-def test_measured_peaks(shape, precision, peak):
-    total = sum(memory_by_part(BASE, shape, precision, 1).values())
+def test_measured_peaks(preset, shape, precision, peak):
+    config = kt.TransformerConfig.preset(preset)
+    total = sum(memory_by_part(config, shape, precision, 1).values())
     assert total / GIB == pytest.approx(peak, rel=0.1)
 
 
