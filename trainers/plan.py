@@ -69,7 +69,7 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "gpus",
     "8xP100",
-    "How many of which: "
+    "How many of which, by default the paper's: "
     f"{', '.join(cost_machines.DEVICES)}, or cpu, which needs --flops.",
 )
 flags.DEFINE_enum(

@@ -164,11 +164,17 @@ def training_cost(config, machine, row, accumulate=None):
         TrainingCost.
 
     Raises:
-        InputError: it does not fit into the devices' memory.
+        InputError: it does not fit into the devices' memory, or there are
+            more devices than rows.
     """
     rows = int(
         most_rows(row.source_length, row.target_length, config.batch_tokens)
     )
+    if machine.count > rows:
+        raise InputError(
+            f"{machine.count:,} devices are more than the {rows:,} rows of an "
+            "update; take fewer, or raise --set=batch_tokens."
+        )
     share = micro_batch_rows(rows, machine.count, 1)
     needed = _needed(config, machine, row, share)
     if accumulate is None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.trainers import commands
+from tests.trainers.prepared.memory_corpus import SIZE, prepare
 
 
 @pytest.fixture(name="plan", scope="module")
@@ -71,6 +72,19 @@ def test_own_figures_and_a_price(plan):
     assert "Of 16.00 GiB" in done.out
 
 
+def test_prepared_data(plan, tmp_path):
+    prepared = prepare(tmp_path / "data")
+    train = prepared.manifest.splits["train"]
+    where = f"--prepared_dir={prepared.folder}"
+    done = plan(where, "--preset=tiny", f"--set=vocabulary_size={SIZE}")
+    assert done.code == 0, done.err
+    mean = train.source_tokens / train.pairs
+    assert f"{train.pairs} pairs of {mean:.4g} and " in done.out
+    commands.assert_one_clear_line(
+        plan(where), f"with vocabulary_size={SIZE}, not 37000; use --set"
+    )
+
+
 def test_published_figures(plan):
     done = plan("--published")
     assert done.code == 0, done.err
@@ -87,6 +101,7 @@ def test_published_figures(plan):
         (["--set=d_model=0"], "d_model must be at least 1"),
         (["--gpus=cpu"], "--gpus=cpu needs --flops"),
         (["--gpus=64xH100"], "64 devices are more than the 16 .* give --link"),
+        (["--gpus=400xH100", "--link=25"], "400 devices are more than the 192"),
         (["--gpus=2xcpu", "--flops=1e11"], "2 x cpu need --link"),
         (["--gpus=P100", "--precision=mixed_bfloat16"], "no fast products"),
         (["--prepared_dir=none"], "There are no prepared data in none"),
