@@ -4,7 +4,6 @@ import collections
 import contextlib
 import dataclasses
 
-from benchmarks.harness.matrix_products import flops
 from benchmarks.harness.turns import (
     Watch,
     new_orders,
@@ -15,6 +14,7 @@ from benchmarks.harness.turns import (
 from benchmarks.harness.worker import Worker
 from benchmarks.training_step.job import StepJob
 from benchmarks.training_step.report import StepResult
+from trainers.cost.products import flops
 
 
 @dataclasses.dataclass(frozen=True)

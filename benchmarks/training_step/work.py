@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from benchmarks.harness.matrix_products import (
+from trainers.batches.packed import plan_packed
+from trainers.batches.token_pairs import TokenPairs
+from trainers.cost.products import (
     Product,
     step_products,
     weight_products,
 )
-from trainers.batches.packed import plan_packed
-from trainers.batches.token_pairs import TokenPairs
 
 # Rows of the large square matrices.
 _SQUARE = {"cpu": 2048, "gpu": 8192}

@@ -14,12 +14,6 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from benchmarks.harness.matrix_products import (
-    attention_products,
-    flops,
-    step_products,
-    weight_products,
-)
 from benchmarks.harness.report import ratio, spread
 from benchmarks.harness.systems import choose
 from benchmarks.training_step.job import (
@@ -32,6 +26,12 @@ from benchmarks.training_step.report import StepResult, table
 from benchmarks.training_step.systems import SYSTEMS
 from benchmarks.training_step.work import pack
 from export.errors import InputError
+from trainers.cost.products import (
+    attention_products,
+    flops,
+    step_products,
+    weight_products,
+)
 
 ROOT = pathlib.Path(__file__).parents[2]
 LENGTHS = "source,target,pairs\n3,4,30\n4,2,10\n9,7,5\n"

@@ -1,0 +1,127 @@
+"""What is counted exactly, beside what TensorFlow and Keras have."""
+
+import collections
+import math
+
+import pytest
+import tensorflow as tf
+
+import keras_transformer as kt
+from trainers.cost.memory import count_parameters
+from trainers.cost.products import (
+    PARTS,
+    attention_products,
+    flops,
+    flops_by_part,
+    step_products,
+    weight_products,
+)
+
+SMALL = {
+    "vocabulary_size": 997,
+    "num_layers": 2,
+    "num_decoder_layers": 1,
+    "d_model": 8,
+    "d_ff": 12,
+    "num_heads": 3,
+    "d_k": 4,
+    "d_v": 6,
+}
+
+
+def graph_of_gradient(config, rows, source, target):
+    """The operations that TensorFlow makes of loss and gradient."""
+    model = kt.Transformer(config)
+    loss = kt.LabelSmoothedCrossEntropy()
+
+    @tf.function(autograph=False)
+    def gradient(source, target, labels):
+        inputs = {"source": source, "target": target}
+        with tf.GradientTape() as tape:
+            value = loss(labels, model(inputs, training=True))
+        found = tape.gradient(value, model.trainable_variables)
+        return [tf.convert_to_tensor(each) for each in found]
+
+    shapes = [(rows, length) for length in (source, target, target)]
+    return gradient.get_concrete_function(
+        *(tf.TensorSpec(shape, tf.int32) for shape in shapes)
+    ).graph
+
+
+def products_in(graph):
+    """How often a graph makes products of which (batch, m, k, n), unordered.
+
+    A product and the gradients of its factors have the same three lengths,
+    each in another order.
+    """
+    found = collections.Counter()
+    for operation in graph.get_operations():
+        if "MatMul" not in operation.type:
+            continue
+        plain = operation.type == "MatMul"
+        transposed = operation.get_attr("transpose_a" if plain else "adj_x")
+        left = operation.inputs[0].shape
+        *batch, m, n = operation.outputs[0].shape
+        k = left[-2] if transposed else left[-1]
+        found[math.prod(batch), *sorted((m, k, n))] += 1
+    return found
+
+
+def test_products_are_those_of_tensorflows_graph():
+    config = kt.TransformerConfig(**SMALL)
+    products = step_products(config, 4, 11, 7)
+    expected = collections.Counter()
+    for each in products:
+        lengths = sorted((each.m, each.k, each.n))
+        expected[each.batch, *lengths] += 3 * each.count
+    found = products_in(graph_of_gradient(config, 4, 11, 7))
+    assert found == expected
+    assert flops(products) == sum(
+        2 * math.prod(product) * count for product, count in found.items()
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"share_embeddings": "target-softmax", "attention_bias": False},
+        {"share_embeddings": "none", "source_vocabulary_size": 17},
+        {"positions": "learned", "max_positions": 7, "norm": "pre"},
+    ],
+)
+def test_parameters_are_those_of_the_model(changes):
+    config = kt.TransformerConfig(**SMALL | changes)
+    assert count_parameters(config) == kt.Transformer(config).count_params()
+
+
+def test_base_with_the_authors_vocabulary():
+    config = kt.TransformerConfig.preset("base", vocabulary_size=40_960)
+    assert count_parameters(config) == 65_110_016
+
+
+def test_parts_are_all_there_is():
+    config = kt.TransformerConfig(**SMALL)
+    products = step_products(config, 4, 11, 7)
+    parts = flops_by_part(products)
+    assert tuple(parts) == PARTS
+    assert sum(parts.values()) == flops(products)
+    # Section 3.3: two matrices of 8 x 12 in each layer; 6 FLOPs a weight.
+    positions = 2 * 4 * 11 + 1 * 4 * 7
+    assert parts["feed-forward"] == 6 * 2 * 8 * 12 * positions
+    scores = flops(attention_products(config, 4, 11, 7))
+    assert parts["attention scores"] == scores
+
+
+def test_backward_is_twice_forward():
+    config = kt.TransformerConfig(**SMALL)
+    for product in step_products(config, 4, 11, 7):
+        assert product.flops == 3 * product.forward_flops
+
+
+def test_logits_of_real_positions_alone():
+    config = kt.TransformerConfig(**SMALL)
+    all_of_them, some = (
+        flops(weight_products(config, 4, 11, 7, count)) for count in (28, 20)
+    )
+    assert all_of_them - some == 6 * 8 * 997 * 8

@@ -1,0 +1,123 @@
+"""`python -m trainers.plan` as a user runs it."""
+
+import re
+
+import pytest
+
+from tests.trainers import commands
+from tests.trainers.prepared.memory_corpus import SIZE, prepare
+
+
+@pytest.fixture(name="plan", scope="module")
+def fixture_plan(tmp_path_factory):
+    worker = commands.Worker("trainers.plan")
+    folder = tmp_path_factory.mktemp("plan")
+    yield lambda *arguments: worker.run(*arguments, folder=folder)
+    worker.close()
+
+
+def cells(text, first):
+    """The cells of the first line of a table that begins so."""
+    line = re.search(rf"^\| {re.escape(first)} .*$", text, re.MULTILINE)[0]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_plan(plan):
+    done = plan("--preset=big", "--pairs=36e6", "--gpus=8xH100")
+    assert done.code == 0, done.err
+    assert done.out.startswith("# big on 8 x H100, mixed_bfloat16")
+    assert "214,245,376 parameters" in done.out
+    parts = [
+        cells(done.out, part)
+        for part in (
+            "embeddings and softmax",
+            "attention projections",
+            "attention scores",
+            "feed-forward",
+        )
+    ]
+    forward, backward = (
+        sum(float(row[column].replace(",", "")) for row in parts)
+        for column in (1, 2)
+    )
+    assert backward == pytest.approx(2 * forward, abs=0.5)
+    # Six FLOPs a weight, but for what is looked up and no matrix.
+    assert forward + backward == pytest.approx(6 * 214, rel=0.05)
+    assert "36,000,000 pairs" in done.out
+    paper = cells(done.out, "big")
+    assert paper[2:4] == ["2.30e19", "84"]
+    assert float(paper[1]) == pytest.approx(6 * 214e6 * 7.5e9, rel=0.05)
+
+
+def test_own_figures_and_a_price(plan):
+    done = plan(
+        "--preset=tiny",
+        "--gpus=cpu",
+        "--flops=4e11",
+        "--memory=16",
+        "--watts=100",
+        "--gpu_hour_price=0.5",
+        "--set=train_steps=4000",
+    )
+    assert done.code == 0, done.err
+    hours, energy, price = map(
+        float,
+        re.search(
+            r"FLOPs: ([\d.]+) hours.*?, ([\d.]+) kWh, a price of ([\d.]+\d)",
+            done.out,
+        ).groups(),
+    )
+    assert energy == pytest.approx(hours / 10, rel=0.02)
+    assert price == pytest.approx(hours / 2, rel=0.02)
+    assert "Of 16.00 GiB" in done.out
+
+
+def test_prepared_data(plan, tmp_path):
+    prepared = prepare(tmp_path / "data")
+    train = prepared.manifest.splits["train"]
+    where = f"--prepared_dir={prepared.folder}"
+    done = plan(where, "--preset=tiny", f"--set=vocabulary_size={SIZE}")
+    assert done.code == 0, done.err
+    mean = train.source_tokens / train.pairs
+    assert f"{train.pairs} pairs of {mean:.4g} and " in done.out
+    commands.assert_one_clear_line(
+        plan(where), f"with vocabulary_size={SIZE}, not 37000; use --set"
+    )
+
+
+def test_published_figures(plan):
+    done = plan("--published")
+    assert done.code == 0, done.err
+    paper = cells(done.out, "8 x P100, big,")
+    assert paper[1] == "1.000"
+    assert 1 / 1.5 < float(paper[3]) < 1.5
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--gpus=8xGTX"], "there is no 'GTX' in the table; there are: P100"),
+        (["--preset=huge"], "There is no preset 'huge'"),
+        (["--set=d_model=0"], "d_model must be at least 1"),
+        (["--gpus=cpu"], "--gpus=cpu needs --flops"),
+        (["--gpus=64xH100"], "64 devices are more than the 16 .* give --link"),
+        (["--gpus=400xH100", "--link=25"], "400 devices are more than the 192"),
+        (["--gpus=2xcpu", "--flops=1e11"], "2 x cpu need --link"),
+        (["--gpus=P100", "--precision=mixed_bfloat16"], "no fast products"),
+        (["--prepared_dir=none"], "There are no prepared data in none"),
+        (["--prepared_dir=none", "--pairs=3"], "--pairs or --prepared_dir"),
+        (["--gpus=P100", "--memory=0.5"], "does not fit into the memory"),
+    ],
+)
+def test_what_is_wrong_is_one_clear_line(plan, arguments, message):
+    commands.assert_one_clear_line(plan(*arguments), message)
+
+
+@pytest.mark.parametrize(
+    "flag", ["pairs=-1", "pairs=nan", "pairs=1e300", "flops=inf", "watts=0"]
+)
+def test_absurd_numbers_are_refused(plan, flag):
+    done = plan(f"--{flag}")
+    assert done.code == 1
+    assert "Traceback" not in done.raw_err
+    assert flag.partition("=")[0] in done.raw_err
