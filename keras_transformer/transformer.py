@@ -12,7 +12,11 @@ from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import padding_mask, segment_mask
+from keras_transformer.layers.masks import (
+    SelfMask,
+    padding_mask,
+    segment_mask,
+)
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -253,7 +257,8 @@ class Transformer(keras.Model):
             tokens: int32 [B, K], the last token of each beam.
             index: int32 scalar, their position, from 0.
             caches: of `decoder.empty_caches`, with earlier steps in them.
-            mask: boolean [B, K, steps * K], the slots a beam may attend to.
+            mask: boolean [B, K, cached steps * K], the slots a beam may
+                attend to.
             memory: of `decoder.project_memory`.
             memory_mask: boolean, broadcastable to [B, K, S].
             words: int32 [B, K], that have been said, where positions
@@ -325,22 +330,21 @@ def _masks(inputs):
             "Packed rows need both source_segments and target_segments; one "
             "of them is missing."
         )
+    memory_mask = padding_mask(source)
+    if source_segments is not None:
+        same = segment_mask(target_segments, source_segments)
+        memory_mask = ops.logical_and(same, memory_mask)
     return {
-        "encoder": {
-            "attention_mask": _mask(source, source_segments, source_segments)
-        },
+        "encoder": {"attention_mask": _self_mask(source, source_segments)},
         "decoder": {
-            "attention_mask": _mask(target, target_segments, target_segments),
-            "memory_mask": _mask(source, target_segments, source_segments),
+            "attention_mask": _self_mask(target, target_segments),
+            "memory_mask": memory_mask,
         },
     }
 
 
-def _mask(ids, query_segments, key_segments):
-    if query_segments is None:
-        return padding_mask(ids)
-    same = segment_mask(query_segments, key_segments)
-    return ops.logical_and(same, padding_mask(ids))
+def _self_mask(ids, segments):
+    return SelfMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def _without_padding(weights, queries):
