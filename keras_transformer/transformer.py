@@ -12,11 +12,7 @@ from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import (
-    SelfMask,
-    padding_mask,
-    segment_mask,
-)
+from keras_transformer.layers.masks import masks_of_stacks, padding_mask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -139,7 +135,7 @@ class Transformer(keras.Model):
         Raises:
             ValueError: only one side has segments.
         """
-        masks = _masks(inputs)
+        masks = masks_of_stacks(inputs)
         memory = self.encoder(
             self._embedded("source", inputs, training),
             **masks["encoder"],
@@ -167,7 +163,7 @@ class Transformer(keras.Model):
             positions that it may attend to and is 0 on all others; the row
             of padding is 0.
         """
-        masks = _masks(inputs)
+        masks = masks_of_stacks(inputs)
         memory, encoder = self.encoder(
             self._embedded("source", inputs, False),
             **masks["encoder"],
@@ -318,33 +314,6 @@ class Transformer(keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
-
-
-def _masks(inputs):
-    """Returns the mask arguments of both stacks."""
-    source, target = inputs["source"], inputs["target"]
-    source_segments = inputs.get("source_segments")
-    target_segments = inputs.get("target_segments")
-    if (source_segments is None) != (target_segments is None):
-        raise ValueError(
-            "Packed rows need both source_segments and target_segments; one "
-            "of them is missing."
-        )
-    memory_mask = padding_mask(source)
-    if source_segments is not None:
-        same = segment_mask(target_segments, source_segments)
-        memory_mask = ops.logical_and(same, memory_mask)
-    return {
-        "encoder": {"attention_mask": _self_mask(source, source_segments)},
-        "decoder": {
-            "attention_mask": _self_mask(target, target_segments),
-            "memory_mask": memory_mask,
-        },
-    }
-
-
-def _self_mask(ids, segments):
-    return SelfMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def _without_padding(weights, queries):

@@ -73,6 +73,40 @@ class SelfMask:
         )
 
 
+def masks_of_stacks(inputs):
+    """Returns the mask arguments of both stacks, `encoder` and `decoder`.
+
+    Args:
+        inputs: as for calling a Transformer.
+
+    Raises:
+        ValueError: only one side has segments.
+    """
+    source, target = inputs["source"], inputs["target"]
+    source_segments = inputs.get("source_segments")
+    target_segments = inputs.get("target_segments")
+    if (source_segments is None) != (target_segments is None):
+        raise ValueError(
+            "Packed rows need both source_segments and target_segments; one "
+            "of them is missing."
+        )
+    memory_mask = padding_mask(source)
+    if source_segments is not None:
+        same = segment_mask(target_segments, source_segments)
+        memory_mask = ops.logical_and(same, memory_mask)
+    return {
+        "encoder": {"attention_mask": _self_mask(source, source_segments)},
+        "decoder": {
+            "attention_mask": _self_mask(target, target_segments),
+            "memory_mask": memory_mask,
+        },
+    }
+
+
+def _self_mask(ids, segments):
+    return SelfMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
+
+
 def padding_mask(ids):
     """Returns True where an id is not padding: [B, M] to [B, 1, M]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
