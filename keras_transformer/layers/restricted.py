@@ -12,10 +12,14 @@ from keras import ops
 
 from keras_transformer.layers.dot_product import scaled_dot_product_attention
 
-# Smaller blocks meet fewer keys in vain but are smaller products.
+# Smaller blocks meet fewer keys in vain but are smaller products: 32 to 128 are
+# as fast, forward and backward, for windows of 16 and 64.
 _LEAST_BLOCK = 64
 
-_LONG = 1
+# Sequences longer than so many times what a block meets are cut. Forward and
+# backward through a layer of base width, by the time of a CPU's two cores, that
+# was faster from 2.2, 1.9 and 1.3 times on for windows of 16, 64 and 256.
+_LONG = 2
 
 
 def restricted_attention(queries, keys, values, mask, window, drop=None):
