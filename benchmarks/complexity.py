@@ -90,8 +90,8 @@ flags.DEFINE_float(
 flags.DEFINE_float(
     "memory_gib",
     None,
-    "Sizes are left out at which a call would take more; default: three "
-    "quarters of what is free.",
+    "Sizes are left out at which attention's weights would take more; default: "
+    "two fifths of the machine's.",
     lower_bound=0.0,
 )
 flags.DEFINE_integer(
@@ -185,8 +185,9 @@ def _memory():
     """Returns how many bytes a call may take."""
     if FLAGS.memory_gib is not None:
         return int(FLAGS.memory_gib * 2**30)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int(0.75 * free)
+    # The process that is timed still holds what it took for the size before.
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(0.4 * whole)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ from keras_transformer.kernels.gradients import uncompiled
 # k of a convolution, and d_k as base and big have it.
 KERNEL = 3
 _HEAD = 64
+# As many float32 [H, n, n] full attention holds at once, as it was measured;
+# softmax writes over its input.
+_SCORES_FORWARD, _SCORES_BOTH = 1.2, 3.6
 _SEED = 1
 
 
@@ -96,16 +99,15 @@ class LayerType(System):
         del job
         return LayerWork(self.layer)
 
-    def least_bytes(self, length, width, both):
-        """Returns what a call takes at least, of float32 and one sequence.
+    def score_bytes(self, length, width, both):
+        """Returns what scores, weights and their gradients take, [H, n, n].
 
-        Of attention these are scores and weights, [H, n, n]; backward, also
-        the gradient of each.
+        Nothing else grows so fast; layers without them take nothing here.
         """
         if not self.square:
-            return 4 * length * width
-        tensors = 4 if both else 2
-        return 4 * tensors * max(1, width // _HEAD) * length**2
+            return 0
+        tensors = _SCORES_BOTH if both else _SCORES_FORWARD
+        return int(4 * tensors * max(1, width // _HEAD) * length**2)
 
 
 def _restricted(window):

@@ -1,6 +1,5 @@
 """Runs all layer types in turns, size by size, and keeps what was measured."""
 
-import contextlib
 import dataclasses
 import itertools
 import json
@@ -14,6 +13,8 @@ from benchmarks.layer_types.memory import MemoryProbe
 from export.atomic import written_whole
 from export.errors import InputError
 from export.progress_bar import ProgressBar
+
+_MOST_KEPT = 2**30
 
 
 class LayerSize(typing.NamedTuple):
@@ -135,6 +136,45 @@ class Cells:
         return max(found, default=None)
 
 
+class _Workers:
+    """Processes of layer types, started when they are first wanted.
+
+    Args:
+        chosen: dict of name to LayerType.
+        job: LayerJob.
+    """
+
+    def __init__(self, chosen, job):
+        self._chosen, self._job = chosen, job
+        self._running = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        while self._running:
+            self._end(next(iter(self._running)))
+
+    def started(self, names):
+        """Returns their Workers; those that hold much memory start anew.
+
+        TensorFlow keeps what it freed, and what all have kept of large sizes
+        would not fit the machine.
+        """
+        for name, worker in list(self._running.items()):
+            if worker.peak_bytes() > _MOST_KEPT:
+                self._end(name)
+        for name in names:
+            if name not in self._running:
+                say(f"{name}: starting")
+                worker = Worker(name, self._chosen[name], self._job)
+                self._running[name] = worker.__enter__()
+        return [self._running[name] for name in names]
+
+    def _end(self, name):
+        self._running.pop(name).__exit__()
+
+
 @dataclasses.dataclass(frozen=True)
 class LayerRun:
     """What is measured, and how.
@@ -175,34 +215,20 @@ class LayerRun:
             InputError: a layer failed.
         """
         left_out = {}
-        with contextlib.ExitStack() as stack:
-            workers = {}
+        with _Workers(self.chosen, self.job) as workers:
             bar = ProgressBar("Measuring", len(self.sizes), "sizes")
             for size in self.sizes:
-                reasons = {
-                    name: self._reason_against(name, size)
-                    for name in self.chosen
-                }
-                wanted = [name for name in reasons if not reasons[name]]
-                left_out |= {
-                    (name, size): reason
-                    for name, reason in reasons.items()
-                    if reason
-                }
-                known = self.cells.sizes.get(size, {})
-                if not set(wanted) <= set(known):
-                    for name in wanted:
-                        if name not in workers:
-                            workers[name] = self._started(stack, name)
-                    made = self._measured([workers[n] for n in wanted], size)
+                wanted = []
+                for name in self.chosen:
+                    if reason := self._reason_against(name, size):
+                        left_out[name, size] = reason
+                    else:
+                        wanted.append(name)
+                if not set(wanted) <= set(self.cells.sizes.get(size, {})):
+                    made = self._measured(workers.started(wanted), size)
                     self.cells.add(size, made)
                 bar.update(1)
         return left_out
-
-    def _started(self, stack, name):
-        say(f"{name}: starting")
-        worker = Worker(name, self.chosen[name], self.job)
-        return stack.enter_context(worker)
 
     def _measured(self, workers, size):
         taken = {each.name: self._taken(each.system, size) for each in workers}
@@ -228,12 +254,14 @@ class LayerRun:
 
     def _reason_against(self, name, size):
         """Returns why a layer is left out at a size; "" where it is not."""
+        if name in self.cells.sizes.get(size, {}):
+            return ""
         layer = self.chosen[name]
-        least = layer.least_bytes(size.length, size.width, size.both)
-        if least > self.memory:
+        scores = layer.score_bytes(size.length, size.width, size.both)
+        if scores > self.memory:
             return (
-                f"scores and weights alone would take {least / 2**30:.1f} GiB "
-                f"of {self.memory / 2**30:.1f}"
+                f"its scores and weights would take {scores / 2**30:.1f} GiB, "
+                f"more than {self.memory / 2**30:.1f}"
             )
         shorter = self.cells.shorter(name, size)
         if shorter is None:
