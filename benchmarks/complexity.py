@@ -14,7 +14,7 @@ import sys
 from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Table 1 is of one processor's work: the other processes take no GPU either.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -22,7 +22,7 @@ import keras
 
 from benchmarks.harness import report
 from benchmarks.harness.systems import choose
-from benchmarks.harness.turns import Watch, say
+from benchmarks.harness.turns import say
 from benchmarks.layer_types.layers import TYPES
 from benchmarks.layer_types.measure import Cells, LayerJob, LayerRun, LayerSize
 from benchmarks.layer_types.memory import MemoryProbe
@@ -128,21 +128,20 @@ def main(_):
     ]
     path_lengths = _numbers("path_lengths")
     cells = Cells(pathlib.Path(FLAGS.output_dir, "complexity", "cells.jsonl"))
-    watch = Watch(FLAGS.tries)
     with MemoryProbe() as probe:
-        left_out = _run(chosen, sizes, cells, probe, watch).run()
+        left_out = _run(chosen, sizes, cells, probe).run()
     say("Following signals through stacks of layers")
     counted = {length: count_all(length) for length in path_lengths}
     results = Results(chosen, sizes, cells, FLAGS.fit_from)
     line = report.line("benchmarks/complexity.py", sys.argv[1:], backend)
     line += (
         " Other programs took more than 8 % of the machine in "
-        f"{watch.disturbed} of the {watch.visits} visits of the last run."
+        f"{results.disturbed} of {results.visits} visits."
     )
     print(f"Wrote {write(results, counted, left_out, line, FLAGS.output_dir)}.")
 
 
-def _run(chosen, sizes, cells, probe, watch):
+def _run(chosen, sizes, cells, probe):
     return LayerRun(
         chosen=chosen,
         sizes=sizes,
@@ -154,7 +153,7 @@ def _run(chosen, sizes, cells, probe, watch):
         memory=_memory(),
         memory_from=FLAGS.memory_from,
         probe=probe,
-        watch=watch,
+        tries=FLAGS.tries,
     )
 
 

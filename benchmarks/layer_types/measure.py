@@ -74,6 +74,8 @@ class Cells:
 
     Attributes:
         sizes: dict of LayerSize to a dict of name to Measured.
+        noise: dict of LayerSize to how many visits other programs disturbed,
+            and how many there were.
 
     Raises:
         InputError: the file holds something else, or the results of another
@@ -83,7 +85,7 @@ class Cells:
     def __init__(self, path):
         self._path = pathlib.Path(path)
         self._cpu = cpu_name()
-        self.sizes = {}
+        self.sizes, self.noise = {}, {}
         if self._path.exists():
             for line in self._path.read_text(encoding="utf-8").splitlines():
                 self._take(line)
@@ -93,6 +95,7 @@ class Cells:
             fields = json.loads(line)
             cpu = fields.pop("cpu")
             layers = fields.pop("layers")
+            noise = fields.pop("disturbed"), fields.pop("visits")
             made = {name: Measured(**each) for name, each in layers.items()}
             size = LayerSize(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -105,11 +108,11 @@ class Cells:
                 f"{self._path} holds times of another processor, {cpu}, and "
                 f"this is {self._cpu}; choose another --output_dir."
             )
-        self.sizes[size] = made
+        self.sizes[size], self.noise[size] = made, noise
 
-    def add(self, size, made):
+    def add(self, size, made, disturbed, visits):
         """Keeps the Measured of a size, by name, and writes the file."""
-        self.sizes[size] = made
+        self.sizes[size], self.noise[size] = made, (disturbed, visits)
         with written_whole(self._path) as path:
             path.write_text(
                 "".join(map(self._line, self.sizes)), encoding="utf-8"
@@ -118,7 +121,14 @@ class Cells:
     def _line(self, size):
         made = self.sizes[size].items()
         layers = {name: each._asdict() for name, each in made}
-        fields = {**size._asdict(), "cpu": self._cpu, "layers": layers}
+        disturbed, visits = self.noise[size]
+        fields = {
+            **size._asdict(),
+            "cpu": self._cpu,
+            "disturbed": disturbed,
+            "visits": visits,
+            "layers": layers,
+        }
         return json.dumps(fields) + "\n"
 
     def shorter(self, name, size):
@@ -190,7 +200,7 @@ class LayerRun:
         memory: bytes that a call may take.
         memory_from: the least n whose memory is measured.
         probe: MemoryProbe.
-        watch: Watch, which sees to it that nothing else is measured.
+        tries: how often a visit that is disturbed is made, at most.
     """
 
     chosen: dict
@@ -203,7 +213,7 @@ class LayerRun:
     memory: int
     memory_from: int
     probe: MemoryProbe
-    watch: Watch
+    tries: int
 
     def run(self):
         """Measures what the file does not hold yet.
@@ -225,19 +235,20 @@ class LayerRun:
                     else:
                         wanted.append(name)
                 if not set(wanted) <= set(self.cells.sizes.get(size, {})):
-                    made = self._measured(workers.started(wanted), size)
-                    self.cells.add(size, made)
+                    watch = Watch(self.tries)
+                    made = self._measured(workers.started(wanted), size, watch)
+                    self.cells.add(size, made, watch.disturbed, watch.visits)
                 bar.update(1)
         return left_out
 
-    def _measured(self, workers, size):
+    def _measured(self, workers, size, watch):
         taken = {each.name: self._taken(each.system, size) for each in workers}
         for worker in workers:
             worker.warm_up(size)
         seconds = {worker.name: [] for worker in workers}
         for order in itertools.islice(new_orders(workers), self.rounds):
             for worker in order:
-                visit = self.watch.least(
+                visit = watch.least(
                     lambda worker=worker: worker.visit(size, self.at_least)
                 )
                 seconds[worker.name].append(visit.mean)

@@ -120,7 +120,8 @@ The exponent e, where time or memory grows as n^e (at
 d = {_shown_width(results.widths()):,}) or as d^e{_at(length)}, fitted to
 the medians. "Products" is the same fit to a count of FLOPs; attention's
 projections stand in it, n·d² like a recurrent layer, which Table 1 leaves out.
-Memory is what a call takes beside weights and input.
+Memory is what a call takes beside weights and input; the gradients of weights
+are in it, which n does not change.
 
 {_exponents(results, length)}
 

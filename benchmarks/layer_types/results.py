@@ -30,6 +30,12 @@ def fitted_exponent(points):
 class Results:
     """What was measured of the chosen layer types, looked up by size.
 
+    Attributes:
+        chosen: dict of name to LayerType.
+        sizes: those that were measured.
+        disturbed: visits in which other programs took much of the machine.
+        visits: of all sizes.
+
     Args:
         chosen: dict of name to LayerType.
         sizes: list of LayerSize that the run is about.
@@ -42,6 +48,9 @@ class Results:
         self.chosen = chosen
         self.sizes = [size for size in sizes if size in cells.sizes]
         self._cells = cells.sizes
+        noise = [cells.noise[size] for size in self.sizes]
+        self.disturbed = sum(disturbed for disturbed, _ in noise)
+        self.visits = sum(visits for _, visits in noise)
         self._fit_from = fit_from
 
     def measured(self, name, size):

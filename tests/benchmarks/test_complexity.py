@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness.report import cpu_name
-from benchmarks.harness.turns import Watch, timed
+from benchmarks.harness.turns import timed
 from benchmarks.layer_types import layers, measure, paths, report
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.measure import (
@@ -152,7 +152,7 @@ def fixture_tiny_run(tmp_path, monkeypatch):
             "memory": 2**30,
             "memory_from": 12,
             "probe": OneMebibyte(),
-            "watch": Watch(1),
+            "tries": 1,
         }
         chosen = {name: TYPES[name] for name in names}
         return LayerRun(chosen, **settings | changes)
@@ -172,6 +172,7 @@ def test_every_layer_is_measured_and_the_page_written(
             assert len(each.seconds) == 2 and min(each.seconds) > 0
             assert each.bytes == (12 * 2**20 if size.length == 12 else None)
     results = Results(made.chosen, made.sizes, made.cells, 6)
+    assert results.visits == 4 * 2 * len(TYPES)
     left_out = {("lstm", LayerSize(4, 24, True)): "a call would take long"}
     page = report.write(results, counted, left_out, "The command.", tmp_path)
     text = page.read_text(encoding="utf-8")
@@ -199,10 +200,10 @@ def test_a_stopped_run_goes_on(tmp_path, tiny_run, monkeypatch):
     names = ("full", "conv")
     whole, add = tiny_run(names), Cells.add
 
-    def stop_at_third(cells, size, made):
+    def stop_at_third(cells, *what):
         if len(cells.sizes) == 2:
             raise KeyboardInterrupt
-        add(cells, size, made)
+        add(cells, *what)
 
     monkeypatch.setattr(Cells, "add", stop_at_third)
     with pytest.raises(KeyboardInterrupt):
@@ -263,7 +264,7 @@ def test_time_is_foretold_from_the_next_shorter_length(tmp_path, tiny_run):
         ('{"width": 4}', "did not write"),
         (
             '{"width": 4, "length": 6, "both": true, "cpu": "another", '
-            '"layers": {}}',
+            '"disturbed": 0, "visits": 2, "layers": {}}',
             "times of another processor, another",
         ),
     ],
