@@ -42,7 +42,7 @@ def restricted_attention(queries, keys, values, mask, window, drop=None):
     """
     batch, heads, length = ops.shape(queries)[:3]
     size = _block_size(length, window)
-    if mask.matrix is not None or (isinstance(length, int) and size == length):
+    if mask.matrix is not None or size is length:
         mask = mask.whole(length, window)
         return scaled_dot_product_attention(queries, keys, values, mask, drop)[
             0
@@ -62,10 +62,13 @@ def restricted_attention(queries, keys, values, mask, window, drop=None):
 
 
 def _block_size(length, window):
-    """Returns L; short sequences are one block.
+    """Returns L, or n itself for short sequences, which are one block.
 
-    Where n is open, as in a graph of TensorFlow, L is as well.
+    Where n is open, as in a graph of TensorFlow, L is as well. JAX's symbols
+    for open shapes cannot be compared: they are taken for short.
     """
+    if not isinstance(length, int) and not ops.is_tensor(length):
+        return length
     size = max(window, _LEAST_BLOCK)
     return _where(length > _LONG * (size + 2 * window), size, length)
 
