@@ -35,6 +35,7 @@ from keras_transformer.layers.decoder import Decoder, DecoderLayer
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder, EncoderLayer
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
+from keras_transformer.layers.masks import SelfMask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -70,6 +71,7 @@ __all__ = [
     "Samples",
     "SamplingRules",
     "SearchRules",
+    "SelfMask",
     "SharedEmbedding",
     "SinusoidalPositionEncoding",
     "Transformer",

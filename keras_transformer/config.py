@@ -72,7 +72,8 @@ class TransformerConfig:
             begin a word.
         target_words_from: the same of target ids, each of which says one.
         attention_window: r of restricted self-attention (section 4): each
-            position sees the r nearest positions on either side; 0 is off.
+            position sees the r nearest positions on either side, and time
+            and memory grow with r and not with the length; 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.

@@ -12,7 +12,7 @@ from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import padding_mask, segment_mask
+from keras_transformer.layers.masks import masks_of_stacks, padding_mask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -135,7 +135,7 @@ class Transformer(keras.Model):
         Raises:
             ValueError: only one side has segments.
         """
-        masks = _masks(inputs)
+        masks = masks_of_stacks(inputs)
         memory = self.encoder(
             self._embedded("source", inputs, training),
             **masks["encoder"],
@@ -163,7 +163,7 @@ class Transformer(keras.Model):
             positions that it may attend to and is 0 on all others; the row
             of padding is 0.
         """
-        masks = _masks(inputs)
+        masks = masks_of_stacks(inputs)
         memory, encoder = self.encoder(
             self._embedded("source", inputs, False),
             **masks["encoder"],
@@ -253,7 +253,8 @@ class Transformer(keras.Model):
             tokens: int32 [B, K], the last token of each beam.
             index: int32 scalar, their position, from 0.
             caches: of `decoder.empty_caches`, with earlier steps in them.
-            mask: boolean [B, K, steps * K], the slots a beam may attend to.
+            mask: boolean [B, K, cached steps * K], the slots a beam may
+                attend to.
             memory: of `decoder.project_memory`.
             memory_mask: boolean, broadcastable to [B, K, S].
             words: int32 [B, K], that have been said, where positions
@@ -313,34 +314,6 @@ class Transformer(keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
-
-
-def _masks(inputs):
-    """Returns the mask arguments of both stacks."""
-    source, target = inputs["source"], inputs["target"]
-    source_segments = inputs.get("source_segments")
-    target_segments = inputs.get("target_segments")
-    if (source_segments is None) != (target_segments is None):
-        raise ValueError(
-            "Packed rows need both source_segments and target_segments; one "
-            "of them is missing."
-        )
-    return {
-        "encoder": {
-            "attention_mask": _mask(source, source_segments, source_segments)
-        },
-        "decoder": {
-            "attention_mask": _mask(target, target_segments, target_segments),
-            "memory_mask": _mask(source, target_segments, source_segments),
-        },
-    }
-
-
-def _mask(ids, query_segments, key_segments):
-    if query_segments is None:
-        return padding_mask(ids)
-    same = segment_mask(query_segments, key_segments)
-    return ops.logical_and(same, padding_mask(ids))
 
 
 def _without_padding(weights, queries):

@@ -188,10 +188,22 @@ def own_peak_bytes():
     That of `getrusage` begins with what the parent had at the fork.
     """
     try:
-        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
+        return _resident_bytes("VmHWM")
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    (line,) = [row for row in status.splitlines() if row.startswith("VmHWM")]
+
+
+def own_bytes():
+    """Returns the memory that is resident now; None where none can say."""
+    try:
+        return _resident_bytes("VmRSS")
+    except OSError:
+        return None
+
+
+def _resident_bytes(name):
+    status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = [row for row in status.splitlines() if row.startswith(name)]
     return int(line.split()[1]) * 1024
 
 

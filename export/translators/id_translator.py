@@ -172,6 +172,14 @@ class ForwardedCache(kt.Cache):
             input=cache, indices=where, updates=rows
         )
 
+    @staticmethod
+    def replace(cache, where, rows):
+        """See `kt.Cache.replace`."""
+        # One addition of the difference would round.
+        before = tf.gather_nd(cache, where)
+        emptied = ForwardedCache.scatter(cache, where, -before)
+        return ForwardedCache.scatter(emptied, where, rows)
+
 
 def truncate_ids(ids, limit):
     """Truncates ids to a limit; what is truncated still ends with the end id.

@@ -16,8 +16,8 @@ class BeamState(typing.NamedTuple):
         memory_mask: boolean [B, 1, S].
         caches: each decoder layer's Cache, in the order it was written; they
             are never re-ordered.
-        ancestry: boolean [B, K, steps, K]; [b, k, t, j] says that beam k's
-            hypothesis went through beam j at step t.
+        ancestry: boolean [B, K, cached steps, K]; [b, k, t, j] says that beam
+            k's hypothesis went through beam j at the step in place t.
         words: int32 [B, K], how many words each has said, where positions
             count them; else ().
     """
@@ -35,8 +35,9 @@ class BeamDecoder:
     The encoder's output and the cross-attention keys and values are made
     once per sentence; the K beams are K queries on them. Self-attention
     looks at the slots of all beams through a mask that says whose past each
-    slot is, so caches are written in place and never re-ordered. The matrix
-    of the logits is transposed once and not at each step.
+    slot is, so caches are written in place and never re-ordered. Restricted
+    self-attention has slots for the steps of a window and writes them anew.
+    The matrix of the logits is transposed once and not at each step.
 
     Args:
         model: Transformer.
@@ -73,6 +74,7 @@ class BeamDecoder:
             memory = self._model.encode(source)
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
+        steps = decoder.cached_steps(capacity)
         words = ()
         if self._model.config.positions == "words":
             words = ops.zeros((batch, beams), dtype="int32")
@@ -80,7 +82,7 @@ class BeamDecoder:
             memory=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
             caches=decoder.empty_caches(batch, capacity, beams, self.cache),
-            ancestry=ops.zeros((batch, beams, capacity, beams), dtype="bool"),
+            ancestry=ops.zeros((batch, beams, steps, beams), dtype="bool"),
             words=words,
         )
 
@@ -90,16 +92,16 @@ class BeamDecoder:
 
     def attending_step(self, tokens, parents, index, state):
         """The same, and the cross-attention: N float32 [B, H, K, S]."""
-        ancestry = _descend(state.ancestry, parents, index, self.beam_size)
-        window = self._model.config.attention_window
-        visible = _within_window(ancestry, index, window)
-        batch, beams, steps, _ = ops.shape(ancestry)
+        batch, beams, steps, _ = ops.shape(state.ancestry)
+        # A step in another's place ends the other's being seen: the window.
+        place = index % steps
+        ancestry = _descend(state.ancestry, parents, place, self.beam_size)
         words = self._words(tokens, parents, state.words)
         states, caches, weights = self._model.decode_step(
             tokens,
             index,
             state.caches,
-            ops.reshape(visible, (batch, beams, steps * self.beam_size)),
+            ops.reshape(ancestry, (batch, beams, steps * self.beam_size)),
             state.memory,
             state.memory_mask,
             words,
@@ -137,7 +139,8 @@ class BeamDecoder:
             ValueError: as for `start`.
         """
         self._check(capacity)
-        more = capacity - ops.shape(state.ancestry)[2]
+        steps = self._model.decoder.cached_steps(capacity)
+        more = steps - ops.shape(state.ancestry)[2]
         return state._replace(
             caches=tree.map_structure(lambda x: _grown(x, more), state.caches),
             ancestry=_grown(state.ancestry, more),
@@ -160,17 +163,9 @@ def _grown(values, more):
     return ops.concatenate([values, empty], axis=2)
 
 
-def _descend(ancestry, parents, index, beam_size):
+def _descend(ancestry, parents, place, beam_size):
     """Each beam takes over its parent's past and adds its own slot."""
     inherited = ops.take_along_axis(ancestry, parents[:, :, None, None], axis=1)
-    now = ops.arange(ops.shape(ancestry)[2]) == index
+    now = ops.arange(ops.shape(ancestry)[2]) == place
     own = ops.eye(beam_size, dtype="bool")[None, :, None, :]
     return ops.where(now[None, None, :, None], own, inherited)
-
-
-def _within_window(ancestry, index, window):
-    """Restricted self-attention sees the latest `window` steps and its own."""
-    if not window:
-        return ancestry
-    near = index - ops.arange(ops.shape(ancestry)[2]) <= window
-    return ops.logical_and(ancestry, near[None, None, :, None])

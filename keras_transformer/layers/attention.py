@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import keras
 from keras import ops
@@ -15,56 +14,15 @@ from keras_transformer.kernels.projections import (
     split_few,
     split_heads,
 )
-from keras_transformer.layers.masks import join_masks, window_mask, with_heads
-
-# Finite, so that a row with nothing to attend to gives equal weights and not
-# NaN; large enough that exp() of it is 0 beside any real score.
-_MASKED_SCORE = -1e9
+from keras_transformer.layers.dot_product import scaled_dot_product_attention
+from keras_transformer.layers.masks import SelfMask, join_masks, with_heads
+from keras_transformer.layers.restricted import restricted_attention
 
 # Queries, keys and values begin smaller than Glorot has it, or deep post-norm
 # stacks learn late (docs/measured/results.md). So it is in fairseq, and so
 # it was in the authors' first code, where Glorot's rule met one matrix of all
 # three.
 _PROJECTION_VARIANCE = 0.5
-
-
-def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
-
-    The softmax runs in float32 whatever the inputs' dtype.
-
-    Args:
-        queries: float [..., Q, d_k].
-        keys: float [..., M, d_k].
-        values: float [..., M, d_v].
-        mask: boolean, broadcastable to [..., Q, M], True where a query may
-            attend; None means everywhere.
-        drop: function of the weights that returns those to use, such as a
-            dropout layer; None for all of them.
-
-    Returns:
-        float [..., Q, d_v] in the dtype of `values`, and the weights before
-        `drop`, float32 [..., Q, M]: rows sum to 1 and are 0 where masked.
-    """
-    weights = _softmax(_scores(queries, keys), mask)
-    used = weights if drop is None else drop(weights)
-    return ops.matmul(ops.cast(used, values.dtype), values), weights
-
-
-def _scores(queries, keys):
-    scale = 1.0 / math.sqrt(queries.shape[-1])
-    scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
-    return ops.cast(scores, "float32")
-
-
-def _softmax(scores, mask):
-    if mask is not None:
-        # Added rather than selected: the mask stays at its own, smaller shape.
-        scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
-    if scores.shape[-1] == 1:
-        # What softmax would give, without Keras' warning that it does.
-        return ops.ones_like(scores)
-    return ops.softmax(scores, axis=-1)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -85,8 +43,9 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: probability of dropping an attention weight.
         use_bias: whether the four projections have biases.
         window: r of restricted self-attention (section 4): a position sees
-            the r nearest ones on either side; 0 means all. The result is
-            exact; the full score matrix is still computed.
+            the r nearest ones on either side; 0 means all. Time and memory
+            then grow with r and not with Q, unless the weights are wanted
+            or a mask says for each query where it may attend.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
@@ -172,8 +131,8 @@ class MultiHeadAttention(keras.layers.Layer):
             memory: float [B, M, D_memory] to attend to; None for
                 self-attention, where M = Q.
             attention_mask: boolean, True where a query may attend: [B, M],
-                or broadcastable to [B, Q, M] or [B, H, Q, M]. None means
-                everywhere.
+                or broadcastable to [B, Q, M] or [B, H, Q, M]; of
+                self-attention a SelfMask, too. None means everywhere.
             training: whether attention weights are dropped out.
             return_weights: also return the attention weights.
             mask: boolean [B, Q], Keras' own mask of the only input. Keras
@@ -185,23 +144,23 @@ class MultiHeadAttention(keras.layers.Layer):
             float [B, Q, D]; with `return_weights` a pair of that and float32
             [B, H, Q, M], as they are before dropout.
         """
+        drop = functools.partial(self.weight_dropout, training=training)
         if memory is None:
             blocks = self._query_key_value(query)
             queries, keys, values = map(self._in_heads, blocks)
-            masks = mask, query_mask
-            if self.window:
-                length = ops.shape(query)[1]
-                masks += (window_mask(length, self.window),)
+            mask = SelfMask.of(attention_mask).with_keys(mask, query_mask)
+            if self.window and not return_weights:
+                heads = restricted_attention(
+                    queries, keys, values, mask, self.window, drop
+                )
+                return self._output(join_heads(heads))
+            mask = mask.whole(ops.shape(query)[1], self.window)
         else:
             queries = self._in_heads(self._query(query))
             keys, values = self.project_memory(memory)
-            masks = (memory_mask,)
+            mask = join_masks(attention_mask, memory_mask)
         heads, weights = scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            join_masks(attention_mask, *masks),
-            functools.partial(self.weight_dropout, training=training),
+            queries, keys, values, mask, drop
         )
         outputs = self._output(join_heads(heads))
         return (outputs, weights) if return_weights else outputs

@@ -6,7 +6,7 @@ from keras import ops
 
 
 class Cache(typing.NamedTuple):
-    """Keys and values of one layer, of all steps so far.
+    """Keys and values of one layer, of all steps so far or the latest.
 
     The step's K beams lie side by side, so that a step is written in one
     piece and is never moved again. Which of the K slots of an earlier step
@@ -14,7 +14,7 @@ class Cache(typing.NamedTuple):
     by re-ordering the cache.
 
     A backend that can write a step without copying the others does so in a
-    subclass with a `scatter` of its own.
+    subclass with a `scatter` and a `replace` of its own.
 
     Attributes:
         keys: float [B, H, steps, K * d_k].
@@ -50,6 +50,11 @@ class Cache(typing.NamedTuple):
         """
         return ops.scatter_update(cache, where, rows)
 
+    @staticmethod
+    def replace(cache, where, rows):
+        """As `scatter`, in the place of rows that need not be empty."""
+        return ops.scatter_update(cache, where, rows)
+
     def write(self, keys, values, index):
         """Returns the cache with one step written.
 
@@ -59,17 +64,25 @@ class Cache(typing.NamedTuple):
             index: int32 scalar, the step to write, empty so far.
         """
         return type(self)(
-            self._written(self.keys, keys, index),
-            self._written(self.values, values, index),
+            self._written(self.scatter, self.keys, keys, index),
+            self._written(self.scatter, self.values, values, index),
         )
 
-    def _written(self, cache, heads, index):
+    def overwrite(self, keys, values, index):
+        """As `write`, in the place of a step that need not be empty."""
+        return type(self)(
+            self._written(self.replace, self.keys, keys, index),
+            self._written(self.replace, self.values, values, index),
+        )
+
+    @staticmethod
+    def _written(put, cache, heads, index):
         batch, num_heads, steps, width = ops.shape(cache)
         rows = batch * num_heads
         where = ops.stack(
             [ops.arange(rows), ops.broadcast_to(index, (rows,))], axis=1
         )
-        written = self.scatter(
+        written = put(
             ops.reshape(cache, (rows, steps, width)),
             where,
             ops.reshape(heads, (rows, width)),

@@ -3,11 +3,13 @@
 import dataclasses
 
 import keras
+from keras import ops
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.kernels.layers import LayerNorm
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
+from keras_transformer.layers.masks import SelfMask
 from keras_transformer.layers.residual import ResidualConnection
 
 
@@ -70,6 +72,35 @@ class ConfiguredLayer(keras.layers.Layer):
         return LayerNorm(
             epsilon=self.config.layer_norm_epsilon, dtype=dtype, name=name
         )
+
+    def attend_to_itself(self, states, mask, training, return_weights):
+        """Calls `self_attention`, which looks at weights only where wanted.
+
+        Returns:
+            Its output and its weights, or None.
+        """
+        attended = self.self_attention(
+            states,
+            attention_mask=mask,
+            training=training,
+            return_weights=return_weights,
+        )
+        return attended if return_weights else (attended, None)
+
+    def mask_of_layers(self, mask, states):
+        """Returns what the layers of a stack take as their mask.
+
+        Without a window one matrix is made for all; with one each layer
+        makes the parts that it needs.
+
+        Args:
+            mask: of self-attention, as `SelfMask.of` takes it.
+            states: float [B, Q, D].
+        """
+        mask = SelfMask.of(mask)
+        if self.config.attention_window:
+            return mask
+        return mask.whole(ops.shape(states)[1])
 
     def get_config(self):
         """Returns the constructor's arguments."""

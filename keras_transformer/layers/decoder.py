@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.configured import ConfiguredLayer
-from keras_transformer.layers.masks import causal_mask, join_masks
+from keras_transformer.layers.masks import SelfMask
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -56,8 +56,9 @@ class DecoderLayer(ConfiguredLayer):
         Args:
             inputs: float [B, T, D].
             memory: float [B, S, D], the encoder's output.
-            attention_mask: boolean, broadcastable to [B, T, T]; the caller
-                sees to it that no position may attend to later ones.
+            attention_mask: boolean, broadcastable to [B, T, T], or a
+                SelfMask; the caller sees to it that no position may attend
+                to later ones.
             memory_mask: boolean, broadcastable to [B, T, S].
             training: whether dropout is on.
             return_weights: also return the attention weights.
@@ -68,11 +69,8 @@ class DecoderLayer(ConfiguredLayer):
             cross-attention.
         """
         states = self.self_attention_residual.enter(inputs)
-        states, self_weights = self.self_attention(
-            states,
-            attention_mask=attention_mask,
-            training=training,
-            return_weights=True,
+        states, self_weights = self.attend_to_itself(
+            states, attention_mask, training, return_weights
         )
         states = self.self_attention_residual.leave(
             inputs, states, training=training
@@ -93,13 +91,13 @@ class DecoderLayer(ConfiguredLayer):
             return outputs, self_weights, cross_weights
         return outputs
 
-    def step(self, inputs, cache, index, mask, memory_heads, memory_mask):
+    def step(self, inputs, cache, place, mask, memory_heads, memory_mask):
         """Applies the layer to the newest position of each beam.
 
         Args:
             inputs: float [B, K, D], one position for each of K beams.
             cache: this layer's Cache.
-            index: int32 scalar, the number of the step, from 0.
+            place: int32 scalar, the cache's step that is written.
             mask: boolean [B, K, steps * K], the slots a beam may attend to.
             memory_heads: `cross_attention.project_memory` of the memory.
             memory_mask: boolean, broadcastable to [B, K, S].
@@ -110,7 +108,10 @@ class DecoderLayer(ConfiguredLayer):
         """
         states = self.self_attention_residual.enter(inputs)
         queries, keys, values = self.self_attention.project(states)
-        cache = cache.write(keys, values, index)
+        # Only with a window does a step come back to an earlier one's place.
+        ring = self.config.attention_window
+        write = cache.overwrite if ring else cache.write
+        cache = write(keys, values, place)
         keys, values = cache.read(ops.shape(inputs)[1])
         states, _ = self.self_attention.attend(queries, keys, values, mask)
         states = self.self_attention_residual.leave(inputs, states)
@@ -173,8 +174,8 @@ class Decoder(ConfiguredLayer):
             inputs: float [B, T, D], embedded and with positions.
             memory: float [B, S, D], the encoder's output.
             attention_mask: boolean, for what else is not to be attended to:
-                [B, T], or broadcastable to [B, T, T] with as many axes; None
-                means nothing else.
+                [B, T], or broadcastable to [B, T, T] with as many axes; or a
+                SelfMask. None means nothing else.
             memory_mask: boolean, [B, S], or broadcastable to [B, T, S] with
                 as many axes.
             training: whether dropout is on.
@@ -185,19 +186,20 @@ class Decoder(ConfiguredLayer):
             of N float32 [B, H, T, T] of self-attention and a list of N
             [B, H, T, S] of cross-attention.
         """
-        causal = causal_mask(ops.shape(inputs)[1])
-        attention_mask = join_masks(attention_mask, causal)
+        causal = SelfMask.of(attention_mask).with_causality()
+        attention_mask = self.mask_of_layers(causal, inputs)
         outputs, all_self, all_cross = inputs, [], []
         for layer in self.layers:
-            outputs, self_weights, cross_weights = layer(
+            outputs = layer(
                 outputs,
                 memory,
                 attention_mask=attention_mask,
                 memory_mask=memory_mask,
                 training=training,
-                return_weights=True,
+                return_weights=return_weights,
             )
             if return_weights:
+                outputs, self_weights, cross_weights = outputs
                 all_self.append(self_weights)
                 all_cross.append(cross_weights)
         outputs = self.final_norm(outputs)
@@ -224,11 +226,12 @@ class Decoder(ConfiguredLayer):
 
         Args:
             batch: B.
-            steps: number of steps they have room for.
+            steps: number of steps they are made for; see `cached_steps`.
             beams: K.
             kind: Cache, or a subclass of it.
         """
         config = self.config
+        steps = self.cached_steps(steps)
         return tuple(
             kind.empty(
                 batch,
@@ -241,6 +244,21 @@ class Decoder(ConfiguredLayer):
             for _ in self.layers
         )
 
+    def cached_steps(self, steps):
+        """Returns of how many steps caches have room for a number of steps.
+
+        With a window of r no step looks at more than r before it: the caches
+        have room for r + 1, and step t is written over step t - r - 1.
+
+        Args:
+            steps: a number or int32 scalar.
+        """
+        window = self.config.attention_window
+        if not window:
+            return steps
+        smaller = min if isinstance(steps, int) else ops.minimum
+        return smaller(steps, window + 1)
+
     def step(self, inputs, layer_caches, index, mask, memory, memory_mask):
         """Applies the stack to the newest position of each beam.
 
@@ -248,8 +266,8 @@ class Decoder(ConfiguredLayer):
             inputs: float [B, K, D].
             layer_caches: of `empty_caches`, with the earlier steps in them.
             index: int32 scalar, the number of the step, from 0.
-            mask: boolean [B, K, steps * K], the slots a beam may attend to,
-                this step's own among them.
+            mask: boolean [B, K, cached steps * K], the slots a beam may
+                attend to, this step's own among them.
             memory: of `project_memory`.
             memory_mask: boolean, broadcastable to [B, K, S].
 
@@ -257,10 +275,11 @@ class Decoder(ConfiguredLayer):
             float [B, K, D], the caches, and a list of N float32
             [B, H, K, S] cross-attention weights.
         """
+        place = index % ops.shape(layer_caches[0].keys)[2]
         outputs, new_caches, all_weights = inputs, [], []
         for layer, cache, heads in zip(self.layers, layer_caches, memory):
             outputs, cache, weights = layer.step(
-                outputs, cache, index, mask, heads, memory_mask
+                outputs, cache, place, mask, heads, memory_mask
             )
             new_caches.append(cache)
             all_weights.append(weights)

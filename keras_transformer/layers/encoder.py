@@ -41,7 +41,7 @@ class EncoderLayer(ConfiguredLayer):
         Args:
             inputs: float [B, S, D].
             attention_mask: boolean, broadcastable to [B, S, S], True where
-                the first S may attend to the second.
+                the first S may attend to the second; or a SelfMask.
             training: whether dropout is on.
             return_weights: also return the attention weights.
 
@@ -50,11 +50,8 @@ class EncoderLayer(ConfiguredLayer):
             [B, H, S, S].
         """
         states = self.self_attention_residual.enter(inputs)
-        states, weights = self.self_attention(
-            states,
-            attention_mask=attention_mask,
-            training=training,
-            return_weights=True,
+        states, weights = self.attend_to_itself(
+            states, attention_mask, training, return_weights
         )
         states = self.self_attention_residual.leave(
             inputs, states, training=training
@@ -101,7 +98,7 @@ class Encoder(ConfiguredLayer):
             inputs: float [B, S, D], embedded and with positions.
             attention_mask: boolean, True where the first S may attend to the
                 second: [B, S] for the second, or broadcastable to [B, S, S]
-                with as many axes.
+                with as many axes; or a SelfMask.
             training: whether dropout is on.
             return_weights: also return the attention weights.
 
@@ -109,15 +106,17 @@ class Encoder(ConfiguredLayer):
             float [B, S, D]; with `return_weights` a pair of that and a list
             of N float32 [B, H, S, S].
         """
+        attention_mask = self.mask_of_layers(attention_mask, inputs)
         outputs, all_weights = inputs, []
         for layer in self.layers:
-            outputs, weights = layer(
+            outputs = layer(
                 outputs,
                 attention_mask=attention_mask,
                 training=training,
-                return_weights=True,
+                return_weights=return_weights,
             )
             if return_weights:
+                outputs, weights = outputs
                 all_weights.append(weights)
         outputs = self.final_norm(outputs)
         return (outputs, all_weights) if return_weights else outputs

@@ -4,11 +4,107 @@ Boolean, True where a query may attend to a key. Letters: B batch, Q queries, M
 keys, H heads.
 """
 
+import dataclasses
 import functools
+import typing
 
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfMask:
+    """Where self-attention may look, as what it follows from.
+
+    So that a mask [B, Q, Q], of as many places as there are scores, is made
+    only where there are as many scores. No nest, for Keras would take its
+    parts for inputs of a layer.
+
+    Attributes:
+        keys: boolean [B, Q], which may be attended to at all; None for all.
+        segments: int32 [B, Q], numbers of the pairs of packed rows, which
+            look at themselves alone; None where a row is one.
+        causal: whether no position may look at later ones.
+        matrix: boolean [B, Q, Q] or [B, H, Q, Q], where a query may attend
+            whatever else is said; None for everywhere.
+    """
+
+    keys: typing.Any = None
+    segments: typing.Any = None
+    causal: bool = False
+    matrix: typing.Any = None
+
+    @classmethod
+    def of(cls, mask):
+        """Takes a SelfMask as it is, a boolean mask of any rank, or None."""
+        if mask is None or isinstance(mask, cls):
+            return mask or cls()
+        if any(size != 1 for size in mask.shape[1:-1]):
+            return cls(matrix=mask)
+        while len(mask.shape) > 2:
+            mask = mask[:, 0]
+        return cls(keys=mask)
+
+    def with_keys(self, *masks):
+        """Returns the same where masks [B, Q] of keys, or None, hold too."""
+        masks = [mask for mask in (self.keys, *masks) if mask is not None]
+        keys = functools.reduce(ops.logical_and, masks) if masks else None
+        return dataclasses.replace(self, keys=keys)
+
+    def with_causality(self):
+        """Returns the same where no position may look at later ones."""
+        return dataclasses.replace(self, causal=True)
+
+    def whole(self, length, window=0):
+        """Returns the mask of all queries and keys: rank 4, or None.
+
+        Args:
+            length: Q.
+            window: the farthest that a query may attend; 0 for no such limit.
+        """
+        segments = self.segments
+        return join_masks(
+            self.matrix,
+            self.keys,
+            None if segments is None else segment_mask(segments, segments),
+            causal_mask(length) if self.causal else None,
+            window_mask(length, window) if window else None,
+        )
+
+
+def masks_of_stacks(inputs):
+    """Returns the mask arguments of both stacks, `encoder` and `decoder`.
+
+    Args:
+        inputs: as for calling a Transformer.
+
+    Raises:
+        ValueError: only one side has segments.
+    """
+    source, target = inputs["source"], inputs["target"]
+    source_segments = inputs.get("source_segments")
+    target_segments = inputs.get("target_segments")
+    if (source_segments is None) != (target_segments is None):
+        raise ValueError(
+            "Packed rows need both source_segments and target_segments; one "
+            "of them is missing."
+        )
+    memory_mask = padding_mask(source)
+    if source_segments is not None:
+        same = segment_mask(target_segments, source_segments)
+        memory_mask = ops.logical_and(same, memory_mask)
+    return {
+        "encoder": {"attention_mask": _self_mask(source, source_segments)},
+        "decoder": {
+            "attention_mask": _self_mask(target, target_segments),
+            "memory_mask": memory_mask,
+        },
+    }
+
+
+def _self_mask(ids, segments):
+    return SelfMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def padding_mask(ids):

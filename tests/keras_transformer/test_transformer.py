@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.layers import attention
+from keras_transformer.layers import dot_product
 from tests.keras_transformer import helpers, whole_model
 
 TOLERANCE = 1e-5
@@ -130,7 +130,7 @@ def test_attention_is_a_distribution_over_real_tokens(name):
 def test_a_call_keeps_no_attention(monkeypatch):
     """Of four layers' twelve weights, two layers' at a time are there."""
     model = kt.Transformer(helpers.config(num_layers=4))
-    plain, made, most = attention._softmax, [], []
+    plain, made, most = dot_product._softmax, [], []
 
     def watched(*arguments):
         weights = plain(*arguments)
@@ -138,7 +138,7 @@ def test_a_call_keeps_no_attention(monkeypatch):
         most.append(sum(each() is not None for each in made))
         return weights
 
-    monkeypatch.setattr(attention, "_softmax", watched)
+    monkeypatch.setattr(dot_product, "_softmax", watched)
     inputs = helpers.padded_inputs()
     model(inputs)
     assert len(made) == 12

@@ -7,6 +7,7 @@ import keras_transformer as kt
 from export.translators.id_translator import ForwardedCache
 
 BATCH, HEADS, STEPS, BEAMS, WIDTHS = 2, 3, 5, 4, (6, 8)
+MOST = 8
 
 
 def heads_of(step):
@@ -17,7 +18,9 @@ def heads_of(step):
     ]
 
 
-def written_in_a_loop(kind, steps):
+def written_in_a_loop(kind, steps, write="write"):
+    """The cache, and its keys before the last write."""
+
     @tf.function
     def run(count):
         cache = kind.empty(BATCH, HEADS, STEPS, BEAMS, WIDTHS, "float64")
@@ -25,10 +28,11 @@ def written_in_a_loop(kind, steps):
         def body(index, cache, copies):
             keys, values = (
                 tf.gather(tf.stack(each), index)
-                for each in zip(*map(heads_of, range(STEPS)))
+                for each in zip(*map(heads_of, range(MOST)))
             )
+            written = getattr(cache, write)(keys, values, index % STEPS)
             # What was read before a write must not change with it.
-            return index + 1, cache.write(keys, values, index), cache.keys
+            return index + 1, written, cache.keys
 
         _, cache, before = tf.while_loop(
             lambda index, cache, before: index < count,
@@ -53,3 +57,15 @@ def test_it_holds_what_the_copied_one_does():
     )
     np.testing.assert_array_equal(ours.values[:, :, 3:], 0.0)
     assert np.abs(values).min() > 0.0
+
+
+def test_what_is_written_over_is_gone():
+    ours, before = written_in_a_loop(ForwardedCache, MOST, "overwrite")
+    theirs, expected_before = written_in_a_loop(kt.Cache, MOST, "overwrite")
+    for one, other in zip(ours, theirs):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(before, expected_before)
+    for step in range(MOST - STEPS, MOST):
+        for part, heads in zip(ours, heads_of(step)):
+            place = tf.reshape(part[:, :, step % STEPS], heads.shape)
+            np.testing.assert_array_equal(place, heads)

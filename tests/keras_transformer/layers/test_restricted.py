@@ -1,0 +1,291 @@
+"""Restricted self-attention in blocks: against NumPy and the masked form."""
+
+from unittest import mock
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import keras_transformer as kt
+from keras_transformer.kernels.gradients import uncompiled
+from keras_transformer.layers import restricted
+from keras_transformer.layers.masks import SelfMask
+from tests.keras_transformer import helpers, reference, whole_model
+from tests.keras_transformer.layers.test_packing import pairs_and_rows
+
+TOLERANCE = 1e-5
+KINDS = ("free", "padding", "segments")
+
+
+def blocks_of(least, long=0):
+    """In this scope blocks have at least so many positions.
+
+    And every sequence of more than `long` times what a block meets is cut
+    into blocks.
+    """
+    return mock.patch.multiple(restricted, _LEAST_BLOCK=least, _LONG=long)
+
+
+def heads(length, widths=(3, 5), seed=0, shape=(2, 2)):
+    """Queries, keys and values, float32."""
+    generator = np.random.default_rng(seed)
+    return [
+        generator.normal(size=(*shape, length, width)).astype("float32")
+        for width in (widths[0], *widths)
+    ]
+
+
+def masks(kind, length, causal):
+    """A SelfMask, and by row ids and segments that say the same."""
+    generator = np.random.default_rng(length)
+    ids, segments = np.ones((2, length), int), np.zeros((2, length), int)
+    if kind != "free":
+        ids = (generator.random((2, length)) < 0.8).astype(int)
+    if kind == "segments":
+        segments = np.cumsum(generator.random((2, length)) < 0.3, axis=1)
+    mask = SelfMask(
+        keys=None if kind == "free" else ids != 0,
+        segments=segments.astype("int32") if kind == "segments" else None,
+        causal=causal,
+    )
+    return mask, ids, segments
+
+
+def check_against_numpy(length, window, least, kind, causal):
+    mask, ids, segments = masks(kind, length, causal)
+    arrays = heads(length)
+    run = helpers.jitted(
+        lambda *arrays: restricted.restricted_attention(*arrays, mask, window)
+    )
+    with blocks_of(least):
+        outputs = helpers.to_numpy(run(*arrays))
+    assert np.isfinite(outputs).all()
+    for row in range(2):
+        allowed = reference.may_attend(
+            ids[row], segments[row], segments[row], window, causal
+        )
+        some = allowed.any(axis=1)
+        for head in range(2):
+            parts = [part[row, head].astype("float64") for part in arrays]
+            expected, _ = reference.attention(*parts, allowed)
+            np.testing.assert_allclose(
+                outputs[row, head][some],
+                expected[some],
+                rtol=TOLERANCE,
+                atol=TOLERANCE,
+            )
+
+
+@settings(max_examples=25)
+@given(
+    length=st.integers(1, 40),
+    window=st.integers(1, 9),
+    least=st.integers(1, 12),
+    kind=st.sampled_from(KINDS),
+    causal=st.booleans(),
+)
+@example(length=1, window=1, least=1, kind="free", causal=True)
+@example(length=3, window=4, least=1, kind="segments", causal=False)
+@example(length=11, window=4, least=1, kind="padding", causal=False)
+@example(length=12, window=4, least=1, kind="segments", causal=True)
+@example(length=13, window=4, least=1, kind="segments", causal=False)
+@example(length=13, window=4, least=6, kind="padding", causal=True)
+def test_any_length_window_and_block(length, window, least, kind, causal):
+    check_against_numpy(length, window, least, kind, causal)
+
+
+@pytest.mark.parametrize("length", [63, 127, 128, 129])
+def test_blocks_of_their_own_size(length):
+    check_against_numpy(length, 5, restricted._LEAST_BLOCK, "segments", True)
+
+
+STATES = np.random.default_rng(1).normal(size=(2, 30, 12)).astype("float32")
+WINDOW = 4
+# Around the edges of blocks of 4 positions.
+EDGES = [
+    (1, "free", True),
+    (3, "free", False),
+    (4, "padding", True),
+    (5, "segments", False),
+    (11, "segments", True),
+    (12, "padding", False),
+    (13, "free", False),
+    (30, "segments", True),
+]
+
+
+def layer_with_window(dtype="float32", **changes):
+    layer = kt.MultiHeadAttention(
+        12, 2, 3, 5, window=WINDOW, dtype=dtype, **changes
+    )
+    layer.build(STATES.shape)
+    helpers.randomise(layer, seed=12)
+    return layer
+
+
+def factors_of(mask, length):
+    """Random, but 0 for queries without any key: their outputs mean nothing."""
+    everywhere = np.ones((2, 1, length, length), bool)
+    allowed = helpers.to_numpy(mask.whole(length, WINDOW)) * everywhere
+    factors = np.random.default_rng(2).normal(size=(2, length, 12))
+    some = allowed[:, 0].any(axis=2)
+    return np.where(some[..., None], factors, 0).astype("float32")
+
+
+def value_and_gradients(layer, states, mask):
+    """Of a weighted sum of the outputs, by every weight and the states."""
+    factors = factors_of(mask, states.shape[1])
+    variables = layer.trainable_variables
+
+    def weighted(outputs):
+        return keras.ops.sum(keras.ops.cast(outputs, "float32") * factors)
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        def of_all(values, states):
+            fixed = [weight.value for weight in layer.non_trainable_variables]
+            outputs, _ = layer.stateless_call(
+                values, fixed, states, attention_mask=mask
+            )
+            return weighted(outputs)
+
+        run = jax.jit(jax.value_and_grad(of_all, argnums=(0, 1)))
+        value, (by_weights, by_states) = run(
+            [weight.value for weight in variables], states
+        )
+        found = value, *by_weights, by_states
+    else:
+        import tensorflow as tf
+
+        inputs = [*[weight.value for weight in variables], tf.constant(states)]
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            value = weighted(layer(inputs[-1], attention_mask=mask))
+        found = value, *tape.gradient(value, inputs)
+    return [helpers.to_numpy(each) for each in found]
+
+
+def check_against_the_masked_form(layer, length, kind, causal, tolerance):
+    states, (mask, *_) = STATES[:, :length], masks(kind, length, causal)
+    with blocks_of(1):
+        found = value_and_gradients(layer, states, mask)
+    with blocks_of(1, long=100):
+        expected = value_and_gradients(layer, states, mask)
+    assert all(np.isfinite(each).all() for each in (*found, *expected))
+    for actual, wanted in zip(found, expected):
+        size = max(np.abs(wanted).max(), 1.0)
+        assert np.abs(actual - wanted).max() <= tolerance * size
+
+
+@pytest.mark.parametrize("length, kind, causal", EDGES)
+def test_the_layer_and_its_gradients_are_the_masked_form_s(
+    length, kind, causal
+):
+    layer = layer_with_window()
+    check_against_the_masked_form(layer, length, kind, causal, TOLERANCE)
+
+
+def test_with_gradients_written_by_hand():
+    with uncompiled():
+        check_against_the_masked_form(
+            layer_with_window(use_bias=False), 13, "padding", True, TOLERANCE
+        )
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance", [("mixed_bfloat16", 0.05), ("mixed_float16", 0.005)]
+)
+def test_half_widths(dtype, tolerance):
+    layer = layer_with_window(dtype)
+    assert layer.compute_dtype in dtype
+    for causal in (False, True):
+        check_against_the_masked_form(layer, 13, "segments", causal, tolerance)
+
+
+def test_a_mask_for_each_query_and_weights_take_the_masked_form():
+    layer, mask = layer_with_window(), SelfMask(causal=True)
+    with blocks_of(1):
+        expected = layer(STATES, attention_mask=mask)
+        whole = np.tril(np.ones((30, 30), bool))[None]
+        by_query = layer(STATES, attention_mask=whole)
+        outputs, weights = layer(
+            STATES, attention_mask=mask, return_weights=True
+        )
+    expected = helpers.to_numpy(expected)
+    assert helpers.relative_error(by_query, expected) <= TOLERANCE
+    assert helpers.relative_error(outputs, expected) <= TOLERANCE
+    far = np.abs(np.arange(30)[:, None] - np.arange(30)) > WINDOW
+    assert (helpers.to_numpy(weights)[..., far | ~whole[0]] == 0).all()
+    assert (helpers.to_numpy(weights)[..., ~far & whole[0]] > 0).all()
+
+
+@pytest.mark.skipif(helpers.JITTED, reason="JAX knows every length")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_one_graph_takes_short_and_long_rows(compiled):
+    import tensorflow as tf
+
+    layer = layer_with_window(dropout=0.5)
+
+    def run(states):
+        with tf.GradientTape() as tape:
+            tape.watch(states)
+            plain = layer(states)
+            dropped = layer(states, training=True)
+        return plain, dropped, tape.gradient(plain, states)
+
+    with blocks_of(1, long=1):
+        graph = tf.function(
+            run,
+            input_signature=[tf.TensorSpec((2, None, 12))],
+            jit_compile=compiled,
+        ).get_concrete_function()
+    for length in (3, 12, 13, 30):
+        states = tf.constant(STATES[:, :length])
+        plain, dropped, gradient = graph(states)
+        with blocks_of(1, long=100):
+            expected, _, wanted = map(helpers.to_numpy, run(states))
+        assert helpers.relative_error(plain, expected) <= TOLERANCE
+        assert helpers.relative_error(gradient, wanted) <= TOLERANCE
+        assert np.abs(helpers.to_numpy(dropped) - expected).max() > 0.01
+
+
+@pytest.mark.skipif(helpers.JITTED, reason="reads a graph of TensorFlow")
+def test_nothing_in_a_model_is_as_large_as_all_pairs_of_positions():
+    """Not even a mask: of 300 positions and a window of 2."""
+    import tensorflow as tf
+
+    model = kt.Transformer(helpers.config(attention_window=2, num_layers=1))
+    long = tf.TensorSpec((1, 300), tf.int32)
+    memory, ids = tf.TensorSpec((1, 4, 12)), tf.TensorSpec((1, 4), tf.int32)
+
+    def run(ids, segments, source, memory):
+        packed = {"source": ids, "target": source}
+        packed["source_segments"] = packed["source_positions"] = segments
+        packed["target_segments"] = packed["target_positions"] = source
+        with tf.GradientTape() as tape:
+            ends = model(packed), model.decode(ids, memory, source)
+        return tape.gradient(ends, model.trainable_variables)
+
+    graph = tf.function(run).get_concrete_function(long, long, ids, memory)
+    sizes = [
+        (output.shape.num_elements() or 0, operation.name)
+        for operation in graph.graph.get_operations()
+        for output in operation.outputs
+    ]
+    # Two heads, blocks of 64, of 68 keys; all pairs would be 180,000.
+    assert 2 * 5 * 64 * 68 <= max(sizes)[0] < 50_000, max(sizes)
+
+
+def test_a_whole_model_on_padded_and_packed_rows():
+    _, packed, _ = pairs_and_rows()
+    model = helpers.variant("window")
+    weights = helpers.weights_by_name(model)
+    for inputs in (helpers.padded_inputs(), packed):
+        with blocks_of(1):
+            logits = helpers.to_numpy(helpers.jitted(model)(inputs))
+        expected = whole_model.logits(model.config, weights, inputs)
+        real = inputs["target"] != 0
+        assert helpers.relative_error(logits[real], expected[real]) <= TOLERANCE
