@@ -41,7 +41,7 @@ def restricted_attention(queries, keys, values, mask, window, drop=None):
         float [B, H, n, d_v] in the dtype of `values`.
     """
     batch, heads, length = ops.shape(queries)[:3]
-    size = _block_size(length, window)
+    size = block_size(length, window)
     if mask.matrix is not None or size is length:
         mask = mask.whole(length, window)
         return scaled_dot_product_attention(queries, keys, values, mask, drop)[
@@ -61,7 +61,7 @@ def restricted_attention(queries, keys, values, mask, window, drop=None):
     return ops.slice(outputs, (0, 0, 0, 0), (batch, heads, length, width))
 
 
-def _block_size(length, window):
+def block_size(length, window):
     """Returns L, or n itself for short sequences, which are one block.
 
     Where n is open, as in a graph of TensorFlow, L is as well. JAX's symbols

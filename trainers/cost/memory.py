@@ -9,6 +9,8 @@ it is about to compute. Letters as in `trainers.cost.products`.
 import math
 import typing
 
+from trainers.cost.products import self_attention_blocks
+
 PRECISIONS = ("float32", "mixed_bfloat16")
 
 _FLOAT32 = 4
@@ -106,15 +108,19 @@ def kept_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     source = shape.rows * shape.source_length
     target = shape.rows * shape.target_length
     s, t = shape.source_length, shape.target_length
+    met = [
+        _met_keys(length, config.attention_window, causal)
+        for length, causal in ((s, False), (t, True))
+    ]
     block = _residual(config, width)
     inner = _feed_forward(config, width) + block
     stacks = (
         (source + target) * block
         + config.num_layers
-        * (source * (_attention(config, width, s) + block + inner))
+        * (source * (_attention(config, width, met[0]) + block + inner))
         + config.decoder_layers
         * (
-            target * (_attention(config, width, t) + block + inner)
+            target * (_attention(config, width, met[1]) + block + inner)
             + target * (_queries(config, width, s) + block)
             + source * _memory(config, width)
         )
@@ -125,6 +131,12 @@ def kept_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
         "activations": passes * stacks,
         "logits and softmax": passes * logits_arrays * logits,
     }
+
+
+def _met_keys(length, window, causal):
+    """Returns the keys that a query is computed with, a mean."""
+    blocks = self_attention_blocks(length, window, causal)
+    return blocks.count * blocks.queries * blocks.keys / length
 
 
 def _residual(config, width):

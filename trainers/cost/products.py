@@ -9,6 +9,8 @@ factors.
 import dataclasses
 import typing
 
+from keras_transformer.layers.restricted import block_size
+
 EMBEDDINGS = "embeddings and softmax"
 PROJECTIONS = "attention projections"
 SCORES = "attention scores"
@@ -139,20 +141,53 @@ def weight_products(
     ]
 
 
+class Blocks(typing.NamedTuple):
+    """What self-attention over the positions of a row is computed in.
+
+    Attributes:
+        count: of blocks.
+        queries: of a block.
+        keys: that each of them is computed with.
+    """
+
+    count: int
+    queries: int
+    keys: int
+
+
+def self_attention_blocks(length, window, causal):
+    """Returns the blocks of self-attention, restricted or not (section 4).
+
+    Args:
+        length: n, positions of a row.
+        window: r; 0 for no restriction.
+        causal: whether positions see none to the right.
+
+    Returns:
+        Blocks; one where every query is computed with every key.
+    """
+    size = block_size(length, window) if window else length
+    if size == length:
+        return Blocks(1, length, length)
+    beside = window if causal else 2 * window
+    return Blocks(-(-length // size), size, size + beside)
+
+
 def attention_products(config, rows, source_length, target_length):
     """Returns the products of queries, keys and values in a forward pass.
 
-    Every query meets every key of its row, as the full form computes it.
+    Queries meet the keys of their block and of those beside it, as
+    `attention_window` has it, or all of their row, masked ones as well.
     """
     s, t = source_length, target_length
+    window = config.attention_window
     products = []
-    encoder, decoder = config.num_layers, config.decoder_layers
-    for layers, queries, keys in (
-        (encoder, s, s),
-        (decoder, t, t),
-        (decoder, t, s),
+    for layers, (blocks, queries, keys) in (
+        (config.num_layers, self_attention_blocks(s, window, causal=False)),
+        (config.decoder_layers, self_attention_blocks(t, window, causal=True)),
+        (config.decoder_layers, Blocks(1, t, s)),
     ):
-        batch = rows * config.num_heads
+        batch = rows * config.num_heads * blocks
         products += [
             Product(layers, batch, queries, config.d_k, keys, SCORES),
             Product(layers, batch, queries, keys, config.d_v, SCORES),

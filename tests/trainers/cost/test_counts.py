@@ -13,6 +13,7 @@ from trainers.cost.products import (
     attention_products,
     flops,
     flops_by_part,
+    self_attention_blocks,
     step_products,
     weight_products,
 )
@@ -67,14 +68,16 @@ def products_in(graph):
     return found
 
 
-def test_products_are_those_of_tensorflows_graph():
-    config = kt.TransformerConfig(**SMALL)
-    products = step_products(config, 4, 11, 7)
+@pytest.mark.parametrize("sizes", [(4, 11, 7), (2, 150, 141), (2, 150, 128)])
+@pytest.mark.parametrize("window", [0, 3])
+def test_products_are_those_of_tensorflows_graph(sizes, window):
+    config = kt.TransformerConfig(**SMALL, attention_window=window)
+    products = step_products(config, *sizes)
     expected = collections.Counter()
     for each in products:
         lengths = sorted((each.m, each.k, each.n))
         expected[each.batch, *lengths] += 3 * each.count
-    found = products_in(graph_of_gradient(config, 4, 11, 7))
+    found = products_in(graph_of_gradient(config, *sizes))
     assert found == expected
     assert flops(products) == sum(
         2 * math.prod(product) * count for product, count in found.items()
@@ -98,6 +101,17 @@ def test_parameters_are_those_of_the_model(changes):
 def test_base_with_the_authors_vocabulary():
     config = kt.TransformerConfig.preset("base", vocabulary_size=40_960)
     assert count_parameters(config) == 65_110_016
+
+
+def test_a_window_makes_scores_grow_with_length_as_other_parts_do():
+    config = kt.TransformerConfig(**SMALL, attention_window=64)
+    short, long = (
+        self_attention_blocks(length, config.attention_window, causal=False)
+        for length in (4096, 8192)
+    )
+    # Table 1: r n d. Blocks of 64 meet the 64 on either side too.
+    assert short == (64, 64, 192)
+    assert long == (128, 64, 192)
 
 
 def test_parts_are_all_there_is():
