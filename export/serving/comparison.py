@@ -124,9 +124,11 @@ class TranslatorAnswers(ModelAnswers):
 
     def _pair(self, signature, place, item):
         found, expected, *scores = super()._pair(signature, place, item)
+        # As text, the longest translation may have more pieces than it had.
+        name = "scores_truncated" if signature == "score" else "truncated"
         return (
             [*found, bool(item["truncated"])],
-            [*expected, self._answers["truncated"][place]],
+            [*expected, self._answers[name][place]],
             *scores,
         )
 

@@ -41,24 +41,30 @@ def translations(translator, texts):
     """Returns a dict of lists with an item for each text.
 
     `best`: text and score; `n_best`: such pairs, best first; `alignments`:
-    text, score and pairs of words; `scores`: those that `score` gives to the
-    best translations; `truncated`: whether the source was cut.
+    text, score and pairs of words; `truncated`: whether the source was cut;
+    `scores`: those that `score` gives to the best translations;
+    `scores_truncated`: whether it cut source or translation.
 
     Args:
-        translator: TextTranslator.
+        translator: Translator.
         texts: list of str.
     """
     best = translator.translate(texts)
     n_best = translator.n_best(texts, translator.beam_size)
     alignments = translator.align(texts)
+    spelt = [each.text for each in best]
     return {
         "best": _pairs(best),
         "n_best": [_pairs(row) for row in n_best],
         "alignments": [
             (each.text, each.score, each.alignment) for each in alignments
         ],
-        "scores": translator.score(texts, [each.text for each in best]),
         "truncated": [each.source_is_cut for each in best],
+        "scores": translator.score(texts, spelt),
+        "scores_truncated": [
+            pair.source_is_cut or pair.target_is_cut
+            for pair in translator.given_ids(texts, spelt)
+        ],
     }
 
 

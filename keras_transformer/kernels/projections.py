@@ -45,7 +45,7 @@ def column_sums(rows):
     `ops.sum(rows, axis=0)`.
     """
     ones = ops.ones((1, ops.shape(rows)[0]), rows.dtype)
-    return ops.matmul(ones, rows)[0]
+    return ops.squeeze(ops.matmul(ones, rows), axis=0)
 
 
 def _affine(rows, kernel, *bias):
@@ -86,7 +86,8 @@ def _transposed(kernel):
     """
     if kernel.shape[1] < kernel.shape[0]:
         return ops.transpose(kernel)
-    return ops.transpose(kernel[None], (0, 2, 1))[0]
+    copy = ops.transpose(ops.expand_dims(kernel, 0), (0, 2, 1))
+    return ops.squeeze(copy, axis=0)
 
 
 _SAME_SIZE = {

@@ -195,14 +195,10 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             float [B, H, M, d_k] and [B, H, M, d_v].
         """
-        fused = linear(
-            memory,
-            self.key_value_kernel,
-            _without_key_gradient(
-                self.key_value_bias, 0, self.num_heads * self.d_k
-            ),
-        )
-        blocks = self._split(fused, [self.d_k, self.d_v])
+        widths = self.d_k, self.d_v
+        bias = self._without_key_gradient(self.key_value_bias, *widths)
+        fused = linear(memory, self.key_value_kernel, bias)
+        blocks = self._split(fused, *widths)
         return [self._in_heads(block) for block in blocks]
 
     def attend(self, queries, keys, values, mask=None):
@@ -223,15 +219,22 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._output(join_few(heads)), weights
 
     def _query_key_value(self, inputs):
-        queries = self.num_heads * self.d_k
-        fused = linear(
-            inputs,
-            self.query_key_value_kernel,
-            _without_key_gradient(
-                self.query_key_value_bias, queries, 2 * queries
-            ),
-        )
-        return self._split(fused, [self.d_k, self.d_k, self.d_v])
+        widths = self.d_k, self.d_k, self.d_v
+        bias = self._without_key_gradient(self.query_key_value_bias, *widths)
+        fused = linear(inputs, self.query_key_value_kernel, bias)
+        return self._split(fused, *widths)
+
+    def _without_key_gradient(self, bias, *widths):
+        """Returns a bias whose part for the keys gets no gradient.
+
+        It adds the same to all scores of a query, which softmax ignores, so its
+        gradient is 0. What would be computed is rounding noise, which Adam,
+        dividing a gradient by its own size, would turn into whole steps.
+        """
+        if bias is None:
+            return None
+        *queries, keys, values = self._split(bias, *widths)
+        return ops.concatenate([*queries, ops.stop_gradient(keys), values])
 
     def _query(self, query):
         return linear(query, self.query_kernel, self.query_bias)
@@ -239,9 +242,11 @@ class MultiHeadAttention(keras.layers.Layer):
     def _output(self, joined):
         return linear(joined, self.output_kernel, self.output_bias)
 
-    def _split(self, fused, widths):
-        ends = itertools.accumulate(self.num_heads * each for each in widths)
+    def _split(self, fused, *widths):
         # One split: of slices, each gets a gradient of the whole's size.
+        if len(set(widths)) == 1:
+            return ops.split(fused, len(widths), axis=-1)
+        ends = itertools.accumulate(self.num_heads * each for each in widths)
         return ops.split(fused, list(ends)[:-1], axis=-1)
 
     def _in_heads(self, block):
@@ -282,17 +287,3 @@ def _glorot_blocks(widths, variance):
         return ops.concatenate(blocks, axis=1)
 
     return initialize
-
-
-def _without_key_gradient(bias, start, end):
-    """Returns a bias whose part for the keys gets no gradient.
-
-    It adds the same to all scores of a query, which softmax ignores, so its
-    gradient is 0. What would be computed is rounding noise, which Adam,
-    dividing a gradient by its own size, would turn into whole steps.
-    """
-    if bias is None:
-        return None
-    return ops.concatenate(
-        [bias[:start], ops.stop_gradient(bias[start:end]), bias[end:]]
-    )

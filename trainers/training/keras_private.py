@@ -17,6 +17,19 @@ class WithoutSymbolicBuild:
         """Does nothing."""
 
 
+class OneRate:
+    """A mixin for optimizers: one rate for all variables of an update.
+
+    `update_rate` makes it of the learning rate, once an update; for each
+    variable, the same few scalars would be a fifth of a training graph.
+    """
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        super()._backend_update_step(
+            grads, trainable_variables, self.update_rate(learning_rate)
+        )
+
+
 def all_layers(model):
     """Returns an iterable of a model's layers, at any depth, once each."""
     return model._flatten_layers(include_self=False)

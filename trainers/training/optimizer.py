@@ -4,10 +4,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from trainers.training.keras_private import adam_moments
+from trainers.training.keras_private import OneRate, adam_moments
 
 
-class FusedAdam(keras.optimizers.Adam):
+class FusedAdam(OneRate, keras.optimizers.Adam):
     """`keras.optimizers.Adam`, each variable updated by one operation.
 
     The update is memory-bound. Keras writes it as a dozen operations, each of
@@ -29,16 +29,23 @@ class FusedAdam(keras.optimizers.Adam):
             raise TypeError("FusedAdam has no amsgrad; use Keras' own Adam.")
         super().__init__(learning_rate, **kwargs)
 
+    def update_rate(self, learning_rate):
+        """Returns the rate with both of Adam's bias corrections in it."""
+        step = ops.cast(self.iterations + 1, learning_rate.dtype)
+        of_mean = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
+        of_square = 1 - tf.pow(tf.cast(self.beta_2, step.dtype), step)
+        return learning_rate * tf.sqrt(of_square) / of_mean
+
     def update_step(self, gradient, variable, learning_rate):
-        """Updates one tf.Variable and its moments."""
+        """Updates one tf.Variable and its moments by `update_rate`'s rate."""
         momentum, velocity = adam_moments(self, variable)
-        step = ops.cast(self.iterations + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.value.handle,
             v=velocity.value.handle,
-            beta1_power=tf.pow(tf.cast(self.beta_1, variable.dtype), step),
-            beta2_power=tf.pow(tf.cast(self.beta_2, variable.dtype), step),
+            # With these the kernel corrects nothing itself.
+            beta1_power=tf.zeros((), variable.dtype),
+            beta2_power=tf.zeros((), variable.dtype),
             lr=tf.cast(learning_rate, variable.dtype),
             beta1=tf.cast(self.beta_1, variable.dtype),
             beta2=tf.cast(self.beta_2, variable.dtype),

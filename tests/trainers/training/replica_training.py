@@ -1,6 +1,6 @@
 """Trains the same on one device and on several; run by test_replicas.
 
-python -m tests.trainers.training.replica_training DEVICES OUT
+python -m tests.trainers.training.replica_training DEVICES OUT EXPERIMENT...
 
 A process of its own, because TensorFlow takes the number of its logical
 devices once. Writes to OUT (.npz) what each way made, under
@@ -180,7 +180,7 @@ EXPERIMENTS = {
 }
 
 
-def main(devices, out):
+def main(devices, out, *experiments):
     split_cpu(int(devices))
     one, mirrored = make_strategy("one"), make_strategy("mirrored")
     ways = {
@@ -190,10 +190,10 @@ def main(devices, out):
         "both": (mirrored, 2, ("smooth",)),
     }
     results = {}
-    for name, (strategy, micro_batches, experiments) in ways.items():
+    for name, (strategy, micro_batches, of_way) in ways.items():
         count = strategy.num_replicas_in_sync
         results[f"{name}/replicas"] = np.array(count)
-        for experiment in experiments:
+        for experiment in filter(of_way.__contains__, experiments):
             made = EXPERIMENTS[experiment](strategy, micro_batches)
             for key, value in made.items():
                 results[f"{name}/{experiment}/{key}"] = value

@@ -22,7 +22,7 @@ from trainers.batches.plan import Batch, BatchShape
 
 # The paper's is the default, which a model might take whatever is asked for.
 SMOOTHING = 0.1
-SMOOTHINGS = [0.0, SMOOTHING, 0.4]
+SMOOTHINGS = [0.0, pytest.param(SMOOTHING, marks=pytest.mark.slow), 0.4]
 PAIRS = made_up_pairs(45, seed=4)
 NAMES = ("loss", "perplexity", "accuracy")
 
@@ -145,7 +145,15 @@ def test_compiled_and_plain_gradients_train_alike():
         assert one == pytest.approx(other, rel=1e-5)
 
 
-@pytest.mark.parametrize("share", ["all", "target-softmax", "none"])
+# What shares less is in the next test too.
+@pytest.mark.parametrize(
+    "share",
+    [
+        "all",
+        pytest.param("target-softmax", marks=pytest.mark.slow),
+        pytest.param("none", marks=pytest.mark.slow),
+    ],
+)
 def test_an_update_follows_the_gradient_of_the_mean_over_tokens(share):
     model = _with_sgd(share_embeddings=share)
     batch = _batches(1)[0]
@@ -184,7 +192,9 @@ def test_an_update_smooths_labels_as_the_config_says(smoothing):
     assert largest_difference(_change(model, batch), expected) <= 1e-6
 
 
-@pytest.mark.parametrize("factor", [0.3, 2.0])
+@pytest.mark.parametrize(
+    "factor", [0.3, pytest.param(2.0, marks=pytest.mark.slow)]
+)
 def test_clipping_is_by_the_global_norm(factor):
     batch = _batches(1)[0]
     gradient = _gradient(_with_sgd(), batch)
@@ -351,7 +361,9 @@ def test_update_n_has_the_rate_of_step_n(cooldown, shares):
     assert sizes == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize("rows, parts", [(8, 8), (16, 4)])
+@pytest.mark.parametrize(
+    "rows, parts", [pytest.param(8, 8, marks=pytest.mark.slow), (16, 4)]
+)
 def test_micro_batches_make_the_same_update(rows, parts):
     pairs = made_up_pairs(rows, seed=6)
     every = np.arange(rows)
