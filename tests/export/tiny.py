@@ -16,7 +16,7 @@ MAX_SOURCE_TOKENS = 16
 
 CONFIG = {
     "vocabulary_size": 200,
-    "num_layers": 1,
+    "num_layers": 2,
     "d_model": 16,
     "d_ff": 32,
     "num_heads": 2,
@@ -32,10 +32,10 @@ def config(**changes) -> kt.TransformerConfig:
     return kt.TransformerConfig(**{**CONFIG, **changes})
 
 
-def model(**changes) -> kt.Transformer:
+def model(seed=1, **changes) -> kt.Transformer:
     """Fresh weights would answer everything alike; these do not."""
     made = kt.Transformer(config(**changes))
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng(seed)
     for weight in made.trainable_variables:
         value = generator.normal(size=weight.shape)
         if weight.name == "gamma":
@@ -48,9 +48,9 @@ def model(**changes) -> kt.Transformer:
     return made
 
 
-def write(path) -> None:
+def write(path, **changes) -> None:
     """Writes the model directory."""
-    made = model()
+    made = model(**changes)
     directory = ModelDirectory(path)
     directory.write_config(made.config)
     directory.write_run({"dataset": "made up"})

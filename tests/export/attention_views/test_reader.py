@@ -79,9 +79,9 @@ def test_a_given_translation_equals_reference(translator, reader):
 def test_tokens_are_those_of_the_rows_and_columns(found):
     for text, maps in zip(TEXTS, found):
         sides = len(maps.source_tokens), len(maps.target_tokens)
-        assert maps.encoder.shape == (2, 2, sides[0], sides[0])
-        assert maps.decoder.shape == (2, 2, sides[1], sides[1])
-        assert maps.cross.shape == (2, 2, sides[1], sides[0])
+        assert maps.encoder.shape == (1, 2, sides[0], sides[0])
+        assert maps.decoder.shape == (1, 2, sides[1], sides[1])
+        assert maps.cross.shape == (1, 2, sides[1], sides[0])
         assert maps.source_tokens[-1] == maps.target_tokens[-1] == "</s>"
         joined = "".join(maps.source_tokens[:-1]).replace("▁", " ")
         assert joined == f" {text}"

@@ -194,7 +194,11 @@ def test_what_cannot_be_scored_is_refused(
 
 @pytest.mark.parametrize(
     ("language", "option", "name"),
-    [("zh", [], "zh"), ("zh", ["--tokenize=13a"], "13a"), ("th", [], "char")],
+    [
+        ("zh", [], "zh"),
+        pytest.param("zh", ["--tokenize=13a"], "13a", marks=pytest.mark.slow),
+        pytest.param("th", [], "char", marks=pytest.mark.slow),
+    ],
 )
 def test_the_target_language_decides_how_words_are_counted(
     evaluated, evaluator, folder, language, option, name

@@ -98,7 +98,8 @@ def _steps(folder):
 
 
 # Of the second worker's death the first one hears only when it is missed.
-@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_worker_stops_the_others_and_the_job_resumes(
     arguments, tmp_path, victim
 ):

@@ -56,7 +56,8 @@ def _reported(result):
 def runs(trained, tmp_path_factory):
     """(folder, results) of: Ctrl-C, then SIGTERM, then left to its end."""
     folder = tmp_path_factory.mktemp("signals")
-    arguments = (*trained.arguments, "--report_steps=1", "--model_dir=m")
+    options = ("--report_steps=1", "--attention_steps=0", "--model_dir=m")
+    arguments = (*trained.arguments, *options)
     results = [
         _stopped(arguments, folder, signal.SIGINT),
         _stopped(arguments, folder, signal.SIGTERM),
