@@ -81,3 +81,43 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
         """Makes the schedule from what `get_config` returned."""
         inner = keras.optimizers.schedules.deserialize(config["schedule"])
         return cls(inner, config["train_steps"], config["cooldown_steps"])
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Gives update n, from 1, the rate of step n.
+
+    Keras asks for the rate of the first update with step 0.
+
+    Args:
+        schedule: TransformerSchedule.
+    """
+
+    def __init__(self, schedule):
+        super().__init__()
+        self.schedule = schedule
+
+    def __call__(self, step):
+        """Returns the rate after `step` updates, float32 scalar."""
+        return self.schedule(step + 1)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"schedule": keras.optimizers.schedules.serialize(self.schedule)}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the schedule from what `get_config` returned."""
+        inner = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(inner)
+
+
+def update_schedule(config):
+    """Returns the UpdateSchedule that a TransformerConfig describes."""
+    schedule = TransformerSchedule(
+        config.d_model, config.warmup_steps, config.learning_rate_scale
+    )
+    if config.cooldown_steps:
+        steps = config.train_steps, config.cooldown_steps
+        schedule = Cooldown(schedule, *steps)
+    return UpdateSchedule(schedule)

@@ -79,10 +79,7 @@ class Transformer(keras.Model):
 
     def _embedding(self, name, pieces):
         return SharedEmbedding(
-            pieces,
-            self.config.d_model,
-            dtype=self.dtype_policy,
-            name=name,
+            pieces, self.config.d_model, dtype=self.dtype_policy, name=name
         )
 
     def _positions(self, name):
@@ -123,14 +120,18 @@ class Transformer(keras.Model):
         return self.output_embedding.logits(self.states(inputs, training))
 
     def states(self, inputs, training=False):
-        """Returns the decoder's output, of which logits are made.
+        """Returns the second of `stacks`, of which logits are made."""
+        return self.stacks(inputs, training)[1]
+
+    def stacks(self, inputs, training=False):
+        """Returns what the encoder and the decoder give.
 
         Args:
             inputs: as for calling the model.
             training: whether dropout is on.
 
         Returns:
-            float [B, T, D].
+            float [B, S, D] and float [B, T, D].
 
         Raises:
             ValueError: only one side has segments.
@@ -141,12 +142,13 @@ class Transformer(keras.Model):
             **masks["encoder"],
             training=training,
         )
-        return self.decoder(
+        states = self.decoder(
             self._embedded("target", inputs, training),
             memory,
             **masks["decoder"],
             training=training,
         )
+        return memory, states
 
     def attention(self, inputs):
         """Returns what every head attends to, dropout off.

@@ -38,6 +38,8 @@ class IdTranslator:
         max_output_extra: an output has at most as many tokens as its source,
             the end id of one of them counted, + this; None for the config's.
         stop: when a sentence stops; None for SearchRules' own.
+        max_output_tokens: tokens that an output has at most, the end id
+            counted, whatever its source; None for no such limit.
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds. With 0 a
             model in doubt may find that saying nothing is likeliest.
@@ -58,6 +60,7 @@ class IdTranslator:
         max_output_extra=None,
         min_length=1,
         stop=None,
+        max_output_tokens=None,
     ):
         asked = {
             "beam_size": beam_size,
@@ -70,6 +73,7 @@ class IdTranslator:
         )
         self._model = model
         self._min_length = min_length
+        self._most = max_output_tokens
         self._rules = kt.search_rules(self.config)
         if stop is not None:
             self._rules = dataclasses.replace(self._rules, stop=stop)
@@ -137,6 +141,8 @@ class IdTranslator:
 
     def _constraints(self, source, prefix):
         longest = output_limits(source, self.config.max_output_extra)
+        if self._most is not None:
+            longest = tf.minimum(longest, self._most)
         shortest = ()
         if self._min_length:
             # No constant: TensorFlow 2.21 cannot compile a third loop that

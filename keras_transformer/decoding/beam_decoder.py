@@ -92,6 +92,15 @@ class BeamDecoder:
 
     def attending_step(self, tokens, parents, index, state):
         """The same, and the cross-attention: N float32 [B, H, K, S]."""
+        states, *rest = self.states_step(tokens, parents, index, state)
+        return self.logits(states), *rest
+
+    def logits(self, states):
+        """Returns float32 [B, K, V] of what `states_step` returns first."""
+        return self._model.output_embedding.project(states, self._projection)
+
+    def states_step(self, tokens, parents, index, state):
+        """As `attending_step`, with float [B, K, D] in the logits' place."""
         batch, beams, steps, _ = ops.shape(state.ancestry)
         # A step in another's place ends the other's being seen: the window.
         place = index % steps
@@ -106,11 +115,10 @@ class BeamDecoder:
             state.memory_mask,
             words,
         )
-        logits = self._model.output_embedding.project(states, self._projection)
         state = state._replace(caches=caches, ancestry=ancestry)
         if words is not None:
             state = state._replace(words=words)
-        return logits, state, weights
+        return states, state, weights
 
     def _words(self, tokens, parents, words):
         """Returns how many words each beam has said; None where none counts."""

@@ -16,7 +16,7 @@ from keras_transformer.kernels.gradients import uncompiled
 from keras_transformer.loss import projected_losses, symmetric_divergence
 from trainers.training.callbacks import TokenMeans
 from trainers.training.keras_private import WithoutSymbolicBuild
-from trainers.training.optimizer import FusedAdam, UpdateSchedule
+from trainers.training.optimizer import FusedAdam
 from trainers.training.strategies import ReplicaSeeds, replicated_step
 
 
@@ -90,7 +90,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         """
         config = self.config
         optimizer = FusedAdam(
-            UpdateSchedule(_schedule(config)),
+            update_schedule(config),
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
@@ -278,15 +278,6 @@ def _summed(losses):
         "perplexity": tf.reduce_sum(losses.plain),
         "accuracy": tf.reduce_sum(losses.correct),
     }
-
-
-def _schedule(config):
-    schedule = kt.TransformerSchedule(
-        config.d_model, config.warmup_steps, config.learning_rate_scale
-    )
-    if not config.cooldown_steps:
-        return schedule
-    return kt.Cooldown(schedule, config.train_steps, config.cooldown_steps)
 
 
 def _means(sums, tokens):

@@ -1,0 +1,299 @@
+"""The translator as KerasHub's sequence-to-sequence task."""
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+import keras_transformer as kt
+from export.keras_hub_task.backbone import (
+    TransformerBackbone,
+)
+from export.keras_hub_task.directories import FromModelDirectory
+from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
+from export.keras_hub_task.sampling import sample
+from export.keras_hub_task.search import TranslationSearch, search_texts
+from export.translators.translator import Translator
+from keras_transformer.config import PAD_ID
+from keras_transformer.schedule import update_schedule
+from keras_transformer.tokenizer import Tokenizer
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
+    """Translates strings, and learns from pairs of strings.
+
+    Called on a batch as the backbone takes it, it returns logits, float32
+    [B, T, V].
+
+    Args:
+        backbone: TransformerBackbone.
+        preprocessor: TransformerSeq2SeqLMPreprocessor, or None for ids.
+        **kwargs: of Seq2SeqLM.
+
+    Raises:
+        ValueError: the preprocessor's vocabulary is of another size.
+
+    Example:
+        >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
+        >>> task.generate(["How are you?"])
+        ['Comment vas-tu ?']
+    """
+
+    backbone_cls = TransformerBackbone
+    preprocessor_cls = TransformerSeq2SeqLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        _check_vocabulary(backbone, preprocessor)
+        states = backbone(backbone.input)["decoder_sequence_output"]
+        logits = _Logits(
+            backbone.transformer.output_embedding,
+            dtype=backbone.dtype_policy,
+            name="logits",
+        )
+        super().__init__(
+            inputs=backbone.input, outputs=logits(states), **kwargs
+        )
+
+    def compile(
+        self,
+        optimizer="auto",
+        loss="auto",
+        *,
+        weighted_metrics="auto",
+        sampler="auto",
+        jit_compile="auto",
+        **kwargs,
+    ):
+        """Configures training and generation.
+
+        Args:
+            optimizer: "auto" for Adam with the paper's schedule and the
+                configuration's numbers (section 5.3).
+            loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
+            weighted_metrics: "auto" for the accuracy of tokens.
+            sampler: "auto" for TranslationSearch, our beam search; or one of
+                KerasHub's samplers or its name, such as "greedy".
+            jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
+                gains nothing on a CPU.
+            **kwargs: of `keras.Model.compile`.
+        """
+        config = self.backbone.config
+        if optimizer == "auto":
+            optimizer = keras.optimizers.Adam(
+                update_schedule(config),
+                beta_1=config.adam_beta_1,
+                beta_2=config.adam_beta_2,
+                epsilon=config.adam_epsilon,
+                global_clipnorm=config.clip_norm or None,
+            )
+        if loss == "auto":
+            loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
+        if jit_compile == "auto":
+            jit_compile = keras.backend.backend() == "jax"
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            weighted_metrics=weighted_metrics,
+            sampler=TranslationSearch() if sampler == "auto" else sampler,
+            jit_compile=jit_compile,
+            **kwargs,
+        )
+        self._translators = {}
+
+    def generate(
+        self,
+        inputs,
+        max_length=None,
+        stop_token_ids="auto",
+        strip_prompt=False,
+    ):
+        """Translates, or samples translations.
+
+        With TranslationSearch the texts are those of `export.translate`:
+        sentences of like length are searched for together. With KerasHub's
+        samplers all inputs are one batch, as in every KerasHub task.
+
+        Args:
+            inputs: a string or several, a dict of `encoder_text` and
+                `decoder_text`, what translations begin with, or a
+                tf.data.Dataset of batches of these.
+            max_length: tokens of a translation, with begin and end; by
+                default as many as the configuration allows for its source,
+                and with KerasHub's samplers the preprocessor's length.
+            stop_token_ids: of KerasHub's samplers alone.
+            strip_prompt: whether to leave out what translations began with.
+
+        Returns:
+            A string, or a list of strings.
+
+        Raises:
+            ValueError: text is not UTF-8, or an option does not go with
+                TranslationSearch.
+        """
+        if self.preprocessor is None or not isinstance(
+            self.sampler, TranslationSearch
+        ):
+            return super().generate(
+                inputs, max_length, stop_token_ids, strip_prompt
+            )
+        if stop_token_ids != "auto":
+            raise ValueError(
+                "TranslationSearch ends with the end id alone; leave out "
+                "stop_token_ids, or compile with one of KerasHub's samplers."
+            )
+        if isinstance(inputs, tf.data.Dataset):
+            batches = inputs.as_numpy_iterator()
+            given = [_texts(each) for each in batches]
+            sources, prompts = (sum(side, []) for side in zip(*given))
+            single = False
+        else:
+            single = _is_single(inputs)
+            sources, prompts = _texts(inputs)
+        texts = self._translate(sources, prompts, max_length)
+        if strip_prompt:
+            texts = [
+                text.removeprefix(prompt)
+                for text, prompt in zip(texts, prompts)
+            ]
+        return texts[0] if single else texts
+
+    def _translate(self, sources, prompts, max_length):
+        backbone = self.backbone
+        if keras.backend.backend() != "tensorflow":
+            extra = self.sampler.config_of(backbone.transformer)
+            extra = extra.max_output_extra + 1
+
+            def capacity(width):
+                return max_length or width + extra
+
+            return search_texts(
+                self.make_generate_function(),
+                Tokenizer(self.preprocessor.tokenizer.proto),
+                sources,
+                prompts,
+                capacity,
+            )
+        if max_length not in self._translators:
+            self._translators[max_length] = Translator(
+                backbone.transformer,
+                Tokenizer(self.preprocessor.tokenizer.proto),
+                max_output_tokens=max_length and max_length - 1,
+                **self.sampler.settings,
+            )
+        found = self._translators[max_length].translate(
+            sources, prefixes=prompts if any(prompts) else None
+        )
+        return [each.text for each in found]
+
+    def generate_step(self, inputs, stop_token_ids=None):
+        """Translates one batch of ids; compiled by `generate`.
+
+        Args:
+            inputs: dict as the backbone takes it; the decoder's ids are what
+                translations begin with, and have their length.
+            stop_token_ids: ids that end a translation, for KerasHub's
+                samplers; None for none.
+
+        Returns:
+            dict of `decoder_token_ids` and `decoder_padding_mask`, int32
+            [B, T].
+        """
+        transformer = self.backbone.transformer
+        if isinstance(self.sampler, TranslationSearch):
+            ids = self.sampler.find(transformer, inputs)
+            mask = ops.not_equal(ids, PAD_ID)
+        else:
+            ids, mask = sample(self, transformer, inputs, stop_token_ids)
+        return {
+            "decoder_token_ids": ids,
+            "decoder_padding_mask": ops.cast(mask, "int32"),
+        }
+
+    @classmethod
+    def of_directory(cls, directory, load_weights=True, dtype=None, **kwargs):
+        """Returns the task of a ModelDirectory.
+
+        Args:
+            directory: ModelDirectory.
+            load_weights: as for TransformerBackbone.
+            dtype: a Keras dtype policy.
+            **kwargs: of the constructor.
+
+        Raises:
+            InputError: it is not whole, or no translator's.
+        """
+        if "preprocessor" not in kwargs:
+            made = TransformerSeq2SeqLMPreprocessor.of_directory(directory)
+            kwargs["preprocessor"] = made
+        if "backbone" not in kwargs:
+            kwargs["backbone"] = TransformerBackbone.of_directory(
+                directory, load_weights, dtype=dtype
+            )
+        return cls(**kwargs)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class _Logits(keras.layers.Layer):
+    """The pre-softmax product as a layer of a functional model."""
+
+    def __init__(self, embedding, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = embedding
+        self.built = True
+
+    def call(self, states):
+        """Returns float32 [B, T, V] of float [B, T, D]."""
+        return self.embedding.logits(states)
+
+
+def _check_vocabulary(backbone, preprocessor):
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    if tokenizer is None or tokenizer.proto is None:
+        return
+    found, expected = tokenizer.vocabulary_size(), backbone.config
+    if found != expected.vocabulary_size:
+        raise ValueError(
+            f"The preprocessor's vocabulary has {found} pieces and the "
+            f"backbone's vocabulary_size is {expected.vocabulary_size}; give "
+            "two of the same training."
+        )
+
+
+def _is_single(inputs):
+    first = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
+    return isinstance(first, (str, bytes)) or np.ndim(first) == 0
+
+
+def _texts(inputs):
+    """Returns lists of str: sources, and what translations begin with."""
+    if not isinstance(inputs, dict):
+        inputs = {"encoder_text": inputs}
+    sources = _strings(inputs["encoder_text"])
+    prompts = inputs.get("decoder_text")
+    if prompts is None:
+        return sources, [""] * len(sources)
+    return sources, _strings(prompts)
+
+
+def _strings(texts):
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    elif not isinstance(texts, (list, tuple)):
+        texts = np.atleast_1d(ops.convert_to_numpy(texts)).tolist()
+    found = []
+    for number, text in enumerate(texts, start=1):
+        if isinstance(text, bytes):
+            try:
+                text = text.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"Text {number} is not UTF-8.") from error
+        if not isinstance(text, str):
+            raise ValueError(
+                f"Text {number} is no string, but {type(text).__name__}."
+            )
+        found.append(text)
+    return found

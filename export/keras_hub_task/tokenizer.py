@@ -1,0 +1,75 @@
+"""The vocabulary of both languages as KerasHub's tokenizer."""
+
+import hashlib
+
+import keras
+import keras_hub
+import tensorflow_text as tf_text
+
+from export.keras_hub_task.backbone import TransformerBackbone
+from export.keras_hub_task.directories import FromModelDirectory
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+
+_IDS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class TransformerTokenizer(
+    FromModelDirectory, keras_hub.tokenizers.SentencePieceTokenizer
+):
+    """Splits text into the ids of a model directory's `vocabulary.model`.
+
+    Args:
+        proto: SentencePiece model with pad, unknown, begin and end ids 0, 1,
+            2 and 3: its bytes, or what SentencePieceTokenizer takes.
+        **kwargs: of SentencePieceTokenizer.
+
+    Raises:
+        ValueError: the special ids are other ones.
+    """
+
+    backbone_cls = TransformerBackbone
+
+    def __init__(self, proto=None, **kwargs):
+        self._add_special_token("<s>", "start_token")
+        self._add_special_token("</s>", "end_token")
+        self._add_special_token("<pad>", "pad_token")
+        super().__init__(proto=proto, **kwargs)
+
+    def set_proto(self, proto):
+        """Takes another SentencePiece model; see the class.
+
+        Raises:
+            ValueError: as the class does.
+        """
+        super().set_proto(proto)
+        if proto is None:
+            return
+        found = self.get_vocabulary()[: len(_IDS)]
+        if found != list(_IDS.values()):
+            raise ValueError(
+                "A Transformer's vocabulary begins with the pieces <pad>, "
+                f"<unk>, <s> and </s>, and this one with {found}; give the "
+                "vocabulary.model of a model directory."
+            )
+
+    def _set_proto_tf(self, proto):
+        # Two tokenizers without names share one model after a SavedModel is
+        # loaded; the digest keeps different models apart.
+        digest = hashlib.sha256(proto).hexdigest()[:16]
+        self._sentence_piece = tf_text.SentencepieceTokenizer(
+            model=proto,
+            out_type=self.compute_dtype,
+            add_bos=self.add_bos,
+            add_eos=self.add_eos,
+            name=f"sentencepiece_{digest}",
+        )
+
+    @classmethod
+    def of_directory(cls, directory, **kwargs):
+        """Returns the tokenizer of a ModelDirectory.
+
+        Raises:
+            InputError: it has no vocabulary of both languages.
+        """
+        return cls(directory.load_tokenizer().proto, **kwargs)
