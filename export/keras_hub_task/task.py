@@ -265,6 +265,8 @@ def _check_vocabulary(backbone, preprocessor):
 
 def _is_single(inputs):
     first = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
+    if isinstance(first, (list, tuple)):
+        return False
     return isinstance(first, (str, bytes)) or np.ndim(first) == 0
 
 

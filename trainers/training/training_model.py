@@ -14,6 +14,7 @@ import keras_transformer as kt
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels.gradients import uncompiled
 from keras_transformer.loss import projected_losses, symmetric_divergence
+from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
 from trainers.training.keras_private import WithoutSymbolicBuild
 from trainers.training.optimizer import FusedAdam

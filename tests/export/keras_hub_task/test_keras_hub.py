@@ -1,0 +1,305 @@
+"""KerasHub's task over a model directory of ours."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export.errors import InputError
+from export.keras_hub_task import (
+    TransformerBackbone,
+    TransformerSeq2SeqLM,
+    TransformerSeq2SeqLMPreprocessor,
+    TransformerTokenizer,
+    TranslationSearch,
+)
+from export.keras_hub_task.presets import (
+    write_model_directory,
+    write_preset,
+)
+from export.model_directory import ModelDirectory
+from export.translators.translator import Translator
+from keras_transformer.tokenizer import Tokenizer
+from tests import made_up_text
+from tests.export import tiny
+from tests.trainers.helpers import figures
+
+TEXTS = [*made_up_text.sentences()[:12], "", "  ", "bà ka."]
+PAIRS = {"encoder_text": TEXTS[:4], "decoder_text": TEXTS[4:8]}
+# Keras' and KerasHub's own, of every task.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*compile.. was not called"),
+    pytest.mark.filterwarnings("ignore:.shuffle=True. was passed"),
+    pytest.mark.filterwarnings("ignore:unclosed file.*vocabulary.spm"),
+]
+
+
+@pytest.fixture(scope="module")
+def task(model_path):
+    made = TransformerSeq2SeqLM.from_preset(str(model_path))
+    made.preprocessor.encoder_sequence_length = 12
+    made.preprocessor.decoder_sequence_length = 10
+    return made
+
+
+@pytest.fixture
+def searching(task):
+    """With its own search again, whatever a test before has set."""
+    task.compile()
+    return task
+
+
+@pytest.fixture(scope="module")
+def expected(model_path):
+    found = Translator.from_directory(model_path).translate(TEXTS)
+    return [each.text for each in found]
+
+
+def test_it_says_what_export_translate_does(searching, expected):
+    assert searching.generate(TEXTS) == expected
+    assert searching.generate(TEXTS[0]) == expected[0]
+    assert searching.generate(TEXTS[0].encode()) == expected[0]
+    assert searching.generate(np.array(TEXTS)) == expected
+    batches = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7)
+    assert searching.generate(batches) == expected
+
+
+def test_it_begins_with_what_is_given(searching, model_path):
+    given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
+    found = Translator.from_directory(model_path).translate(
+        TEXTS[:3], prefixes=given["decoder_text"]
+    )
+    assert searching.generate(given) == [each.text for each in found]
+    assert searching.generate(given, strip_prompt=True)[0] == (
+        found[0].text.removeprefix("ba")
+    )
+
+
+def test_a_length_and_a_search_can_be_asked_for(searching, model_path):
+    search = {"beam_size": 2, "alpha": 1.5, "max_output_extra": 2}
+    searching.compile(sampler=TranslationSearch(**search))
+    found = Translator.from_directory(
+        model_path, max_output_tokens=4, **search
+    ).translate(TEXTS)
+    texts = searching.generate(TEXTS, max_length=5)
+    assert texts == [each.text for each in found]
+    assert texts != searching.generate(TEXTS)
+
+
+def test_greedy_takes_what_is_likeliest(searching):
+    """By whole-sequence logits, without a cache."""
+    searching.compile(sampler="greedy", run_eagerly=True)
+    inputs = searching.preprocessor.generate_preprocess(
+        {"encoder_text": TEXTS[:3], "decoder_text": ["", "ba ka", ""]}
+    )
+    found = searching.generate_step(inputs, [3])
+    ids = np.asarray(found["decoder_token_ids"])
+    given = np.asarray(inputs["decoder_padding_mask"]).sum(axis=1)
+    assert given[1] > given[0] == 1
+    logits = searching.backbone.transformer(
+        {"source": np.asarray(inputs["encoder_token_ids"]), "target": ids}
+    ).numpy()
+    logits[:, :, :3] = -np.inf
+    logits[:, 0, 3] = -np.inf
+    for row, start, scores in zip(ids, given, logits):
+        likeliest = scores[start - 1 : -1].argmax(axis=-1)
+        assert row[start:].tolist() == likeliest.tolist()
+    assert np.asarray(found["decoder_padding_mask"]).all()
+
+
+def test_samplers_begin_with_what_is_given_too(searching):
+    searching.compile(sampler=keras_hub.samplers.TopKSampler(k=3, seed=1))
+    given = {"encoder_text": TEXTS[:2], "decoder_text": ["ba ka do", "ba"]}
+    for text, prompt in zip(
+        searching.generate(given, max_length=9), given["decoder_text"]
+    ):
+        assert text.startswith(prompt)
+
+
+def test_ids_are_the_models_own(task):
+    found, labels, weights = task.preprocessor(PAIRS)
+    encode = Tokenizer(made_up_text.vocabulary()).encode
+
+    def ours(text):
+        return encode([text])[0][:-1].tolist()
+
+    for row, text in zip(np.asarray(found["encoder_token_ids"]), TEXTS):
+        assert row.tolist() == [*ours(text), 3, *[0] * 12][:12]
+    rows = zip(np.asarray(found["decoder_token_ids"]), np.asarray(labels))
+    for (row, label), text in zip(rows, TEXTS[4:8]):
+        packed = [2, *ours(text)][:10]
+        packed = [*packed, 3, *[0] * 12][:11]
+        assert row.tolist() == packed[:10]
+        assert label.tolist() == packed[1:]
+    assert (np.asarray(weights) == (np.asarray(labels) != 0)).all()
+
+
+def test_the_backbone_is_the_models_stacks(task):
+    inputs, _, _ = task.preprocessor(PAIRS)
+    found = task.backbone(inputs)
+    ids = {
+        "source": np.asarray(inputs["encoder_token_ids"]),
+        "target": np.asarray(inputs["decoder_token_ids"]),
+    }
+    memory, states = task.backbone.transformer.stacks(ids)
+    np.testing.assert_allclose(found["encoder_sequence_output"], memory)
+    np.testing.assert_allclose(found["decoder_sequence_output"], states)
+
+
+def test_its_loss_is_the_papers(searching):
+    """In numpy: smoothed, and a mean over the target's tokens."""
+    _, labels, _ = searching.preprocessor(PAIRS)
+    logits = searching.predict(PAIRS, verbose=0)
+    smoothing = searching.backbone.config.label_smoothing
+    wanted = figures(logits, np.asarray(labels), smoothing)
+    loss, accuracy = searching.evaluate(PAIRS, batch_size=4, verbose=0)
+    assert loss == pytest.approx(wanted.loss, rel=1e-5)
+    assert accuracy == pytest.approx(wanted.accuracy, rel=1e-5)
+
+
+def test_it_learns_from_strings_by_the_papers_schedule(model_path):
+    task = TransformerSeq2SeqLM.from_preset(
+        str(model_path),
+        preprocessor=TransformerSeq2SeqLMPreprocessor(
+            TransformerTokenizer(made_up_text.vocabulary()),
+            encoder_sequence_length=12,
+            decoder_sequence_length=10,
+        ),
+    )
+    config = task.backbone.config
+    rate = config.d_model**-0.5 * config.warmup_steps**-1.5
+    assert float(task.optimizer.learning_rate) == pytest.approx(rate, rel=1e-5)
+    task.compile(optimizer=keras.optimizers.Adam(0.01))
+    history = task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0] - 0.5
+
+
+def test_a_preset_and_back_loses_nothing(model_path, tmp_path, expected):
+    write_preset(ModelDirectory(model_path), tmp_path / "preset")
+    loaded = keras_hub.models.Seq2SeqLM.from_preset(str(tmp_path / "preset"))
+    assert loaded.generate(TEXTS) == expected
+    directory = ModelDirectory(tmp_path / "back")
+    write_model_directory(str(tmp_path / "preset"), directory)
+    for name in ("config.json", "vocabulary.model", "run.json"):
+        assert (directory.path / name).read_bytes() == (
+            (model_path / name).read_bytes()
+        )
+    weights = directory.load_model().get_weights()
+    for one, other in zip(
+        weights, ModelDirectory(model_path).load_model().get_weights()
+    ):
+        np.testing.assert_array_equal(one, other)
+    for write in (
+        lambda: write_preset(directory, tmp_path / "preset"),
+        lambda: write_model_directory(str(tmp_path / "preset"), directory),
+    ):
+        with pytest.raises(InputError, match="is there already"):
+            write()
+
+
+def test_what_does_not_fit_is_refused(task, model_path, tmp_path):
+    backbone = TransformerBackbone(**tiny.CONFIG | {"vocabulary_size": 150})
+    with pytest.raises(ValueError, match="has 200 pieces .* is 150"):
+        TransformerSeq2SeqLM(backbone, task.preprocessor)
+    with pytest.raises(ValueError, match="has no LoRA"):
+        task.backbone.enable_lora(4)
+    with pytest.raises(ValueError, match="Text 2 is not UTF-8"):
+        task.generate(["ba", b"\xff"])
+    with pytest.raises(ValueError, match="Text 1 is no string, but int"):
+        task.generate([3])
+    with pytest.raises(ValueError, match="leave out stop_token_ids"):
+        task.generate("ba", stop_token_ids=[4])
+    for name in ("config.json", "vocabulary.model"):
+        (tmp_path / "model").mkdir(exist_ok=True)
+        (tmp_path / "model" / name).write_bytes(
+            (model_path / name).read_bytes()
+        )
+    with pytest.raises(InputError, match="weights.h5 is missing"):
+        TransformerSeq2SeqLM.from_preset(str(tmp_path / "model"))
+    fields = json.loads((tmp_path / "model" / "config.json").read_text())
+    fields |= {"source_vocabulary_size": 200}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(InputError, match="source vocabulary of its own"):
+        TransformerSeq2SeqLM.from_preset(str(tmp_path / "model"))
+    with pytest.raises(InputError, match="is no preset of a Transformer"):
+        write_model_directory(str(tmp_path), ModelDirectory(tmp_path / "n"))
+    assert not (tmp_path / "n").exists()
+
+
+def test_a_preset_of_another_class_is_refused(tmp_path):
+    other = keras_hub.models.BertBackbone(
+        vocabulary_size=9,
+        num_layers=1,
+        num_heads=1,
+        hidden_dim=4,
+        intermediate_dim=4,
+    )
+    other.save_to_preset(str(tmp_path / "bert"))
+    with pytest.raises(ValueError, match="BertBackbone"):
+        TransformerSeq2SeqLM.from_preset(str(tmp_path / "bert"))
+
+
+def _run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tiny.ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_the_command_writes_both(model_path, tmp_path):
+    command = ("-m", "export.keras_hub")
+    preset = f"{tmp_path / 'preset'}"
+    done = _run(*command, f"--model_dir={model_path}", f"--preset={preset}")
+    assert done.returncode == 0, done.stderr
+    assert f"TransformerSeq2SeqLM.from_preset('{preset}')" in done.stdout
+    back = f"--model_dir={tmp_path / 'back'}"
+    done = _run(*command, f"--from_preset={preset}", back)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "back" / "model.weights.h5").exists()
+    done = _run(*command, back)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: Give --preset")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_keras_hubs_own_harness_passes(backend):
+    if backend == "jax":
+        pytest.importorskip("jax")
+    done = _run(
+        *("-m", "pytest", "-W", "default", "-p", "no:cacheprovider"),
+        "tests/export/keras_hub_task/harness.py",
+        KERAS_BACKEND=backend,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "7 passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_it_says_the_same_on_jax(model_path, expected):
+    pytest.importorskip("jax")
+    code = (
+        "import json, sys\n"
+        "from export.keras_hub_task import TransformerSeq2SeqLM\n"
+        f"task = TransformerSeq2SeqLM.from_preset({str(model_path)!r})\n"
+        "texts = json.loads(sys.argv[1])\n"
+        "found = task.generate(texts)\n"
+        "task.compile(sampler='greedy')\n"
+        "print(json.dumps([found, task.generate(texts[:2])]))\n"
+    )
+    done = _run("-c", code, json.dumps(TEXTS), KERAS_BACKEND="jax")
+    assert done.returncode == 0, done.stderr
+    found, greedy = json.loads(done.stdout)
+    assert found == expected
+    assert len(greedy) == 2
+    assert keras.backend.backend() == "tensorflow"
