@@ -7,9 +7,11 @@ import subprocess
 import pytest
 
 from tests import processes
+from tests.export import tiny
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture
@@ -19,14 +21,13 @@ def run(tmp_path):
     def of_code(code):
         path = tmp_path / "block.py"
         path.write_text(code, encoding="utf-8")
-        return processes.run({"path": str(path)}, [])
+        return processes.run({"path": str(path)}, [], tmp_path)
 
     return of_code
 
 
 def test_the_python_blocks_run_one_after_the_other(run):
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    blocks = BLOCKS[:2]
     checks = """
 ids = np.array([[5, 7, 4, 9, 8]], "int32")
 answer = np.asarray(classifier(ids))
@@ -38,6 +39,17 @@ assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
 """
     done = run("\n".join([*blocks, checks]))
     assert done.code == 0, done.err
+
+
+@pytest.mark.slow
+def test_the_lines_of_keras_hub_run(run, tmp_path):
+    """On a model directory where the README has one."""
+    tiny.write(tmp_path / "runs" / "demo", num_layers=1)
+    assert len(BLOCKS) == 3
+    checks = "assert isinstance(task.generate('Hi!'), str)"
+    done = run("\n".join([BLOCKS[2], checks]))
+    assert done.code == 0, done.err
+    assert (tmp_path / "presets" / "demo" / "task.json").exists()
 
 
 @pytest.mark.slow
