@@ -256,7 +256,7 @@ def test_other_bytes_in_place_of_weights_are_named(directory):
         {"d_ff": 64},
         {"d_k": 4},
         {"num_layers": 3},
-        {"num_layers": 1},
+        {"num_layers": 2},
         {"norm": "post"},
         {"share_embeddings": "all"},
         {"share_embeddings": "target-softmax"},
