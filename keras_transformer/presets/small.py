@@ -104,7 +104,7 @@ PARSING_SMALL = {
     "cooldown_steps": 2_500,
     "train_steps": 6_000,
     "batch_tokens": 2_048,
-    "average_checkpoints": 5,
+    "average_checkpoints": 0,  # the rate falls in its place
     "beam_size": 4,
     "alpha": 0.3,
     "max_output_extra": 300,
