@@ -4,6 +4,7 @@ from keras import ops
 
 from export.keras_hub_task.backbone import without_padding
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
+from keras_transformer.decoding.translate import output_limits
 
 # Of what no translation says; samplers make probabilities of logits.
 _NEVER = -1e9
@@ -11,6 +12,9 @@ _NEVER = -1e9
 
 def sample(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
+
+    As in our search a translation ends where its source's length and the
+    configuration's `max_output_extra` say, and that of no text is no text.
 
     Letters: B batch, T length of translations.
 
@@ -35,15 +39,17 @@ def sample(task, transformer, inputs, stop_token_ids):
         decoder, decoder.start(source, ops.shape(prompt)[1]), prompt, index
     )
 
-    def next_logits(tokens, state, index):
+    def next_logits(tokens, cache, index):
+        # Samplers that make several rows of one do so with all of the cache.
+        state, longest = cache
         states, state = _step(decoder, state, tokens, index - 1)
-        logits = decoder.logits(states)[:, 0]
-        return _possible(logits, index), states[:, 0], state
+        logits = _possible(decoder.logits(states)[:, 0], index, longest)
+        return logits, states[:, 0], (state, longest)
 
     ids = task.sampler(
         next=next_logits,
         prompt=prompt,
-        cache=state,
+        cache=(state, _limits(source, transformer.config.max_output_extra)),
         index=index,
         mask=given,
         stop_token_ids=stop_token_ids,
@@ -82,14 +88,26 @@ def _after_prompt(decoder, state, prompt, index):
     return state, hidden
 
 
-def _possible(logits, index):
-    """Leaves out what export.translate does: special ids, and no text."""
+def _limits(source, extra):
+    """Returns int32 [B]: tokens, the end id counted; 1 of an empty source."""
+    pieces = ops.logical_and(source != PAD_ID, source != END_ID)
+    return ops.where(ops.any(pieces, axis=1), output_limits(source, extra), 1)
+
+
+def _possible(logits, index, longest):
+    """Leaves out what export.translate does.
+
+    Special ids; the end at once; and at the longest all but the end.
+    """
     ids = ops.arange(ops.shape(logits)[-1])
     never = ops.zeros_like(ids, dtype="bool")
     for number in FORBIDDEN_IDS:
         never = ops.logical_or(never, ids == number)
-    at_once = ops.logical_and(ids == END_ID, index == 1)
-    return ops.where(ops.logical_or(never, at_once), _NEVER, logits)
+    ends = ids == END_ID
+    never = ops.logical_or(never, ops.logical_and(ends, index == 1))
+    at_limit = ops.expand_dims(index >= longest, 1)
+    never = ops.where(at_limit, ops.logical_not(ends), never)
+    return ops.where(never, _NEVER, logits)
 
 
 def _until_stop(ids, given, stop_token_ids):
