@@ -57,9 +57,8 @@ def searching(task):
 
 
 @pytest.fixture(scope="module")
-def expected(model_path):
-    found = Translator.from_directory(model_path).translate(TEXTS)
-    return [each.text for each in found]
+def expected(translator):
+    return [each.text for each in translator.translate(TEXTS)]
 
 
 def test_it_says_what_export_translate_does(searching, expected):
@@ -71,51 +70,52 @@ def test_it_says_what_export_translate_does(searching, expected):
     assert searching.generate(batches) == expected
 
 
-def test_it_begins_with_what_is_given(searching, model_path):
-    given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
-    found = Translator.from_directory(model_path).translate(
-        TEXTS[:3], prefixes=given["decoder_text"]
-    )
-    assert searching.generate(given) == [each.text for each in found]
-    assert searching.generate(given, strip_prompt=True)[0] == (
-        found[0].text.removeprefix("ba")
-    )
-
-
-def test_a_length_and_a_search_can_be_asked_for(searching, model_path):
+def test_a_search_a_length_and_a_beginning_can_be_given(searching, model_path):
     search = {"beam_size": 2, "alpha": 1.5, "max_output_extra": 2}
     searching.compile(sampler=TranslationSearch(**search))
+    given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
     found = Translator.from_directory(
-        model_path, max_output_tokens=4, **search
-    ).translate(TEXTS)
-    texts = searching.generate(TEXTS, max_length=5)
-    assert texts == [each.text for each in found]
-    assert texts != searching.generate(TEXTS)
+        model_path, max_output_tokens=6, **search
+    ).translate(TEXTS[:3], prefixes=given["decoder_text"])
+    expected = [each.text for each in found]
+    assert searching.generate(given, max_length=7) == expected
+    stripped = searching.generate(given, max_length=7, strip_prompt=True)
+    assert stripped[:2] == [expected[0].removeprefix("ba"), expected[1]]
 
 
 def test_greedy_takes_what_is_likeliest(searching):
     """By whole-sequence logits, without a cache."""
     searching.compile(sampler="greedy", run_eagerly=True)
+    texts = [TEXTS[0], TEXTS[1], "ba", " "]
     inputs = searching.preprocessor.generate_preprocess(
-        {"encoder_text": TEXTS[:3], "decoder_text": ["", "ba ka", ""]}
+        {"encoder_text": texts, "decoder_text": ["", "ba ka", "", ""]}
     )
     found = searching.generate_step(inputs, [3])
     ids = np.asarray(found["decoder_token_ids"])
     given = np.asarray(inputs["decoder_padding_mask"]).sum(axis=1)
     assert given[1] > given[0] == 1
+    source = np.asarray(inputs["encoder_token_ids"])
     logits = searching.backbone.transformer(
-        {"source": np.asarray(inputs["encoder_token_ids"]), "target": ids}
+        {"source": source, "target": ids}
     ).numpy()
     logits[:, :, :3] = -np.inf
     logits[:, 0, 3] = -np.inf
-    for row, start, scores in zip(ids, given, logits):
-        likeliest = scores[start - 1 : -1].argmax(axis=-1)
-        assert row[start:].tolist() == likeliest.tolist()
-    assert np.asarray(found["decoder_padding_mask"]).all()
+    limits = (source > 3).sum(axis=1) + tiny.CONFIG["max_output_extra"]
+    limits[3] = 1
+    for row, start, scores, limit in zip(ids, given, logits, limits):
+        wanted = scores[start - 1 : -1].argmax(axis=-1)
+        wanted[max(limit - start, 0) :] = 3
+        length = (wanted == 3).argmax() + 1 if 3 in wanted else len(wanted)
+        assert row[start:][:length].tolist() == wanted[:length].tolist()
+    lengths = np.asarray(found["decoder_padding_mask"]).sum(axis=1) - 1
+    assert limits[2] < 9 < limits[1]
+    assert lengths.tolist() == np.minimum(limits, 9).tolist()
+    assert searching.generate(["", " "]) == ["", ""]
 
 
-def test_samplers_begin_with_what_is_given_too(searching):
-    searching.compile(sampler=keras_hub.samplers.TopKSampler(k=3, seed=1))
+@pytest.mark.parametrize("name", ["top_k", "beam"])
+def test_samplers_begin_with_what_is_given_too(searching, name):
+    searching.compile(sampler=name, run_eagerly=True)
     given = {"encoder_text": TEXTS[:2], "decoder_text": ["ba ka do", "ba"]}
     for text, prompt in zip(
         searching.generate(given, max_length=9), given["decoder_text"]
@@ -176,15 +176,21 @@ def test_it_learns_from_strings_by_the_papers_schedule(model_path):
     config = task.backbone.config
     rate = config.d_model**-0.5 * config.warmup_steps**-1.5
     assert float(task.optimizer.learning_rate) == pytest.approx(rate, rel=1e-5)
-    task.compile(optimizer=keras.optimizers.Adam(0.01))
+    task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
     history = task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
     assert history["loss"][-1] < history["loss"][0] - 0.5
 
 
-def test_a_preset_and_back_loses_nothing(model_path, tmp_path, expected):
+def test_a_preset_and_back_loses_nothing(task, model_path, tmp_path):
     write_preset(ModelDirectory(model_path), tmp_path / "preset")
     loaded = keras_hub.models.Seq2SeqLM.from_preset(str(tmp_path / "preset"))
-    assert loaded.generate(TEXTS) == expected
+    assert isinstance(loaded, TransformerSeq2SeqLM)
+    _, labels, _ = loaded.preprocessor(PAIRS)
+    assert labels.shape[1] == 128
+    np.testing.assert_array_equal(
+        labels[:, :9], task.preprocessor(PAIRS)[1][:, :9]
+    )
+    _assert_same(loaded.get_weights(), task.get_weights())
     directory = ModelDirectory(tmp_path / "back")
     write_model_directory(str(tmp_path / "preset"), directory)
     for name in ("config.json", "vocabulary.model", "run.json"):
@@ -192,16 +198,18 @@ def test_a_preset_and_back_loses_nothing(model_path, tmp_path, expected):
             (model_path / name).read_bytes()
         )
     weights = directory.load_model().get_weights()
-    for one, other in zip(
-        weights, ModelDirectory(model_path).load_model().get_weights()
-    ):
-        np.testing.assert_array_equal(one, other)
+    _assert_same(weights, task.backbone.transformer.get_weights())
     for write in (
         lambda: write_preset(directory, tmp_path / "preset"),
         lambda: write_model_directory(str(tmp_path / "preset"), directory),
     ):
         with pytest.raises(InputError, match="is there already"):
             write()
+
+
+def _assert_same(ones, others):
+    for one, other in zip(ones, others, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_what_does_not_fit_is_refused(task, model_path, tmp_path):
