@@ -32,6 +32,7 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
     Attributes:
         transformer: kt.Transformer, whose weights these are.
         config: its TransformerConfig.
+        lora_rank: of `enable_lora`, or None.
 
     Raises:
         ValueError: a field has a value that it cannot have.
@@ -50,6 +51,7 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
             inputs=inputs, outputs=stacks(inputs), dtype=dtype, **kwargs
         )
         self.config = config
+        self.lora_rank = None
         self.transformer = stacks.transformer
         self.token_embedding = stacks.transformer.target_embedding
 
@@ -57,17 +59,42 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
         """Returns the constructor's arguments."""
         return {**super().get_config(), **dataclasses.asdict(self.config)}
 
+    def default_lora_layer_names(self):
+        """Returns the names of the layers that LoRA adapts."""
+        return ["self_attention", "cross_attention"]
+
     def enable_lora(self, rank, target_layer_names=None):
-        """Refuses: the attention's fused matrices have no LoRA.
+        """Freezes all weights, and adapts attention by LoRA.
+
+        Then compile the task again. What is saved is the adapted model;
+        `save_lora_weights` saves the adaptation alone.
+
+        Args:
+            rank: of the adaptation, at least 1.
+            target_layer_names: list of layers' names; by default
+                `default_lora_layer_names()`.
 
         Raises:
-            ValueError: always.
+            ValueError: the rank is none, no such layer has LoRA, or it is
+                on already.
         """
-        raise ValueError(
-            "TransformerBackbone has no LoRA: queries, keys and values are one "
-            "matrix, which KerasHub's enable_lora cannot adapt. Fine-tune all "
-            "weights, or set `trainable = False` on the layers to keep."
-        )
+        names = target_layer_names
+        if names is None:
+            names = self.default_lora_layer_names()
+        layers = [
+            layer
+            for layer in self._flatten_layers(include_self=False)
+            if layer.name in names and hasattr(layer, "enable_lora")
+        ]
+        if not layers:
+            raise ValueError(
+                f"TransformerBackbone has no layer with LoRA named {names}; "
+                f"give names among {self.default_lora_layer_names()}."
+            )
+        for layer in layers:
+            layer.check_lora(rank)
+        super().enable_lora(rank, names)
+        self.lora_rank = rank
 
     @classmethod
     def of_directory(cls, directory, load_weights=True, **kwargs):

@@ -102,7 +102,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             jit_compile=jit_compile,
             **kwargs,
         )
-        self._translators = {}
+        self._forget_compiled()
 
     def generate(
         self,
@@ -134,6 +134,8 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             ValueError: text is not UTF-8, or an option does not go with
                 TranslationSearch.
         """
+        if self._compiled_rank != self.backbone.lora_rank:
+            self._forget_compiled()
         if self.preprocessor is None or not isinstance(
             self.sampler, TranslationSearch
         ):
@@ -160,6 +162,12 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                 for text, prompt in zip(texts, prompts)
             ]
         return texts[0] if single else texts
+
+    def _forget_compiled(self):
+        # What was compiled before LoRA was on would go on without it.
+        self.generate_function = None
+        self._translators = {}
+        self._compiled_rank = self.backbone.lora_rank
 
     def _translate(self, sources, prompts, max_length):
         backbone = self.backbone

@@ -15,6 +15,7 @@ from keras_transformer.kernels.projections import (
     split_heads,
 )
 from keras_transformer.layers.dot_product import scaled_dot_product_attention
+from keras_transformer.layers.low_rank import LowRankAdaptation
 from keras_transformer.layers.masks import SelfMask, join_masks, with_heads
 from keras_transformer.layers.restricted import restricted_attention
 
@@ -26,14 +27,15 @@ _PROJECTION_VARIANCE = 0.5
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W^O (section 3.2.2).
 
     Letters: B batch, Q queries, M keys and values, H heads, D d_model.
 
     Called with one input it is self-attention, and queries, keys and values
     come from one fused product; called with a memory as well it attends to
-    that memory, and keys and values come from one fused product.
+    that memory, and keys and values come from one fused product. All but the
+    output's matrix can be adapted by LoRA, as LowRankAdaptation says.
 
     Args:
         d_model: D, width of inputs and outputs.
@@ -112,6 +114,12 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         setattr(self, f"{name}_kernel", kernel)
         setattr(self, f"{name}_bias", bias)
+
+    def adaptable(self):
+        """Returns the names of the matrices that LoRA adapts."""
+        if hasattr(self, "key_value_kernel"):
+            return ["query", "key_value"]
+        return ["query_key_value"]
 
     def call(
         self,
@@ -197,7 +205,7 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         widths = self.d_k, self.d_v
         bias = self._without_key_gradient(self.key_value_bias, *widths)
-        fused = linear(memory, self.key_value_kernel, bias)
+        fused = self.adapted("key_value", memory, bias)
         blocks = self._split(fused, *widths)
         return [self._in_heads(block) for block in blocks]
 
@@ -221,7 +229,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def _query_key_value(self, inputs):
         widths = self.d_k, self.d_k, self.d_v
         bias = self._without_key_gradient(self.query_key_value_bias, *widths)
-        fused = linear(inputs, self.query_key_value_kernel, bias)
+        fused = self.adapted("query_key_value", inputs, bias)
         return self._split(fused, *widths)
 
     def _without_key_gradient(self, bias, *widths):
@@ -237,7 +245,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.concatenate([*queries, ops.stop_gradient(keys), values])
 
     def _query(self, query):
-        return linear(query, self.query_kernel, self.query_bias)
+        return self.adapted("query", query, self.query_bias)
 
     def _output(self, joined):
         return linear(joined, self.output_kernel, self.output_bias)

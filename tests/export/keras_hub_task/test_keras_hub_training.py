@@ -1,0 +1,84 @@
+"""KerasHub's task as it learns from pairs of strings."""
+
+import keras
+import numpy as np
+import pytest
+
+from export.keras_hub_task import (
+    TransformerSeq2SeqLM,
+    TransformerSeq2SeqLMPreprocessor,
+    TransformerTokenizer,
+)
+from tests import made_up_text
+from tests.trainers.helpers import figures
+
+TEXTS = made_up_text.sentences()[:8]
+PAIRS = {"encoder_text": TEXTS[:4], "decoder_text": TEXTS[4:]}
+# Keras' and KerasHub's own, of every task.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*compile.. was not called"),
+    pytest.mark.filterwarnings("ignore:.shuffle=True. was passed"),
+    pytest.mark.filterwarnings("ignore:unclosed file.*vocabulary.spm"),
+]
+
+
+def fresh(model_path):
+    preprocessor = TransformerSeq2SeqLMPreprocessor(
+        TransformerTokenizer(made_up_text.vocabulary()),
+        encoder_sequence_length=12,
+        decoder_sequence_length=10,
+    )
+    return TransformerSeq2SeqLM.from_preset(
+        str(model_path), preprocessor=preprocessor
+    )
+
+
+def test_its_loss_is_the_papers(model_path):
+    """In numpy: smoothed, and a mean over the target's tokens."""
+    task = fresh(model_path)
+    _, labels, _ = task.preprocessor(PAIRS)
+    logits = task.predict(PAIRS, verbose=0)
+    smoothing = task.backbone.config.label_smoothing
+    wanted = figures(logits, np.asarray(labels), smoothing)
+    loss, accuracy = task.evaluate(PAIRS, batch_size=4, verbose=0)
+    assert loss == pytest.approx(wanted.loss, rel=1e-5)
+    assert accuracy == pytest.approx(wanted.accuracy, rel=1e-5)
+
+
+def test_it_learns_from_strings_by_the_papers_schedule(model_path):
+    task = fresh(model_path)
+    config = task.backbone.config
+    rate = config.d_model**-0.5 * config.warmup_steps**-1.5
+    assert float(task.optimizer.learning_rate) == pytest.approx(rate, rel=1e-5)
+    task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
+    history = task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0] - 0.5
+
+
+def test_lora_learns_beside_frozen_weights(model_path, tmp_path):
+    def logits(task):
+        return task(task.preprocessor(PAIRS)[0])
+
+    task = fresh(model_path)
+    task.compile(sampler="greedy", run_eagerly=True)
+    texts = task.generate(TEXTS[:4])
+    task.backbone.enable_lora(2)
+    settings = {"sampler": "greedy", "run_eagerly": True}
+    task.compile(optimizer=keras.optimizers.Adam(0.03), **settings)
+    learnt = [each.name for each in task.backbone.trainable_variables]
+    assert learnt == ["lora_kernel_a", "lora_kernel_b"] * 3
+    before = task.evaluate(PAIRS, batch_size=4, verbose=0)[0]
+    task.fit(PAIRS, batch_size=4, epochs=15, verbose=0)
+    assert task.evaluate(PAIRS, batch_size=4, verbose=0)[0] < before - 0.3
+    wanted = logits(task)
+    assert task.generate(TEXTS[:4]) != texts
+
+    task.save_to_preset(str(tmp_path / "preset"))
+    saved = TransformerSeq2SeqLM.from_preset(
+        str(tmp_path / "preset"), preprocessor=task.preprocessor
+    )
+    np.testing.assert_allclose(logits(saved), wanted, atol=1e-4)
+    task.backbone.save_lora_weights(str(tmp_path / "some.lora.h5"))
+    other = fresh(model_path)
+    other.backbone.load_lora_weights(str(tmp_path / "some.lora.h5"))
+    np.testing.assert_allclose(logits(other), wanted, atol=1e-6)
