@@ -131,30 +131,38 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             A string, or a list of strings.
 
         Raises:
-            ValueError: text is not UTF-8, or an option does not go with
+            ValueError: text is not UTF-8, there are more texts of one kind
+                than of the other, or an option does not go with
                 TranslationSearch.
         """
         if self._compiled_rank != self.backbone.lora_rank:
             self._forget_compiled()
-        if self.preprocessor is None or not isinstance(
-            self.sampler, TranslationSearch
-        ):
+        searching = isinstance(self.sampler, TranslationSearch)
+        if self.preprocessor is None:
             return super().generate(
                 inputs, max_length, stop_token_ids, strip_prompt
             )
-        if stop_token_ids != "auto":
+        if searching and stop_token_ids != "auto":
             raise ValueError(
                 "TranslationSearch ends with the end id alone; leave out "
                 "stop_token_ids, or compile with one of KerasHub's samplers."
             )
         if isinstance(inputs, tf.data.Dataset):
-            batches = inputs.as_numpy_iterator()
-            given = [_texts(each) for each in batches]
-            sources, prompts = (sum(side, []) for side in zip(*given))
+            batches = [_texts(each) for each in inputs.as_numpy_iterator()]
+            sources, prompts = (
+                [text for each in batches for text in each[side]]
+                for side in (0, 1)
+            )
             single = False
         else:
             single = _is_single(inputs)
             sources, prompts = _texts(inputs)
+        if not sources:
+            return []
+        if not searching:
+            return super().generate(
+                inputs, max_length, stop_token_ids, strip_prompt
+            )
         texts = self._translate(sources, prompts, max_length)
         if strip_prompt:
             texts = [
@@ -286,7 +294,13 @@ def _texts(inputs):
     prompts = inputs.get("decoder_text")
     if prompts is None:
         return sources, [""] * len(sources)
-    return sources, _strings(prompts)
+    prompts = _strings(prompts)
+    if len(prompts) != len(sources):
+        raise ValueError(
+            f"There are {len(sources)} in encoder_text and {len(prompts)} in "
+            "decoder_text; give as many of each."
+        )
+    return sources, prompts
 
 
 def _strings(texts):

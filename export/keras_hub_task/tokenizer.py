@@ -4,6 +4,7 @@ import hashlib
 
 import keras
 import keras_hub
+import tensorflow as tf
 import tensorflow_text as tf_text
 
 from export.keras_hub_task.backbone import TransformerBackbone
@@ -11,6 +12,8 @@ from export.keras_hub_task.directories import FromModelDirectory
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _IDS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
+
+_NOT_UTF_8 = "Text is not UTF-8; convert it first."
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -25,7 +28,9 @@ class TransformerTokenizer(
         **kwargs: of SentencePieceTokenizer.
 
     Raises:
-        ValueError: the special ids are other ones.
+        ValueError: it is no such model, or the special ids are other ones;
+            in a call: text is not UTF-8. In a graph of TensorFlow that is an
+            InvalidArgumentError.
     """
 
     backbone_cls = TransformerBackbone
@@ -57,13 +62,33 @@ class TransformerTokenizer(
         # Two tokenizers without names share one model after a SavedModel is
         # loaded; the digest keeps different models apart.
         digest = hashlib.sha256(proto).hexdigest()[:16]
-        self._sentence_piece = tf_text.SentencepieceTokenizer(
-            model=proto,
-            out_type=self.compute_dtype,
-            add_bos=self.add_bos,
-            add_eos=self.add_eos,
-            name=f"sentencepiece_{digest}",
-        )
+        try:
+            self._sentence_piece = tf_text.SentencepieceTokenizer(
+                model=proto,
+                out_type=self.compute_dtype,
+                add_bos=self.add_bos,
+                add_eos=self.add_eos,
+                name=f"sentencepiece_{digest}",
+            )
+        except tf.errors.OpError as error:
+            raise ValueError(
+                "`proto` is no SentencePiece model; give the vocabulary.model "
+                "of a model directory, or its bytes."
+            ) from error
+
+    def _tokenize_tf(self, inputs):
+        inputs = tf.convert_to_tensor(inputs)
+        whole = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
+        # SentencePiece would read something else in silence. The text itself
+        # stays out of the message, which could not be decoded.
+        tf.debugging.Assert(tf.reduce_all(whole == inputs), [_NOT_UTF_8])
+        return super()._tokenize_tf(inputs)
+
+    def _tokenize_spm(self, inputs):
+        try:
+            return super()._tokenize_spm(inputs)
+        except UnicodeDecodeError as error:
+            raise ValueError(_NOT_UTF_8) from error
 
     @classmethod
     def of_directory(cls, directory, **kwargs):

@@ -16,6 +16,7 @@ from export.errors import InputError
 from export.keras_hub_task import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
+    TransformerTokenizer,
     TranslationSearch,
 )
 from export.keras_hub_task.presets import (
@@ -190,12 +191,28 @@ def test_what_does_not_fit_is_refused(task, model_path, tmp_path):
     with pytest.raises(ValueError, match="must be a whole number from 1"):
         task.backbone.enable_lora(0)
     assert task.backbone.trainable_variables
-    with pytest.raises(ValueError, match="Text 2 is not UTF-8"):
-        task.generate(["ba", b"\xff"])
+    for sampler in ("auto", "greedy"):
+        task.compile(sampler=sampler)
+        with pytest.raises(ValueError, match="Text 2 is not UTF-8"):
+            task.generate(["ba", b"\xff"])
+        assert task.generate([]) == []
+    task.compile()
+    with pytest.raises(ValueError, match="Text is not UTF-8"):
+        task.preprocessor.tokenizer(["ba", b"\xff"])
+    texts = tf.data.Dataset.from_tensors([b"\xff"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not UTF-8"):
+        list(texts.map(task.preprocessor.tokenizer))
+    with pytest.raises(ValueError, match="are 2 in encoder_text and 1 in"):
+        task.generate({"encoder_text": ["a", "b"], "decoder_text": ["c"]})
+    with pytest.raises(ValueError, match="is no SentencePiece model"):
+        TransformerTokenizer(b"a few bytes")
     with pytest.raises(ValueError, match="Text 1 is no string, but int"):
         task.generate([3])
     with pytest.raises(ValueError, match="leave out stop_token_ids"):
         task.generate("ba", stop_token_ids=[4])
+
+
+def test_a_directory_that_does_not_fit_is_refused(model_path, tmp_path):
     for name in ("config.json", "vocabulary.model"):
         (tmp_path / "model").mkdir(exist_ok=True)
         (tmp_path / "model" / name).write_bytes(
