@@ -121,7 +121,7 @@ class LowRankAdaptation:
             return
         for number, weight in enumerate(self._own_weights()):
             weight.assign(store[f"{number}"])
-        self.lora_kernel_b.assign(ops.zeros_like(self.lora_kernel_b))
+        self.lora_kernel_b.assign(ops.zeros(self.lora_kernel_b.shape))
 
     def _own_weights(self):
         """Returns the weights that were there before A and B."""
