@@ -33,10 +33,12 @@ flags.DEFINE_alias("max_extra", "max_output_extra")
 flags.DEFINE_enum(
     "stop",
     None,
-    ["certain", "finished"],
-    "When a sentence ends: as soon as its result is certain (the default), or "
-    "with as many finished translations as there are beams, which is faster "
-    "and may miss a better one.",
+    ["certain", "finished", "likely"],
+    "When a sentence ends: as soon as its result is certain (the default of "
+    "models trained here); with as many finished translations as there are "
+    "beams, which is faster and may miss a better one; or when no unfinished "
+    "one, at its present length, beats the last of these (the default of "
+    "imported Marian models, as in transformers).",
 )
 command.require_finite("alpha")
 

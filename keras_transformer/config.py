@@ -63,9 +63,15 @@ class TransformerConfig:
         attention_bias: whether attention projections have biases.
         share_embeddings: "all" (section 3.4: source, target and pre-softmax
             matrix are one), "target-softmax" or "none".
+        output_bias: whether a trained number of each target piece is added to
+            its logits; the paper has none.
         positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E), or
             "words": half of the width says which token it is, the other
             which word, so that the sides of a parser can be matched.
+        sinusoid_rates: of positions="sinusoidal": how fast pair i of a
+            position's D numbers turns. "paper" is 10000 ** (-2i / D), section
+            3.5; "marian" 10000 ** (-i / (D / 2 - 1)), as in Marian, fairseq
+            and tensor2tensor.
         max_positions: rows of the learned position table; the sinusoid has
             no such limit.
         source_words_from: with positions="words", source ids from here on
@@ -98,6 +104,8 @@ class TransformerConfig:
         alpha: exponent of the length penalty.
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
             length ** alpha. Length counts the end token.
+        stop: when a sentence's search ends: "certain", "finished" or
+            "likely"; see `SearchRules`.
         max_output_extra: an output has at most source length + this many
             tokens.
 
@@ -121,7 +129,9 @@ class TransformerConfig:
     share_embeddings: str = choice(
         "architecture", "all", "target-softmax", "none"
     )
+    output_bias: bool = switch("architecture", False)
     positions: str = choice("architecture", "sinusoidal", "learned", "words")
+    sinusoid_rates: str = choice("architecture", "paper", "marian")
     max_positions: int = count("architecture", 1024)
     source_words_from: int = count_or_zero("architecture", 0)
     target_words_from: int = count_or_zero("architecture", 0)
@@ -144,6 +154,7 @@ class TransformerConfig:
     beam_size: int = count("decoding", 4)
     alpha: float = amount("decoding", 0.6)
     length_penalty: str = choice("decoding", "gnmt", "power")
+    stop: str = choice("decoding", "certain", "finished", "likely")
     max_output_extra: int = count_or_zero("decoding", 50)
 
     def __post_init__(self):
@@ -165,6 +176,13 @@ class TransformerConfig:
         )
         if self.positions == "sinusoidal":
             self._require("d_model", self.d_model % 2 == 0, "even")
+        if self.sinusoid_rates == "marian":
+            self._require(
+                "sinusoid_rates",
+                self.positions == "sinusoidal",
+                f"paper with positions={self.positions}",
+            )
+            self._require("d_model", self.d_model > 2, "above 2")
         counts_words = self.positions == "words"
         if counts_words:
             self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")

@@ -57,14 +57,20 @@ class Transformer(keras.Model):
         self.config = config
         dtype = self.dtype_policy
         shared, pieces = config.share_embeddings, config.vocabulary_size
-        self.target_embedding = self._embedding("target_embedding", pieces)
+        self.target_embedding = self._embedding(
+            "target_embedding",
+            pieces,
+            output_bias=config.output_bias and shared != "none",
+        )
         self.source_embedding = (
             self.target_embedding
             if shared == "all"
             else self._embedding("source_embedding", config.source_pieces)
         )
         self.output_embedding = (
-            self._embedding("output_embedding", pieces)
+            self._embedding(
+                "output_embedding", pieces, output_bias=config.output_bias
+            )
             if shared == "none"
             else self.target_embedding
         )
@@ -77,10 +83,9 @@ class Transformer(keras.Model):
         self.decoder = Decoder(config, dtype=dtype, name="decoder")
         self.build()
 
-    def _embedding(self, name, pieces):
-        return SharedEmbedding(
-            pieces, self.config.d_model, dtype=self.dtype_policy, name=name
-        )
+    def _embedding(self, name, pieces, **kwargs):
+        kwargs |= {"dtype": self.dtype_policy, "name": name}
+        return SharedEmbedding(pieces, self.config.d_model, **kwargs)
 
     def _positions(self, name):
         dtype = self.dtype_policy
@@ -90,7 +95,8 @@ class Transformer(keras.Model):
             )
         if self.config.positions == "words":
             return WordPositionEncoding(dtype=dtype, name=name)
-        return SinusoidalPositionEncoding(dtype=dtype, name=name)
+        rates = self.config.sinusoid_rates
+        return SinusoidalPositionEncoding(rates, dtype=dtype, name=name)
 
     def build(self, input_shape=None):
         """Makes all weights; they do not depend on the input's shape."""

@@ -144,12 +144,18 @@ def _filled(model):
     )
     spec.encoder.embeddings[0].weight = _embeddings(model.source_embedding)
     spec.decoder.embeddings.weight = _embeddings(model.target_embedding)
-    spec.decoder.projection.weight = _embeddings(model.output_embedding)
+    _fill_projection(spec.decoder.projection, model.output_embedding)
     return spec
 
 
 def _embeddings(layer):
     return _array(layer.embeddings)
+
+
+def _fill_projection(spec, layer):
+    spec.weight = _embeddings(layer)
+    if layer.bias is not None:
+        spec.bias = _array(layer.bias)
 
 
 def _positions(layer, config):

@@ -37,7 +37,7 @@ class IdTranslator:
         alpha: exponent of the length penalty; None for the config's.
         max_output_extra: an output has at most as many tokens as its source,
             the end id of one of them counted, + this; None for the config's.
-        stop: when a sentence stops; None for SearchRules' own.
+        stop: when a sentence stops; None for the config's.
         max_output_tokens: tokens that an output has at most, the end id
             counted, whatever its source; None for no such limit.
         min_length: pieces that an output has at least, the end id not

@@ -269,7 +269,8 @@ def _advance(rules, step, search):
     if rules.grammar is not None:
         grammar = rules.grammar.advance(grammar, nexts.tokens)
     stopped = ops.logical_or(search.stopped, at_limit)
-    may_stop = _may_stop(rules, constraints, nexts.log_probs[:, 0], done_scores)
+    longest = length if rules.stop == "likely" else constraints.max_lengths
+    may_stop = _may_stop(rules, longest, nexts.log_probs[:, 0], done_scores)
     return _Search(
         index=length,
         constraints=constraints,
@@ -290,8 +291,16 @@ def _inherited(values, parents):
     return ops.take_along_axis(values, ops.reshape(parents, shape), axis=1)
 
 
-def _may_stop(rules, constraints, best_live, done_scores):
-    """Whether a sentence may stop: boolean [B]."""
+def _may_stop(rules, longest, best_live, done_scores):
+    """Whether a sentence may stop: boolean [B].
+
+    Args:
+        rules: SearchRules.
+        longest: int32 [B] or scalar, the length that the best live beam is
+            thought to end with.
+        best_live: float32 [B], its log-probability.
+        done_scores: float32 [B, K].
+    """
     if rules.stop == "never":
         return ops.zeros_like(best_live, dtype="bool")
     # A grammar may leave no live beam.
@@ -299,8 +308,9 @@ def _may_stop(rules, constraints, best_live, done_scores):
     if rules.stop == "finished":
         enough = done_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:
-        bound = best_live / rules.penalty(constraints.max_lengths)
-        last = (rules.n_best or rules.beam_size) - 1
+        bound = best_live / rules.penalty(longest)
+        wanted = rules.n_best if rules.stop == "certain" else 0
+        last = (wanted or rules.beam_size) - 1
         enough = bound <= done_scores[:, last]
     return ops.logical_or(enough, none_lives)
 

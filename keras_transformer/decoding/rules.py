@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
 
-STOPS = ("certain", "finished", "never")
+STOPS = ("certain", "finished", "likely", "never")
 
 
 class Constraints(typing.NamedTuple):
@@ -119,8 +119,10 @@ class SearchRules:
             soon as its result is, so that nothing but the time changes;
             "finished": as in CTranslate2, with its K-th hypothesis that ends
             among the K best candidates: fewer steps, and a better one may be
-            missed; "never": at its maximum length, which shows in a test or a
-            trace what stopping saves.
+            missed; "likely": as in Hugging Face transformers, among the K best
+            too, as soon as none of the live beams, at its present length,
+            beats the K-th finished one; "never": at its maximum length, which
+            shows in a test or a trace what stopping saves.
         n_best: how many hypotheses are wanted; only these are certain when
             a sentence stops. 0 for all K.
         grammar: Grammar, or None: everything may follow. The probabilities
@@ -159,7 +161,8 @@ class SearchRules:
     @property
     def end_rank(self):
         """A beam may end if its end is among so many best candidates."""
-        return (1 if self.stop == "finished" else 2) * self.beam_size
+        among = 1 if self.stop in ("finished", "likely") else 2
+        return among * self.beam_size
 
     def penalty(self, length):
         """Returns what a log-probability is divided by."""
@@ -172,6 +175,7 @@ def search_rules(config):
         beam_size=config.beam_size,
         alpha=config.alpha,
         length_penalty=config.length_penalty,
+        stop=config.stop,
         never=FORBIDDEN_IDS,
     )
 

@@ -21,18 +21,27 @@ class SharedEmbedding(keras.layers.Layer):
         d_model: D.
         mask_zero: whether the layers behind get Keras' mask of the ids that
             are not 0, as with `keras.layers.Embedding`.
+        output_bias: whether logits have a bias, a number of each id.
         **kwargs: of `keras.layers.Layer`.
     """
 
-    def __init__(self, vocabulary_size, d_model, mask_zero=False, **kwargs):
+    def __init__(
+        self,
+        vocabulary_size,
+        d_model,
+        mask_zero=False,
+        output_bias=False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
         self.mask_zero = mask_zero
+        self.output_bias = output_bias
         self.supports_masking = mask_zero
 
     def build(self, input_shape=None):
-        """Makes the matrix [V, D]."""
+        """Makes the matrix [V, D], and the bias [V] where there is one."""
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocabulary_size, self.d_model),
@@ -42,6 +51,14 @@ class SharedEmbedding(keras.layers.Layer):
             # Logits are a float32 product under every policy.
             autocast=False,
         )
+        self.bias = None
+        if self.output_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.vocabulary_size,),
+                initializer="zeros",
+                autocast=False,
+            )
         self.built = True
 
     def call(self, ids):
@@ -71,7 +88,42 @@ class SharedEmbedding(keras.layers.Layer):
 
         Those who take many small products with it transpose it only once.
         """
-        return linear(ops.cast(states, "float32"), projection)
+        return linear(ops.cast(states, "float32"), projection, self.bias)
+
+    def matrix(self):
+        """Returns the embeddings with the bias, where there is one, beside.
+
+        Logits are `beside(states)` times its transpose: so whoever knows the
+        gradient of a product knows that of the bias as well.
+
+        Returns:
+            float32 [V, D], or [V, D + 1].
+        """
+        matrix = ops.cast(self.embeddings, "float32")
+        if self.bias is None:
+            return matrix
+        bias = ops.cast(self.bias, "float32")
+        return ops.concatenate([matrix, bias[:, None]], axis=1)
+
+    def beside(self, states):
+        """Returns float [..., D], or float32 [..., D + 1] that end with 1."""
+        if self.bias is None:
+            return states
+        states = ops.cast(states, "float32")
+        return ops.concatenate([states, ops.ones_like(states[..., :1])], -1)
+
+    def parts(self, matrix):
+        """Returns what a `matrix`, or its gradient, is made of.
+
+        Args:
+            matrix: float [V, D], or [V, D + 1].
+
+        Returns:
+            List of pairs: a weight of this layer, and its part.
+        """
+        if self.bias is None:
+            return [(self.embeddings, matrix)]
+        return [(self.embeddings, matrix[:, :-1]), (self.bias, matrix[:, -1])]
 
     def compute_output_shape(self, input_shape):
         """Returns the shape of the embedded ids."""
@@ -84,4 +136,5 @@ class SharedEmbedding(keras.layers.Layer):
             "vocabulary_size": self.vocabulary_size,
             "d_model": self.d_model,
             "mask_zero": self.mask_zero,
+            "output_bias": self.output_bias,
         }

@@ -55,13 +55,25 @@ class SinusoidalPositionEncoding(PositionLayer):
     16,383.
 
     Args:
+        rates: "paper" for these; "marian" for those of Marian, fairseq and
+            tensor2tensor, which fall to 1/10000: 10000^(-i/(D/2-1)).
         **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: there are no such rates.
     """
+
+    def __init__(self, rates="paper", **kwargs):
+        super().__init__(**kwargs)
+        if rates not in ("paper", "marian"):
+            raise ValueError(f"rates must be paper or marian, not {rates!r}.")
+        self.rates = rates
 
     def build(self, input_shape):
         """Makes the tables for [B, T, D]; there are no weights."""
-        width = input_shape[-1]
-        rates = 10000.0 ** (-np.arange(0, width, 2) / width)
+        pairs = input_shape[-1] / 2
+        steps = pairs if self.rates == "paper" else pairs - 1
+        rates = 10000.0 ** (-np.arange(pairs) / steps)
         self._fine = np.arange(_FINE)[:, None] * rates
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
         self.built = True
@@ -76,6 +88,10 @@ class SinusoidalPositionEncoding(PositionLayer):
         pairs = ops.stack([sin, cos], axis=-1)
         width = 2 * self._fine.shape[1]
         return ops.reshape(pairs, (*ops.shape(positions), width))
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "rates": self.rates}
 
 
 def _look_up(angles, rows):

@@ -43,6 +43,12 @@ VARIANTS = {
         "target_words_from": 8,
         "d_model": 12,
     },
+    "marian": {
+        "output_bias": True,
+        "sinusoid_rates": "marian",
+        "layer_norm_epsilon": 1e-5,
+        "activation": "silu",
+    },
     # Of the source vocabulary, sentences that are made here have the first 11.
     "unlike sides": {
         "source_vocabulary_size": 17,

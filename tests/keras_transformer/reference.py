@@ -222,11 +222,14 @@ def decoder(
     return _final(config, weights, x), all_seen, all_crossed
 
 
-def sinusoid(position: int, d_model: int):
-    """Section 3.5, one position."""
+def sinusoid(position: int, d_model: int, rates: str = "paper"):
+    """Section 3.5, one position; or with Marian's rates."""
     encoding = np.zeros(d_model)
     for i in range(d_model // 2):
-        angle = position / 10000.0 ** (2 * i / d_model)
+        exponent = 2 * i / d_model
+        if rates == "marian":
+            exponent = i / (d_model / 2 - 1)
+        angle = position / 10000.0**exponent
         encoding[2 * i] = math.sin(angle)
         encoding[2 * i + 1] = math.cos(angle)
     return encoding

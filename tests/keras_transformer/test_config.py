@@ -30,6 +30,7 @@ OUT_OF_RANGE = {
     "activation": ["tanh", "ReLU"],
     "share_embeddings": ["some", ""],
     "positions": ["relative"],
+    "sinusoid_rates": ["fairseq", ""],
     "max_positions": [0],
     "source_words_from": [-1, 5],  # with positions that count no words
     "target_words_from": [-1, 5],
@@ -52,19 +53,21 @@ OUT_OF_RANGE = {
     "beam_size": [0],
     "alpha": [-0.1],
     "length_penalty": ["none"],
+    "stop": ["never", "early"],
     "max_output_extra": [-1],
 }
 
 OF_EACH_ROLE = {
     "architecture": """vocabulary_size source_vocabulary_size num_layers
         num_decoder_layers d_model d_ff num_heads d_k d_v norm
-        layer_norm_epsilon activation attention_bias share_embeddings positions
-        max_positions source_words_from target_words_from attention_window""",
+        layer_norm_epsilon activation attention_bias share_embeddings
+        output_bias positions sinusoid_rates max_positions source_words_from
+        target_words_from attention_window""",
     "training": """dropout attention_dropout activation_dropout label_smoothing
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",
     "ending": "cooldown_steps train_steps average_checkpoints",
-    "decoding": "beam_size alpha length_penalty max_output_extra",
+    "decoding": "beam_size alpha length_penalty stop max_output_extra",
 }
 
 WRONG_TYPE = {
@@ -116,6 +119,15 @@ def test_help_tells_what_every_field_is():
 def test_out_of_range(name, value):
     with pytest.raises(ValueError, match=name):
         kt.TransformerConfig(**one_field(name, value))
+
+
+@pytest.mark.parametrize("changes", [{"positions": "learned"}, {"d_model": 2}])
+def test_marians_rates_are_of_sinusoids_with_two_pairs(changes):
+    kt.TransformerConfig(vocabulary_size=9, sinusoid_rates="marian")
+    with pytest.raises(ValueError, match="must be paper with pos|must be abo"):
+        kt.TransformerConfig(
+            vocabulary_size=9, sinusoid_rates="marian", **changes
+        )
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_equals_reference(name):
 @pytest.mark.parametrize("share", ["all", "target-softmax", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_sharing_and_norm(share, norm):
-    model = kt.Transformer(helpers.config(share_embeddings=share, norm=norm))
+    fields = {"share_embeddings": share, "norm": norm, "output_bias": True}
+    model = kt.Transformer(helpers.config(**fields))
     helpers.randomise(model, seed=5)
     compare(model, helpers.padded_inputs(seed=8))
 

@@ -15,11 +15,11 @@ _TABLES = {
 }
 
 
-def _table(config, weights, side):
+def _table(config, weights, side, name="embeddings"):
     shared = dict(
         zip(("source", "target", "output"), _TABLES[config.share_embeddings])
     )
-    return weights[f"{shared[side]}_embedding/embeddings"]
+    return weights[f"{shared[side]}_embedding/{name}"]
 
 
 def _embed(config, weights, ids, positions, side, training):
@@ -39,7 +39,9 @@ def _embed(config, weights, ids, positions, side, training):
             ]
             place = np.concatenate(halves)
         else:
-            place = reference.sinusoid(position, config.d_model)
+            place = reference.sinusoid(
+                position, config.d_model, config.sinusoid_rates
+            )
         rows.append(kept * (table[number] * math.sqrt(config.d_model) + place))
     return np.stack(rows)
 
@@ -93,6 +95,8 @@ def run_pair(
         training,
     )
     logits = states @ _table(config, weights, "output").T
+    if config.output_bias:
+        logits = logits + _table(config, weights, "output", "bias")
     return reference.Outputs(logits, encoder_seen, decoder_seen, crossed)
 
 

@@ -73,8 +73,9 @@ def parameters_by_part(config):
     }[c.share_embeddings]
     if c.positions == "learned":
         rows += 2 * c.max_positions
+    biases = c.vocabulary_size * c.output_bias
     return {
-        "embeddings": rows * d,
+        "embeddings": rows * d + biases,
         "attention": (encoder + 2 * decoder) * attention,
         "feed-forward": (encoder + decoder) * feed_forward,
         "layer norms": norms * 2 * d,

@@ -13,6 +13,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels.gradients import uncompiled
+from keras_transformer.kernels.projections import linear
 from keras_transformer.loss import projected_losses, symmetric_divergence
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
@@ -167,7 +168,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
         real = real_positions(labels, self.states(inputs))
-        sums = self._sums(*real, self.output_embedding.embeddings)
+        sums = self._sums(*real, self.output_embedding.matrix())
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
@@ -201,20 +202,22 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         return tf.reshape(each, [self.micro_batches, rows, shape[1]])
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
-        embeddings = self.output_embedding.embeddings
         # A tensor of its own, or each gradient of rows looked up in it would
         # be made as large as it is; so they are joined first.
-        matrix = tf.identity(embeddings)
+        matrix = tf.identity(self.output_embedding.matrix())
         with self.seeds.of(replica), self._scope(), tf.GradientTape() as tape:
             tape.watch(matrix)
             sums = self._training_sums(inputs, labels, matrix)
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
         *gradients, of_matrix = tape.gradient(loss, [*variables, matrix])
-        gradients = [
-            _added(of_matrix, gradient) if variable is embeddings else gradient
-            for variable, gradient in zip(variables, gradients)
-        ]
+        if of_matrix is not None:
+            parts = self.output_embedding.parts(of_matrix)
+            of_parts = {id(variable): part for variable, part in parts}
+            gradients = [
+                _added(of_parts.get(id(variable)), gradient)
+                for variable, gradient in zip(variables, gradients)
+            ]
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
     def _training_sums(self, inputs, labels, matrix):
@@ -230,7 +233,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         labels = passes[0][0]
         projection = tf.transpose(matrix)
         logits = [
-            self.output_embedding.project(states, projection)
+            linear(self.output_embedding.beside(states), projection)
             for _, states in passes
         ]
         losses = [self.token_loss.token_losses(labels, each) for each in logits]
@@ -244,13 +247,18 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         return sums | {"loss": sums["loss"] + penalty}
 
     def _sums(self, labels, states, matrix):
+        output = self.output_embedding
+        rows = tf.gather(output.embeddings, labels)
+        if output.bias is not None:
+            of_labels = tf.gather(output.bias, labels)[..., None]
+            rows = tf.concat([rows, of_labels], -1)
         return _summed(
             projected_losses(
-                states,
+                output.beside(states),
                 matrix,
                 labels,
                 self.config.label_smoothing,
-                tf.gather(self.output_embedding.embeddings, labels),
+                rows,
             )
         )
 
@@ -268,8 +276,8 @@ def _all(labels, states):
 
 def _added(of_matrix, of_rows):
     """Adds the gradient of rows looked up to that of all rows, if there is."""
-    if of_matrix is None:
-        return of_rows
+    if of_matrix is None or of_rows is None:
+        return of_rows if of_matrix is None else of_matrix
     return of_matrix + tf.convert_to_tensor(of_rows)
 
 

@@ -27,6 +27,7 @@ MODELS = {
     "silu": {"activation": "silu", "norm": "post"},
     "learned": {"positions": "learned", "max_positions": 40},
     "no bias": {"attention_bias": False, "norm": "post"},
+    "marian": {"output_bias": True, "sinusoid_rates": "marian"},
     "epsilon": {"layer_norm_epsilon": 0.1},
     "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
     "deep decoder": {"num_layers": 1, "num_decoder_layers": 2, "norm": "post"},

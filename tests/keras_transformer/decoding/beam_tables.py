@@ -154,12 +154,14 @@ def plain_beam_search(
     kind: str,
     least: int = 1,
     forced: tuple[int, ...] = (),
-    until_finished: bool = False,
+    stop: str = "never",
 ) -> list[Hypothesis]:
     """The documented rule in plain Python.
 
     It never stops early, or else with the last of `beams` finished ones,
-    where only the `beams` best continuations may be endings.
+    where only the `beams` best continuations may be endings; and if `stop` is
+    "likely", not before the best live one, at its present length, is no
+    better.
     """
     live, finished = [((), 0.0)], []
     for length in range(1, limit + 1):
@@ -173,7 +175,7 @@ def plain_beam_search(
         continuations.sort(key=lambda found: -found[1])
         looked_at = continuations[: 2 * beams]
         # At the limit every live hypothesis ends, and nothing else happens.
-        best = looked_at[:beams] if until_finished else looked_at
+        best = looked_at if stop == "never" else looked_at[:beams]
         ending = continuations if length == limit else best
         finished += [
             (tokens, log_prob / penalty)
@@ -182,7 +184,13 @@ def plain_beam_search(
         ]
         finished = sorted(finished, key=lambda found: -found[1])[:beams]
         live = [found for found in looked_at if found[0][-1] != END][:beams]
-        if until_finished and len(finished) == beams:
+        if stop == "never" or len(finished) < beams:
+            continue
+        if (
+            stop == "finished"
+            or not live
+            or live[0][1] / penalty <= finished[-1][1]
+        ):
             break
     return finished
 

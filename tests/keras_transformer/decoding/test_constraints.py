@@ -104,16 +104,17 @@ def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
     np.testing.assert_array_equal(scores, slow_scores)
 
 
+@pytest.mark.parametrize("stop", ["finished", "likely"])
 @settings(max_examples=3)
 @given(seed=SEEDS)
-def test_a_sentence_may_stop_with_its_last_finished_hypothesis(seed):
+def test_a_sentence_may_stop_before_it_is_certain(stop, seed):
     tables, maxima, *_ = drawn(seed)
-    rules = kt.SearchRules(2, stop="finished")
+    rules = kt.SearchRules(2, stop=stop)
     found = bt.search_with(tables, kt.Constraints(maxima), ROOM, rules)
 
     def expected(row, log_probs):
         return bt.plain_beam_search(
-            log_probs, maxima[row], 2, 0.6, "gnmt", until_finished=True
+            log_probs, maxima[row], 2, 0.6, "gnmt", stop=stop
         )
 
     assert_all_found(tables, found, expected, rules)

@@ -45,6 +45,16 @@ LAYERS = {
         1,
     ),
     "embedding": (functools.partial(kt.SharedEmbedding, 11, 12), (IDS,), 1),
+    "output bias": (
+        functools.partial(kt.SharedEmbedding, 11, 12, output_bias=True),
+        (IDS,),
+        1,
+    ),
+    "marian's sinusoid": (
+        functools.partial(kt.SinusoidalPositionEncoding, "marian"),
+        (STATES,),
+        1,
+    ),
     "sinusoid": (kt.SinusoidalPositionEncoding, (STATES,), 1),
     "learned positions": (
         functools.partial(kt.LearnedPositionEmbedding, 9),

@@ -9,13 +9,18 @@ import keras_transformer as kt
 from tests.keras_transformer import helpers, reference
 
 
-@pytest.mark.parametrize("d_model", [2, 6, 512])
-def test_sinusoid_equals_the_formula(d_model):
-    layer = kt.SinusoidalPositionEncoding()
+@pytest.mark.parametrize(
+    ("d_model", "rates"),
+    [(2, "paper"), (6, "paper"), (512, "paper"), (6, "marian"), (64, "marian")],
+)
+def test_sinusoid_equals_the_formula(d_model, rates):
+    layer = kt.SinusoidalPositionEncoding(rates)
     layer.build((None, None, d_model))
     positions = [0, 1, 2, 127, 128, 129, 999, 1000, 5000, 12_345, 16_383]
     actual = helpers.to_numpy(layer.encode(np.array(positions, "int32")))
-    expected = [reference.sinusoid(place, d_model) for place in positions]
+    expected = [
+        reference.sinusoid(place, d_model, rates) for place in positions
+    ]
     np.testing.assert_allclose(actual, expected, rtol=0, atol=4e-7)
 
 

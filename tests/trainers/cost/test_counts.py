@@ -90,6 +90,7 @@ def test_products_are_those_of_tensorflows_graph(sizes, window):
         {},
         {"share_embeddings": "target-softmax", "attention_bias": False},
         {"share_embeddings": "none", "source_vocabulary_size": 17},
+        {"output_bias": True, "sinusoid_rates": "marian"},
         {"positions": "learned", "max_positions": 7, "norm": "pre"},
     ],
 )

@@ -35,6 +35,7 @@ OTHER_TRAINING = {
     "beam_size": 7,
     "alpha": 0.9,
     "length_penalty": "power",
+    "stop": "likely",
     "max_output_extra": 11,
 }
 # A value that is not the minute model's, of every other field.
@@ -56,6 +57,8 @@ OTHER_MODEL = {
     "attention_bias": False,
     "attention_window": 1,
     "layer_norm_epsilon": 1e-3,
+    "output_bias": True,
+    "sinusoid_rates": "marian",
 }
 
 

@@ -161,6 +161,20 @@ def test_an_update_follows_the_gradient_of_the_mean_over_tokens(share):
     assert largest_difference(_change(model, batch), expected) <= 1e-6
 
 
+@pytest.mark.parametrize("share", ["all", "none"])
+def test_an_output_bias_is_trained(share):
+    model = _with_sgd(share_embeddings=share, output_bias=True)
+    bias = model.output_embedding.bias
+    bias.assign(np.linspace(-2, 2, bias.shape[0]))
+    batch = _batches(1)[0]
+    wanted = figures(_logits(model, batch[0]), batch[1], SMOOTHING)
+    expected = _gradient(model, batch)
+    assert max(abs(each).max() for each in expected if each.ndim == 1) > 1e-3
+    measured = float(model.test_step(batch)["loss"])
+    assert measured == pytest.approx(wanted.loss, rel=1e-5)
+    assert largest_difference(_change(model, batch), expected) <= 1e-6
+
+
 @pytest.mark.parametrize("share", ["target-softmax", "none"])
 def test_the_same_of_a_source_with_a_vocabulary_of_its_own(share):
     model = _with_sgd(
@@ -280,6 +294,7 @@ def _r_drop(model, batch, alpha):
 )
 def test_r_drop_pulls_two_passes_together(alpha):
     changes = {"dropout": 0.3, "attention_dropout": 0.2, "r_drop": alpha}
+    changes |= {"output_bias": True}
     batch = _batches(1)[0]
     loss, expected = _r_drop(_with_sgd(**changes), batch, alpha)
     model = _with_sgd(**changes)
