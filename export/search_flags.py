@@ -34,11 +34,11 @@ flags.DEFINE_enum(
     "stop",
     None,
     ["certain", "finished", "likely"],
-    "When a sentence ends: as soon as its result is certain (the default of "
-    "models trained here); with as many finished translations as there are "
-    "beams, which is faster and may miss a better one; or when no unfinished "
-    "one, at its present length, beats the last of these (the default of "
-    "imported Marian models, as in transformers).",
+    "When a sentence ends: as soon as its result is certain; with as many "
+    "finished translations as there are beams, which is faster and may miss a "
+    "better one; or when no unfinished one, at its present length, beats the "
+    "last of these, as in Hugging Face transformers. The configuration's own "
+    "by default, which is certain unless it was set.",
 )
 command.require_finite("alpha")
 
