@@ -11,8 +11,8 @@ import h5py
 import keras_transformer as kt
 from export.atomic import written_whole
 from export.errors import InputError
+from export.pretrained.tokenizers import tokenizer_of
 from export.server_runtime.saved_model import exported_version
-from keras_transformer.tokenizer import Tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 
@@ -22,7 +22,8 @@ class ModelDirectory:
 
     - `config.json`: TransformerConfig.
     - `run.json`: data set, languages, seed: what else decides the weights.
-    - `vocabulary.model`: SentencePiece model.
+    - `vocabulary.model`: SentencePiece model; of a pretrained model, of each
+      side.
     - `symbols.json`: of a parser, the vocabulary of its trees.
     - `model.weights.h5`: the weights to use (averaged when averaging is on).
     - `checkpoints/`: to resume from.
@@ -98,42 +99,50 @@ class ModelDirectory:
         _write_text(self.scores_path, text)
 
     def load_tokenizer(self):
-        """Returns the Tokenizer of both languages, which fits config.json.
+        """Returns what makes ids of text, and fits config.json.
+
+        Returns:
+            Tokenizer of both languages, or TokenizerPair.
 
         Raises:
             InputError: the vocabulary is missing, not one of ours, or of
-                another size than the configuration says; or the source has
-                one of its own.
+                another size than the configuration says; or it is a
+                parser's.
         """
-        tokenizer = self.read_tokenizer()
         config = self.read_config()
-        if config.source_vocabulary_size:
-            advice = "use a model with source_vocabulary_size=0"
-            if self.symbols_path.exists():
-                advice = "this is a parser, for export.parse"
+        if self.symbols_path.exists():
             raise InputError(
-                f"{self.config_path} has a source vocabulary of its own "
-                f"(source_vocabulary_size={config.source_vocabulary_size}), "
-                "but text is translated with one vocabulary for both "
-                f"languages; {advice}."
+                f"{self.path} holds a parser, whose targets are no text: it "
+                "is for export.parse."
             )
-        expected = config.vocabulary_size
-        if tokenizer.vocabulary_size != expected:
-            raise InputError(
-                f"{self.vocabulary_path} has {tokenizer.vocabulary_size} "
-                f"pieces, but {self.config_path} says {expected}; they are "
-                "not of the same training."
-            )
+        tokenizer = self.read_tokenizer()
+        sizes = {
+            "source_vocabulary_size": (
+                tokenizer.source.vocabulary_size,
+                config.source_pieces,
+            ),
+            "vocabulary_size": (
+                tokenizer.target.vocabulary_size,
+                config.vocabulary_size,
+            ),
+        }
+        for name, (found, expected) in sizes.items():
+            if found != expected:
+                raise InputError(
+                    f"{self.vocabulary_path} has {found} pieces, but "
+                    f"{self.config_path} says {name}={expected}; they are "
+                    "not of the same training."
+                )
         return tokenizer
 
     def read_tokenizer(self):
-        """Returns the Tokenizer of vocabulary.model.
+        """Returns the Tokenizer, or TokenizerPair, of vocabulary.model.
 
         Raises:
             InputError: the vocabulary is missing or not one of ours.
         """
         try:
-            return Tokenizer(self.read_vocabulary())
+            return tokenizer_of(self.read_vocabulary())
         except ValueError as error:
             raise InputError(f"{self.vocabulary_path}: {error}") from error
 

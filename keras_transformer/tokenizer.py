@@ -22,6 +22,12 @@ class Tokenizer(tf.Module):
         proto: bytes of a SentencePiece model whose pad, unknown, begin and
             end ids are 0, 1, 2 and 3.
 
+    Attributes:
+        proto: as given.
+        vocabulary_size: V, number of pieces.
+        source: the tokenizer of sources: this one.
+        target: the tokenizer of targets: this one.
+
     Raises:
         ValueError: the bytes are not such a model.
     """
@@ -46,6 +52,16 @@ class Tokenizer(tf.Module):
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.prepared.vocabulary."
             )
+
+    @property
+    def source(self):
+        """See the class; pretrained models have a tokenizer for each side."""
+        return self
+
+    @property
+    def target(self):
+        """See the class."""
+        return self
 
     def _ends(self):
         """Returns the ids of no text; None where there is no end id."""
@@ -93,6 +109,13 @@ class Tokenizer(tf.Module):
             RaggedTensor int32 [B, None]; every row ends with the end id.
         """
         return self._pieces.tokenize(self.readable(text))
+
+    def split_tags(self, text):
+        """Returns the tags that a str begins with, a list, and the rest.
+
+        Here there are none; some pretrained models have them.
+        """
+        return [], text
 
     def detokenize(self, ids):
         """Joins ids to text.

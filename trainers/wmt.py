@@ -23,7 +23,8 @@ class Translation(launch.Task):
 
     def check(self, config):
         """See the base class."""
-        settings.refuse_parser_fields(config)
+        if not FLAGS.init_from:
+            settings.refuse_parser_fields(config)
         training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
 
     def settled_plan(self, plan, directory, source):

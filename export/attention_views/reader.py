@@ -62,9 +62,6 @@ class AttentionReader:
     def __init__(self, translator):
         self._translator = translator
         self._tokenizer = translator.tokenizer
-        self._pieces = sentencepiece.SentencePieceProcessor(
-            model_proto=self._tokenizer.proto
-        )
         model = translator.model
 
         def attend(source, target):
@@ -119,7 +116,7 @@ class AttentionReader:
             [pair.length for pair in pairs], self._translator.batch_tokens, ask
         )
         if translations is None:
-            translations = self._tokenizer.decode(
+            translations = self._tokenizer.target.decode(
                 padded([pair.target for pair in pairs])
             )
         return [
@@ -140,12 +137,13 @@ class AttentionReader:
         ]
 
     def _maps(self, text, translation, pair, weights):
-        target = self._tokens(translation, pair.target)
-        begin = self._tokenizer.id_to_piece(BEGIN_ID)
+        source = _tokens(self._tokenizer.source, text, pair.source)
+        target = _tokens(self._tokenizer.target, translation, pair.target)
+        begin = self._tokenizer.target.id_to_piece(BEGIN_ID)
         return AttentionMaps(
             text=text,
             translation=translation,
-            source_tokens=self._tokens(text, pair.source),
+            source_tokens=source,
             target_tokens=target,
             target_inputs=(begin, *target[:-1]),
             **weights,
@@ -153,14 +151,19 @@ class AttentionReader:
             target_is_cut=pair.target_is_cut,
         )
 
-    def _tokens(self, text, ids):
-        """Returns the pieces of ids, unknown ones as the text has them."""
-        tokens = [self._tokenizer.id_to_piece(number) for number in ids]
-        if UNKNOWN_ID in ids:
-            written = self._pieces.encode(text, out_type=str)
-            for place in np.flatnonzero(ids == UNKNOWN_ID):
-                tokens[place] = written[place]
-        return tuple(tokens)
+
+def _tokens(tokenizer, text, ids):
+    """Returns the pieces of ids, unknown ones as the text has them."""
+    tokens = [tokenizer.id_to_piece(number) for number in ids]
+    if UNKNOWN_ID in ids:
+        tags, rest = tokenizer.split_tags(text)
+        pieces = sentencepiece.SentencePieceProcessor(
+            model_proto=tokenizer.proto
+        )
+        written = [*tags, *pieces.encode(rest, out_type=str)]
+        for place in np.flatnonzero(ids == UNKNOWN_ID):
+            tokens[place] = written[place]
+    return tuple(tokens)
 
 
 def _real(pair, weights):

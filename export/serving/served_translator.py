@@ -37,7 +37,7 @@ class ServedTranslator(tf.Module):
 
     Args:
         model: Transformer.
-        tokenizer: Tokenizer.
+        tokenizer: Tokenizer or TokenizerPair.
         max_source_tokens: longer sources are cut to this many ids, the end
             id counted: one over-long text must not fail a merged batch. Of
             its characters so many are read as `character_limit` says.
@@ -107,7 +107,7 @@ class ServedTranslator(tf.Module):
         source, truncated = self._source(text)
         tokens, scores, _ = self._best(source)
         is_text = _has_text(source)
-        translation = self.tokenizer.detokenize(tokens[:, 0])
+        translation = self.tokenizer.target.detokenize(tokens[:, 0])
         return {
             "translation": tf.where(is_text, translation, ""),
             "score": tf.where(is_text, scores[:, 0], 0.0),
@@ -130,7 +130,7 @@ class ServedTranslator(tf.Module):
         tokens, scores, _ = self._all(source)
         tokens, scores = _masked(source, tokens, scores)
         shape = [tf.shape(source)[0], self.config.beam_size]
-        texts = self.tokenizer.detokenize(
+        texts = self.tokenizer.target.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
         )
         return {
@@ -162,11 +162,11 @@ class ServedTranslator(tf.Module):
         source = tf.where(is_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
         return {
-            "translation": self.tokenizer.detokenize(target),
+            "translation": self.tokenizer.target.detokenize(target),
             "score": tf.where(is_text, found.scores[:, 0], 0.0),
             "truncated": truncated,
-            "source_tokens": pieces_of(self.tokenizer, source),
-            "target_tokens": pieces_of(self.tokenizer, target),
+            "source_tokens": pieces_of(self.tokenizer.source, source),
+            "target_tokens": pieces_of(self.tokenizer.target, target),
             "alignment": tf.where(is_pair, alignment, 0.0),
         }
 
@@ -190,8 +190,8 @@ class ServedTranslator(tf.Module):
             "There must be as many translations as texts.",
         )
         source, source_is_cut = self._source(text)
-        target, target_is_cut = self._truncated(
-            translation, self.max_target_tokens
+        target, target_is_cut = _truncated(
+            self.tokenizer.target, translation, self.max_target_tokens
         )
         of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
         score = self._ids.score(source, target)
@@ -241,10 +241,11 @@ class ServedTranslator(tf.Module):
             boolean [B]. Of a text that is cut for its characters the pieces
             are those of what is left.
         """
+        tokenizer = self.tokenizer.source
         text, is_cut = truncate_text(
-            self.tokenizer, text, character_limit(self.max_source_tokens)
+            tokenizer, text, character_limit(self.max_source_tokens)
         )
-        lengths = tf.cast(self.tokenizer.tokenize(text).row_lengths(), tf.int32)
+        lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
         limit = tf.zeros_like(lengths) + self.max_source_tokens
         return {
             "length": lengths,
@@ -253,14 +254,15 @@ class ServedTranslator(tf.Module):
         }
 
     def _source(self, text):
-        return self._truncated(text, self.max_source_tokens)
+        return _truncated(self.tokenizer.source, text, self.max_source_tokens)
 
-    def _truncated(self, text, limit):
-        text, has_more_characters = truncate_text(
-            self.tokenizer, text, character_limit(limit)
-        )
-        ids, has_more_ids = truncate_ids(self.tokenizer.tokenize(text), limit)
-        return ids, has_more_characters | has_more_ids
+
+def _truncated(tokenizer, text, limit):
+    text, has_more_characters = truncate_text(
+        tokenizer, text, character_limit(limit)
+    )
+    ids, has_more_ids = truncate_ids(tokenizer.tokenize(text), limit)
+    return ids, has_more_characters | has_more_ids
 
 
 def _masked(source, tokens, scores):

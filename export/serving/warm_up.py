@@ -98,7 +98,7 @@ def make_warm_up(tokenizer, names):
     """Returns the content of a file of requests for every signature.
 
     Args:
-        tokenizer: Tokenizer.
+        tokenizer: Tokenizer or TokenizerPair.
         names: of the signatures; those of ServedTranslator or ServedParser.
     """
     return pack_records(
@@ -132,11 +132,12 @@ def read_warm_up(version):
 
 
 def _inputs(name, tokenizer, lengths):
-    texts = made_up_texts(tokenizer.proto, lengths)
+    texts = made_up_texts(tokenizer.source.proto, lengths)
     if name == "tokens":
-        ids = tokenizer.tokenize(texts).to_tensor().numpy()
+        ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
         return {"ids": ("int32", ids)}
     inputs = {"text": ("string", texts)}
     if name == "score":
-        inputs["translation"] = ("string", texts[::-1])
+        translations = made_up_texts(tokenizer.target.proto, lengths[::-1])
+        inputs["translation"] = ("string", translations)
     return inputs

@@ -94,7 +94,7 @@ def load_models(paths, ensemble_mean=None):
         ensemble_mean: `mean` of kt.Ensemble; None for its default.
 
     Returns:
-        (Transformer or kt.Ensemble, Tokenizer).
+        (Transformer or kt.Ensemble, Tokenizer or TokenizerPair).
 
     Raises:
         InputError: one is not a whole model directory; vocabularies differ;
@@ -104,7 +104,10 @@ def load_models(paths, ensemble_mean=None):
 
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]
-    protos = [tokenizer.proto for tokenizer in tokenizers]
+    protos = [
+        (tokenizer.source.proto, tokenizer.target.proto)
+        for tokenizer in tokenizers
+    ]
     require_one(paths, protos, "vocabularies")
     return load_together(directories, ensemble_mean), tokenizers[0]
 

@@ -49,7 +49,7 @@ class Translator(TextTranslator):
 
     Args:
         model: Transformer or Ensemble.
-        tokenizer: Tokenizer of its vocabulary.
+        tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
         batch_tokens: source positions in a batch, padding counted.
         max_source_tokens: see above; 512 by default.
         compiled: whether XLA compiles the search and sentences are searched
@@ -143,7 +143,9 @@ class Translator(TextTranslator):
             A list of IdPair, truncated as `score` says.
         """
         sources = self._sentences(list(texts))
-        targets = self._truncated(list(translations), self._target_limit())
+        targets = _cut_ids(
+            self.tokenizer.target, list(translations), self._target_limit()
+        )
         return [
             IdPair(source.ids, target, source.is_cut, target_is_cut)
             for source, (target, target_is_cut) in zip(
@@ -227,7 +229,7 @@ class Translator(TextTranslator):
         if not prefixes:
             return []
         known = self._known_prefixes(prefixes)
-        spelt = self.tokenizer.decode(padded([ids for ids, _ in known]))
+        spelt = self.tokenizer.target.decode(padded([ids for ids, _ in known]))
         return [
             prefix if is_cut else text
             for prefix, text, (_, is_cut) in zip(prefixes, spelt, known)
@@ -256,7 +258,8 @@ class Translator(TextTranslator):
         return [
             Sentence(text, ids, len(ids), is_cut)
             for text, (ids, is_cut) in zip(
-                texts, self._truncated(texts, self._source_limit())
+                texts,
+                _cut_ids(self.tokenizer.source, texts, self._source_limit()),
             )
         ]
 
@@ -265,25 +268,13 @@ class Translator(TextTranslator):
 
     def _known_prefixes(self, prefixes):
         """Returns a list of pairs: ids without the end id, and if cut."""
-        found = self._truncated(prefixes, self._target_limit())
+        tokenizer = self.tokenizer.target
+        found = _cut_ids(tokenizer, prefixes, self._target_limit())
         for place, (ids, _) in enumerate(found):
             if UNKNOWN_ID in ids:
-                character = _first_unknown(self.tokenizer, prefixes[place])
+                character = _first_unknown(tokenizer, prefixes[place])
                 raise UnknownCharacter(place, character)
         return [(ids[:-1], is_cut) for ids, is_cut in found]
-
-    def _truncated(self, texts, limit):
-        """Returns a list of pairs: ids, at most `limit`, and if cut."""
-        if not texts:
-            return []
-        texts, too_long = truncate_text(
-            self.tokenizer, tf.constant(texts), character_limit(limit)
-        )
-        found = self.tokenizer.encode(texts.numpy().tolist())
-        return [
-            (_truncated(ids, limit), bool(is_cut or len(ids) > limit))
-            for ids, is_cut in zip(found, too_long.numpy())
-        ]
 
     def _search(self, sentences, n, align):
         source = padded([sentence.ids for sentence in sentences])
@@ -296,7 +287,10 @@ class Translator(TextTranslator):
         scores = found.scores[:, :n].numpy().tolist()
         links = [()] * len(sentences)
         if align:
-            pieces = self._pieces(source), self._pieces(tokens[:, 0])
+            pieces = (
+                _pieces(self.tokenizer.source, source),
+                _pieces(self.tokenizer.target, tokens[:, 0]),
+            )
             attention = found.alignments[:, 0].numpy()
             links = [
                 word_alignment(sentence.text, *row)
@@ -307,12 +301,29 @@ class Translator(TextTranslator):
     def _texts(self, tokens):
         """Returns the texts of int32 [B, N, T]: a list of lists of N str."""
         rows, n, length = tokens.shape
-        texts = self.tokenizer.decode(tf.reshape(tokens, [rows * n, length]))
+        texts = self.tokenizer.target.decode(
+            tf.reshape(tokens, [rows * n, length])
+        )
         return [texts[row * n : (row + 1) * n] for row in range(rows)]
 
-    def _pieces(self, ids):
-        pieces = pieces_of(self.tokenizer, ids).numpy().tolist()
-        return [[piece.decode("utf-8") for piece in row] for row in pieces]
+
+def _pieces(tokenizer, ids):
+    pieces = pieces_of(tokenizer, ids).numpy().tolist()
+    return [[piece.decode("utf-8") for piece in row] for row in pieces]
+
+
+def _cut_ids(tokenizer, texts, limit):
+    """Returns a list of pairs: ids, at most `limit`, and if cut."""
+    if not texts:
+        return []
+    texts, too_long = truncate_text(
+        tokenizer, tf.constant(texts), character_limit(limit)
+    )
+    found = tokenizer.encode(texts.numpy().tolist())
+    return [
+        (_truncated(ids, limit), bool(is_cut or len(ids) > limit))
+        for ids, is_cut in zip(found, too_long.numpy())
+    ]
 
 
 def _truncated(ids, limit):

@@ -100,7 +100,7 @@ def texts_of(tokenizer, pairs, numbers):
     """Returns sources and references, in the vocabulary's own spelling.
 
     Args:
-        tokenizer: Tokenizer.
+        tokenizer: Tokenizer or TokenizerPair.
         pairs: TokenPairs.
         numbers: int [N], of the pairs.
 
@@ -108,10 +108,10 @@ def texts_of(tokenizer, pairs, numbers):
         Two lists of str.
     """
     return (
-        tokenizer.decode(
+        tokenizer.source.decode(
             _rows(pairs.sources(numbers), pairs.source_lengths[numbers])
         ),
-        tokenizer.decode(
+        tokenizer.target.decode(
             _rows(pairs.targets(numbers), pairs.target_lengths[numbers])
         ),
     )

@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from export.errors import InputError
+from export.pretrained.tokenizers import tokenizer_of
 from keras_transformer.config import END_ID
-from keras_transformer.tokenizer import Tokenizer
 from trainers.prepared.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
 
@@ -24,6 +24,8 @@ _CHARACTERS = 0.25
 
 class TextCodec:
     """Both sides are pieces of one SentencePiece vocabulary (section 5.1).
+
+    Or of one each, where a pretrained model is trained on.
 
     Args:
         files: dict of name to bytes, from `make_files`.
@@ -39,10 +41,11 @@ class TextCodec:
     """
 
     def __init__(self, files):
-        tokenizer = Tokenizer(files[VOCABULARY_FILE])
-        self.encode_sources = self.encode_targets = tokenizer.encode
-        self.source_vocabulary_size = tokenizer.vocabulary_size
-        self.target_vocabulary_size = tokenizer.vocabulary_size
+        tokenizer = tokenizer_of(files[VOCABULARY_FILE])
+        self.encode_sources = tokenizer.source.encode
+        self.encode_targets = tokenizer.target.encode
+        self.source_vocabulary_size = tokenizer.source.vocabulary_size
+        self.target_vocabulary_size = tokenizer.target.vocabulary_size
 
     @staticmethod
     def texts_of(pair):

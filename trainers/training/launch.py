@@ -41,7 +41,10 @@ flags.DEFINE_string(
     "the model directory.",
 )
 flags.DEFINE_string(
-    "preset", "tiny", f"A named TransformerConfig: {', '.join(PRESETS)}."
+    "preset",
+    "tiny",
+    f"A named TransformerConfig: {', '.join(PRESETS)}. Of text, where "
+    "--init_from is given and this is not, the configuration of that model.",
 )
 flags.DEFINE_multi_string(
     "set",
@@ -198,7 +201,8 @@ def launch(task):
     Raises:
         InputError: something given is wrong.
     """
-    config = _with_own_fields(settings.make_config(FLAGS.preset, FLAGS.set))
+    init_from = FLAGS.init_from and ModelDirectory(FLAGS.init_from)
+    config = _with_own_fields(_asked_config(task, init_from))
     task.check(config)
     plan = training_plan.plan()
     _refuse_two_makers()
@@ -209,15 +213,13 @@ def launch(task):
         tf.config.experimental.enable_op_determinism()
     # Before any of TensorFlow's operations: workers must find each other first.
     strategy = make_strategy(FLAGS.strategy)
-    init_from = None
-    if FLAGS.init_from:
-        init_from = ModelDirectory(FLAGS.init_from)
+    if init_from:
         known = task.known_config(config, init_from)
         run.refuse_other_model(known or config, init_from)
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
-    if init_from is not None:
+    if init_from:
         # The model directory may have been begun without it.
         _refuse_other_ids(task, corpus, init_from)
     config = task.settled_config(config, corpus)
@@ -232,6 +234,17 @@ def launch(task):
         if FLAGS.score:
             task.score(prepared, plan, made)
     task.name_next(prepared)
+
+
+def _asked_config(task, init_from):
+    """Returns the TransformerConfig of --preset, or of --init_from's model."""
+    if not init_from or FLAGS["preset"].present or task.kind != "text":
+        return settings.make_config(FLAGS.preset, FLAGS.set)
+    task.known_config(None, init_from)
+    try:
+        return init_from.read_config().replace(**settings.values_of(FLAGS.set))
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _corpus_and_directory(task, config, plan, init_from):
@@ -253,7 +266,7 @@ def _corpus_and_directory(task, config, plan, init_from):
         corpus = PreparedCorpus(folder)
         refuse_other_kind(folder, corpus.manifest.kind, task.kind)
         _refuse_other_data(folder, corpus.manifest.source)
-        directory = _directory(corpus.manifest.source)
+        directory = _directory(corpus.manifest.source, init_from)
         plan = task.settled_plan(plan, directory, corpus.manifest.source)
         vocabulary, symbols = _given(task, directory, init_from)
         refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
@@ -264,8 +277,8 @@ def _corpus_and_directory(task, config, plan, init_from):
     stored = max(STORED_TOKENS, plan.max_tokens)
     if manifest:
         stored = manifest.source.max_tokens
-    source = source_of(raw, config.vocabulary_size, stored)
-    directory = _directory(source)
+    source = source_of(raw, config.source_pieces, stored)
+    directory = _directory(source, init_from)
     plan = task.settled_plan(plan, directory, source)
     # Before hours of work for nothing.
     known = task.known_config(config, directory)
@@ -274,7 +287,7 @@ def _corpus_and_directory(task, config, plan, init_from):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.vocabulary_size,
+        config.source_pieces,
         stored,
         dataset_flags.workers(),
         *_given(task, directory, init_from),
@@ -293,14 +306,17 @@ def _refuse_other_data(folder, source):
             )
 
 
-def _directory(source):
-    name = f"{FLAGS.preset}-{source.source_language}-{source.target_language}"
+def _directory(source, init_from):
+    kind = FLAGS.preset
+    if init_from and not FLAGS["preset"].present:
+        kind = f"{init_from.path.resolve().name}-tuned"
+    name = f"{kind}-{source.source_language}-{source.target_language}"
     return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
 
 
 def _given(task, directory, init_from):
     """Returns vocabulary and Symbols that the model has already, or None."""
-    there = [each for each in (directory, init_from) if each is not None]
+    there = [each for each in (directory, init_from) if each]
     vocabularies = (
         each.read_vocabulary()
         for each in there

@@ -1,0 +1,84 @@
+"""Makes a model directory of a pretrained model: `export.import_marian`.
+
+    python -m export.import_marian --hf=DIR --model_dir=runs/opus
+
+DIR is of Marian's, as Hugging Face's `MarianMTModel.save_pretrained` and
+`MarianTokenizer.save_pretrained` write it, and as OPUS-MT's models are
+published. Nothing in it is run or unpickled.
+"""
+
+import pathlib
+
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.errors import InputError
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "hf", None, "A directory of MarianMTModel.save_pretrained.", required=True
+)
+flags.DEFINE_string(
+    "model_dir",
+    None,
+    "The model directory to write; nothing is there yet.",
+    required=True,
+)
+
+
+def main(arguments):
+    """Imports, and says what can be done next."""
+    del arguments
+    path = pathlib.Path(FLAGS.model_dir)
+    if path.exists():
+        raise InputError(
+            f"{path} exists and is never overwritten; name another "
+            "--model_dir, or remove it first."
+        )
+    folder = pathlib.Path(FLAGS.hf)
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no directory {folder}; give --hf the directory that "
+            "holds config.json."
+        )
+    # TensorFlow takes seconds to load, and a wrong flag is said at once.
+    from export.model_directory import ModelDirectory
+    from export.pretrained.hugging_face import read_hugging_face
+
+    found = read_hugging_face(folder)
+    with written_whole(path) as temporary:
+        temporary.mkdir()
+        _write(ModelDirectory(temporary), found, folder)
+    for note in found.notes:
+        print(f"Note: {note}.")
+    config = found.model.config
+    print(
+        f"Wrote {path}: {found.model.count_params():,} parameters, "
+        f"{config.num_layers} + {config.decoder_layers} layers, "
+        f"{config.vocabulary_size:,} pieces.",
+        "Next:",
+        f"  python -m export.translate --model={path} < text",
+        f"  python -m export.saved_model --model_dir={path} "
+        "--export_dir=exports/translator",
+        sep="\n",
+        flush=True,
+    )
+
+
+def _write(directory, found, folder):
+    directory.write_vocabulary(found.vocabulary)
+    directory.write_run(
+        {
+            "dataset": f"imported from {folder.resolve().name}",
+            "source_language": found.source_language,
+            "target_language": found.target_language,
+        }
+    )
+    directory.write_weights(found.model)
+    directory.write_config(found.model.config)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,240 @@
+"""What the configuration of a MarianMTModel means, and ours in its words."""
+
+import keras_transformer as kt
+from export.errors import InputError
+
+# Theirs first where it has two names for one.
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+# PyTorch's LayerNorm, which MarianMTModel takes as it is.
+_EPSILON = 1e-5
+_EPSILON_FIELD = "layer_norm_epsilon"
+_LONGEST = 512
+# What a Marian network may have and MarianMTModel and we do not: the value
+# that it must have where it is said.
+_FIXED = {
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "is_encoder_decoder": True,
+}
+_MOST = {
+    "vocab_size": 2**24,
+    "decoder_vocab_size": 2**24,
+    "d_model": 2**16,
+    "encoder_ffn_dim": 2**20,
+    "encoder_layers": 1000,
+    "decoder_layers": 1000,
+    "encoder_attention_heads": 2**12,
+}
+
+
+def config_of(found, generation, shapes):
+    """Returns the TransformerConfig of a MarianMTModel.
+
+    Args:
+        found: dict of its config.json.
+        generation: dict of its generation_config.json; {} for none.
+        shapes: dict of what the vocabularies decide: `vocabulary_size`,
+            `source_vocabulary_size` and `output_bias`.
+
+    Raises:
+        InputError: the configuration is not whole, or of a network that we
+            do not have, which is named.
+    """
+    if found.get("model_type", "marian") != "marian":
+        raise InputError(
+            f"config.json is of a {found['model_type']!r} model; model_type "
+            "must be 'marian'."
+        )
+    for name, value in _FIXED.items():
+        if found.get(name, value) != value:
+            raise InputError(
+                f"config.json has {name}={found[name]}, which is not "
+                f"supported; it must be {value}."
+            )
+    width, heads = number(found, "d_model"), _same(found, "attention_heads")
+    if width % heads:
+        raise InputError(
+            f"config.json has d_model={width}, which its "
+            f"{heads} attention heads do not divide."
+        )
+    encoder = number(found, "encoder_layers")
+    decoder = number(found, "decoder_layers")
+    try:
+        return kt.TransformerConfig(
+            **shapes,
+            num_layers=encoder,
+            num_decoder_layers=0 if decoder == encoder else decoder,
+            d_model=width,
+            d_ff=_same(found, "ffn_dim"),
+            num_heads=heads,
+            d_k=width // heads,
+            d_v=width // heads,
+            norm="post",
+            layer_norm_epsilon=found.get(_EPSILON_FIELD, _EPSILON),
+            activation=_activation(found),
+            share_embeddings=sharing(found),
+            dropout=found.get("dropout", 0.1),
+            attention_dropout=found.get("attention_dropout", 0.0),
+            activation_dropout=found.get("activation_dropout", 0.0),
+            **_search(found | generation),
+        )
+    except ValueError as error:
+        raise InputError(f"config.json cannot be used: {error}") from error
+
+
+def sharing(found):
+    """Returns our `share_embeddings` of a dict of config.json."""
+    if found.get("share_encoder_decoder_embeddings", True):
+        return "all"
+    return (
+        "target-softmax" if found.get("tie_word_embeddings", True) else "none"
+    )
+
+
+def number(found, name):
+    """Returns a size of config.json.
+
+    Raises:
+        InputError: it is missing or out of range.
+    """
+    value, most = found.get(name), _MOST.get(name, 2**24)
+    if type(value) is not int or not 0 < value <= most:
+        raise InputError(
+            f"config.json must say {name}, a whole number from 1 to {most:,}, "
+            f"not {value!r}."
+        )
+    return value
+
+
+def _same(found, name):
+    encoder = number(found, f"encoder_{name}")
+    decoder = number(found, f"decoder_{name}")
+    if encoder != decoder:
+        raise InputError(
+            f"config.json has encoder_{name}={encoder} and decoder_{name}="
+            f"{decoder}; only one width for both is supported."
+        )
+    return encoder
+
+
+def _activation(found):
+    name = found.get("activation_function", "gelu")
+    if name not in _ACTIVATIONS:
+        raise InputError(
+            f"config.json has activation_function={name!r}, which is not "
+            f"supported; there are {', '.join(_ACTIVATIONS)}."
+        )
+    return _ACTIVATIONS[name]
+
+
+def _search(found):
+    """Returns our fields of a search that finds what `generate` finds."""
+    stops = {True: "finished", False: "likely", "never": "certain"}
+    stop = found.get("early_stopping") or False
+    if stop not in stops:
+        raise InputError(
+            f"early_stopping must be true, false or 'never', not {stop!r}."
+        )
+    return {
+        "beam_size": found.get("num_beams") or 1,
+        "alpha": found.get("length_penalty", 1.0),
+        "length_penalty": "power",
+        "stop": stops[stop],
+        # Theirs is of the whole output, the start counted.
+        "max_output_extra": (found.get("max_length") or _LONGEST) - 1,
+    }
+
+
+def hugging_face_config(config, pieces, names):
+    """Returns config.json and generation_config.json of a model of ours.
+
+    Args:
+        config: TransformerConfig.
+        pieces: number of pieces of the vocabulary that is written.
+        names: dict of the ids of `pad`, `end` and of those never said.
+
+    Returns:
+        Two dicts.
+
+    Raises:
+        InputError: MarianMTModel cannot hold such a model.
+    """
+    refuse_what_marian_lacks(config)
+    activation = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
+    shared = config.share_embeddings == "all"
+    ids = {
+        "pad_token_id": names["pad"],
+        "eos_token_id": names["end"],
+        "decoder_start_token_id": names["pad"],
+        "forced_eos_token_id": None,
+        "bos_token_id": None,
+    }
+    network = {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": pieces,
+        "decoder_vocab_size": pieces,
+        "d_model": config.d_model,
+        "encoder_layers": config.num_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": activation[config.activation],
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": shared,
+        "tie_word_embeddings": config.share_embeddings != "none",
+        "max_position_embeddings": 1024,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "dtype": "float32",
+        # Of no meaning to MarianMTModel, which has 1e-5.
+        _EPSILON_FIELD: config.layer_norm_epsilon,
+        **ids,
+    }
+    generation = {
+        **ids,
+        "num_beams": config.beam_size,
+        "length_penalty": config.alpha,
+        "early_stopping": {
+            "finished": True,
+            "likely": False,
+            "certain": "never",
+        }[config.stop],
+        "max_length": config.max_output_extra + 1,
+        "suppress_tokens": names["never"],
+    }
+    return network, generation
+
+
+def refuse_what_marian_lacks(config):
+    """Refuses a network that the format of Marian's models cannot hold.
+
+    Raises:
+        InputError: naming what it is.
+    """
+    lacking = {
+        f"norm={config.norm}": config.norm != "post",
+        "attention_bias=False": not config.attention_bias,
+        f"positions={config.positions}": config.positions != "sinusoidal",
+        f"sinusoid_rates={config.sinusoid_rates}": (
+            config.sinusoid_rates != "paper"
+        ),
+        f"attention_window={config.attention_window}": config.attention_window,
+        "d_k and d_v other than d_model / num_heads": not (
+            config.d_k == config.d_v
+            and config.d_k * config.num_heads == config.d_model
+        ),
+    }
+    for what, is_there in lacking.items():
+        if is_there:
+            raise InputError(
+                f"MarianMTModel has no {what}, so that this model cannot be "
+                "written for it; CTranslate2 may take it (export.ctranslate2)."
+            )

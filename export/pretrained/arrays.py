@@ -1,0 +1,184 @@
+"""The arrays of a model file: checked, and nothing unpickled."""
+
+import pathlib
+import zipfile
+
+import numpy as np
+import safetensors
+
+from export.errors import InputError
+from export.pretrained.torch_file import TorchFile
+
+# What numbers of a model may be stored as.
+_DTYPES = ("float32", "float16", "float64")
+
+
+class Arrays:
+    """Named arrays of a file, each read when it is asked for.
+
+    Args:
+        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file.
+
+    Attributes:
+        path: as given.
+        names: set of the names of all arrays.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            self._file = _READERS[path.suffix](path)
+            self.names = set(self._file.names())
+        except _BROKEN as error:
+            raise InputError(
+                f"{path} cannot be read: {_reason(error)}."
+            ) from error
+
+    def shape(self, name):
+        """Returns the shape that an array is said to have.
+
+        Raises:
+            InputError: there is no such array.
+        """
+        if name not in self.names:
+            raise InputError(f"{self.path} has no array {name}.")
+        return self._ask(self._file.shape, name)
+
+    def check(self, name, shape):
+        """Checks that an array is there, and its shape.
+
+        Args:
+            name: of the array.
+            shape: tuple of int that it must have.
+
+        Raises:
+            InputError: there is no such array, or it has another shape.
+        """
+        declared = self.shape(name)
+        if declared != shape:
+            raise InputError(
+                f"{self.path}: {name} has shape {list(declared)}, but the "
+                f"configuration needs {list(shape)}."
+            )
+
+    def read(self, name, shape):
+        """Returns an array as float32.
+
+        Args:
+            name: of the array.
+            shape: tuple of int that it must have.
+
+        Raises:
+            InputError: there is no such array, or it has another shape, other
+                than floating-point numbers, or an infinite one.
+        """
+        # Before it is read: a made-up shape may be of any size.
+        self.check(name, shape)
+        array = self._ask(self._file.read, name)
+        if array.dtype.name not in _DTYPES:
+            raise InputError(
+                f"{self.path}: {name} holds {array.dtype.name} numbers; "
+                f"{', '.join(_DTYPES)} are supported."
+            )
+        with np.errstate(over="ignore"):
+            array = np.asarray(array, np.float32)
+        if not np.isfinite(array).all():
+            raise InputError(
+                f"{self.path}: {name} holds numbers that are infinite or no "
+                "numbers; the model is damaged."
+            )
+        return array
+
+    def _ask(self, function, name):
+        try:
+            return function(name)
+        except _BROKEN as error:
+            raise InputError(
+                f"{self.path}: {name} cannot be read: {_reason(error)}."
+            ) from error
+
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    safetensors.SafetensorError,
+)
+
+
+def _reason(error):
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).strip().splitlines()[0].rstrip(".") or "damaged"
+
+
+class _Safetensors:
+    """Reads one array at a time."""
+
+    def __init__(self, path):
+        # It maps the file and fails on none with words of its own.
+        path.stat()
+        self._file = safetensors.safe_open(str(path), framework="np")
+
+    def names(self):
+        return self._file.keys()
+
+    def shape(self, name):
+        return tuple(self._file.get_slice(name).get_shape())
+
+    def read(self, name):
+        kind = self._file.get_slice(name).get_dtype()
+        if kind not in ("F32", "F16", "F64"):
+            raise ValueError(f"it holds {kind} numbers")
+        return self._file.get_tensor(name)
+
+
+class _Npz:
+    """Reads one array at a time, and no pickled object."""
+
+    def __init__(self, path):
+        self._file = np.load(path, allow_pickle=False)
+        if not isinstance(self._file, np.lib.npyio.NpzFile):
+            raise ValueError("it is no .npz archive")
+
+    def names(self):
+        return self._file.files
+
+    def shape(self, name):
+        with self._file.zip.open(f"{name}.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read_header = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            return read_header(file)[0]
+
+    def read(self, name):
+        return self._file[name]
+
+
+_READERS = {".safetensors": _Safetensors, ".npz": _Npz, ".bin": TorchFile}
+
+
+def open_arrays(folder, names):
+    """Returns the Arrays of the first of some files that a folder has.
+
+    Args:
+        folder: pathlib.Path.
+        names: of files, the preferred one first.
+
+    Raises:
+        InputError: it has none of them, or the file is damaged.
+    """
+    for name in names:
+        if pathlib.Path(folder, name).exists():
+            return Arrays(pathlib.Path(folder, name))
+    raise InputError(f"{folder} has no {' and no '.join(names)}.")

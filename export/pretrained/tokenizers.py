@@ -1,0 +1,123 @@
+"""Text to ids and back as pretrained models do it, inside the graph."""
+
+import re
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from export.pretrained.vocabulary import listed_pieces, sides_of
+from keras_transformer.config import UNKNOWN_ID
+from keras_transformer.tokenizer import Tokenizer
+
+
+def tokenizer_of(vocabulary):
+    """Returns the tokenizer of a model directory's vocabulary.
+
+    Args:
+        vocabulary: bytes of its `vocabulary.model`.
+
+    Returns:
+        Tokenizer, or TokenizerPair of a pretrained model.
+
+    Raises:
+        ValueError: they are no vocabulary of ours.
+    """
+    source, target = sides_of(vocabulary)
+    if source is target:
+        return Tokenizer(vocabulary)
+    return TokenizerPair(TaggedTokenizer(source), TableTokenizer(target))
+
+
+class TableTokenizer(Tokenizer):
+    """Pieces are looked up by what they read, as in a table of pieces.
+
+    So it is in Marian and in Hugging Face's tokenizer: text that the
+    SentencePiece model does not know, but a table of both languages has, is
+    known.
+
+    Args:
+        proto: bytes of a SentencePiece model as for Tokenizer; see
+            `export.pretrained.vocabulary`. Pieces behind its V only cut
+            text, and count as unknown.
+
+    Raises:
+        ValueError: the bytes are not such a model.
+    """
+
+    def __init__(self, proto):
+        super().__init__(proto)
+        self.vocabulary_size = listed_pieces(proto)
+
+    def _load_pieces(self):
+        super()._load_pieces()
+        # The same model, loaded once more for its other kind of output.
+        self._written = tf_text.SentencepieceTokenizer(
+            model=self.proto,
+            out_type=tf.string,
+            add_eos=True,
+            name=f"{self._pieces_name}_written",
+        )
+
+    def tokenize(self, text):
+        """See the base class."""
+        written = self._written.tokenize(self.readable(text))
+        return written.with_values(self._known(written.values))
+
+    def _known(self, pieces):
+        """Returns the ids of pieces: string [N] to int32 [N]."""
+        ids = self._pieces.string_to_id(pieces)
+        return tf.where(ids < self.vocabulary_size, ids, UNKNOWN_ID)
+
+
+class TaggedTokenizer(TableTokenizer):
+    """The same of sources, which may begin with a tag such as ">>fra<<".
+
+    By it many-to-many models of OPUS-MT are told the language they translate
+    to. It is one id; a tag that the table lacks counts as unknown.
+    """
+
+    def tokenize(self, text):
+        """See the base class."""
+        text = self.readable(text)
+        is_tagged = tf.strings.regex_full_match(text, f"{_TAG}(?s:.*)")
+        tags = tf.strings.regex_replace(
+            tf.boolean_mask(text, is_tagged), rf"{_TAG}(?s:.*)", r"\1"
+        )
+        tag_ids = tf.RaggedTensor.from_row_lengths(
+            self._known(tags), tf.cast(is_tagged, tf.int64)
+        )
+        rest = tf.strings.regex_replace(text, f"^{_TAG}", "", False)
+        return tf.concat([tag_ids, super().tokenize(rest)], axis=1)
+
+    def split_tags(self, text):
+        """See the base class."""
+        return split_tag(text)
+
+
+def split_tag(text):
+    """Returns the tag that a str begins with, a list of it, and the rest."""
+    found = re.match(_TAG, text)
+    if not found:
+        return [], text
+    return [found[1]], text[found.end() :]
+
+
+# Not what stands between the quotation marks of some languages, which may
+# begin a sentence as well: no space is in a tag.
+_TAG = r"\s*(>>[^<>\s]+<<)"
+
+
+class TokenizerPair(tf.Module):
+    """A tokenizer for each side.
+
+    Args:
+        source: Tokenizer of sources.
+        target: Tokenizer of targets.
+
+    Attributes: as given.
+    """
+
+    def __init__(self, source, target):
+        super().__init__(name="tokenizer_pair")
+        self.source = source
+        self.target = target

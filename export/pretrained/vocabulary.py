@@ -1,0 +1,241 @@
+"""Their pieces and ids as a vocabulary of ours, and ours as theirs.
+
+A Marian model has two SentencePiece models, which cut text into pieces, and a
+table from piece to id. Both are put into a SentencePiece model of ours for
+each side, which gives the model's ids by itself: its pieces are those of the
+table, in the table's order behind our four, each with the score that the
+side's own SentencePiece model gives it. A piece of the table that the side's
+model lacks is there, but marked as unused, so that no text is cut into it.
+Pieces that the table lacks follow at the end, behind the V of the model
+(`trainer_spec.vocab_size`), and count as unknown; without them text would be
+cut otherwise.
+
+A model directory has one file of vocabulary, and so have prepared data. The
+SentencePiece model of targets goes into that of sources, as a field of the
+range that the format leaves to others.
+"""
+
+import json
+import typing
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+from sentencepiece import sentencepiece_model_pb2
+
+from export.errors import InputError
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+
+_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+_UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+# What our four are called, in the order of their ids.
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+# Our padding where a table of theirs has it; see `export.marian`.
+PADDING_ENTRY = "<blank>"
+# The field of a ModelProto that holds the target's.
+_TARGET_FIELD = 200
+_BYTES = 2  # wire type
+# A row that the model has and their table has not.
+NO_ROW = -1
+
+
+class Vocabulary(typing.NamedTuple):
+    """One side's vocabulary.
+
+    Attributes:
+        proto: bytes of a SentencePiece model with our ids.
+        rows: int array [V]: which row of their matrices each id has, NO_ROW
+            for padding that they have no row of.
+    """
+
+    proto: bytes
+    rows: np.ndarray
+
+
+def read_table(content, name):
+    """Returns a table from piece to id, as `vocab.json` has it.
+
+    Args:
+        content: its bytes.
+        name: of the file, for messages.
+
+    Raises:
+        InputError: it is no such table, or its ids are not 0 to V - 1, each
+            of one piece.
+    """
+    try:
+        table = json.loads(content, object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not JSON: {error}.") from error
+    return checked_table(table, name)
+
+
+def checked_table(table, name):
+    """Returns a table from piece to id whose ids have no gap.
+
+    Args:
+        table: what a file holds.
+        name: of the file, for messages.
+
+    Raises:
+        InputError: as for `read_table`.
+    """
+    if not isinstance(table, dict) or not all(
+        type(number) is int for number in table.values()
+    ):
+        raise InputError(f"{name} must be an object of piece to id.")
+    if sorted(table.values()) != list(range(len(table))):
+        raise InputError(
+            f"{name} must give the ids 0 to {len(table) - 1} to its "
+            f"{len(table)} pieces, each once."
+        )
+    return table
+
+
+def _no_duplicates(pairs):
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a piece stands there twice")
+    return found
+
+
+def vocabulary_of(table, spm, unknown, begin, end, name):
+    """Returns the Vocabulary of one side.
+
+    Args:
+        table: of `read_table`.
+        spm: bytes of the side's SentencePiece model.
+        unknown: their id of an unknown piece.
+        begin: their id that the decoder begins with; None where their matrix
+            has no row of it.
+        end: their id of the end.
+        name: of the SentencePiece model's file, for messages.
+
+    Raises:
+        InputError: the SentencePiece model is none, or cannot be used.
+    """
+    model = _read_model(spm, name)
+    scored = {
+        piece.piece: piece
+        for piece in model.pieces
+        if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
+    }
+    padding = table.get(PADDING_ENTRY, NO_ROW)
+    begin = NO_ROW if begin is None else begin
+    special = [padding, unknown, begin, end]
+    pieces = sorted(table, key=table.get)
+    others = [row for row in range(len(table)) if row not in set(special)]
+    names = _names([pieces[row] for row in others], name)
+    if model.trainer_spec.model_type != _UNIGRAM and not set(names) <= {
+        *scored
+    }:
+        raise InputError(
+            f"{name} is of the type BPE and lacks pieces of the table, which "
+            "cannot be put beside each other; only the type unigram can."
+        )
+    unlisted = [piece for piece in scored.values() if piece.piece not in table]
+    ours = sentencepiece_model_pb2.ModelProto(
+        trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
+    )
+    if model.HasField("denormalizer_spec"):
+        ours.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    _add_special(ours, len(special) + len(others))
+    for piece in names:
+        if piece in scored:
+            ours.pieces.append(scored[piece])
+        else:
+            ours.pieces.add(piece=piece, score=0.0, type=_PIECE.UNUSED)
+    ours.pieces.extend(unlisted)
+    return Vocabulary(
+        ours.SerializeToString(deterministic=True),
+        np.array([*special, *others], np.int64),
+    )
+
+
+def joined(source, target):
+    """Returns the bytes of a vocabulary of two sides.
+
+    Args:
+        source: bytes of the source's SentencePiece model.
+        target: bytes of the target's.
+    """
+    tag = _TARGET_FIELD << 3 | _BYTES
+    return source + _varint(tag) + _varint(len(target)) + target
+
+
+def sides_of(vocabulary):
+    """Returns the SentencePiece models of a vocabulary.
+
+    Args:
+        vocabulary: bytes, of `joined` or of an ordinary SentencePiece model.
+
+    Returns:
+        bytes of the source's and of the target's; of an ordinary one a pair
+        of the same.
+
+    Raises:
+        ValueError: the bytes are no SentencePiece model.
+    """
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(vocabulary)
+    except DecodeError as error:
+        raise ValueError("This is not a SentencePiece model.") from error
+    for field in UnknownFieldSet(model):
+        if (field.field_number, field.wire_type) == (_TARGET_FIELD, _BYTES):
+            model.DiscardUnknownFields()
+            return model.SerializeToString(deterministic=True), field.data
+    return vocabulary, vocabulary
+
+
+def listed_pieces(proto):
+    """Returns V of a SentencePiece model of `vocabulary_of`."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return model.trainer_spec.vocab_size
+
+
+def _varint(number):
+    found = []
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def _read_model(content, name):
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError as error:
+        raise InputError(f"{name} is not a SentencePiece model.") from error
+    if not model.pieces:
+        raise InputError(f"{name} is not a SentencePiece model.")
+    return model
+
+
+def _names(pieces, name):
+    """Returns what the pieces are called in ours, where four are taken."""
+    if "" in pieces:
+        raise InputError(f"The table beside {name} has an empty piece.")
+    taken = {*pieces, *SPECIAL_PIECES}
+    names = []
+    for piece in pieces:
+        if piece in SPECIAL_PIECES:
+            while piece in taken:
+                piece = f"{piece}_"
+            taken.add(piece)
+        names.append(piece)
+    return names
+
+
+def _add_special(model, size):
+    kinds = (_PIECE.CONTROL, _PIECE.UNKNOWN, _PIECE.CONTROL, _PIECE.CONTROL)
+    for piece, kind in zip(SPECIAL_PIECES, kinds):
+        model.pieces.add(piece=piece, score=0.0, type=kind)
+    spec = model.trainer_spec
+    spec.vocab_size = size
+    spec.pad_id, spec.unk_id = PAD_ID, UNKNOWN_ID
+    spec.bos_id, spec.eos_id = BEGIN_ID, END_ID
+    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = (
+        SPECIAL_PIECES
+    )
