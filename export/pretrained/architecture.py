@@ -148,13 +148,16 @@ def _search(found):
     }
 
 
-def hugging_face_config(config, pieces, names):
+def hugging_face_config(config, source_pieces, pieces, pad, end, never):
     """Returns config.json and generation_config.json of a model of ours.
 
     Args:
         config: TransformerConfig.
-        pieces: number of pieces of the vocabulary that is written.
-        names: dict of the ids of `pad`, `end` and of those never said.
+        source_pieces: number of pieces of the source that are written.
+        pieces: the same of the target.
+        pad: id of padding there, and of what the decoder begins with.
+        end: id of the end there.
+        never: list of ids that are never said.
 
     Returns:
         Two dicts.
@@ -166,17 +169,16 @@ def hugging_face_config(config, pieces, names):
     activation = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
     shared = config.share_embeddings == "all"
     ids = {
-        "pad_token_id": names["pad"],
-        "eos_token_id": names["end"],
-        "decoder_start_token_id": names["pad"],
-        "forced_eos_token_id": None,
+        "pad_token_id": pad,
+        "eos_token_id": end,
+        "decoder_start_token_id": pad,
         "bos_token_id": None,
     }
     network = {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "vocab_size": pieces,
+        "vocab_size": source_pieces,
         "decoder_vocab_size": pieces,
         "d_model": config.d_model,
         "encoder_layers": config.num_layers,
@@ -202,13 +204,14 @@ def hugging_face_config(config, pieces, names):
         **ids,
         "num_beams": config.beam_size,
         "length_penalty": config.alpha,
+        "forced_eos_token_id": end,
         "early_stopping": {
             "finished": True,
             "likely": False,
             "certain": "never",
         }[config.stop],
         "max_length": config.max_output_extra + 1,
-        "suppress_tokens": names["never"],
+        "suppress_tokens": never,
     }
     return network, generation
 

@@ -119,58 +119,39 @@ def read_hugging_face(folder):
 
 
 def _target_size(found):
-    return (
-        "decoder_vocab_size" if "decoder_vocab_size" in found else "vocab_size"
-    )
+    """Returns the name under which config.json has it."""
+    name = "decoder_vocab_size"
+    return name if name in found else "vocab_size"
 
 
 def _vocabularies(folder, found, shared):
     """Returns the Vocabulary of the source and of the target."""
-    tables = {"vocab_size": _TABLE}
-    size_of_target = "vocab_size"
+    tables = [_table(folder / _TABLE, number(found, "vocab_size"))] * 2
     if not shared:
-        size_of_target = _target_size(found)
-        tables[size_of_target] = (
-            _TARGET_TABLE if (folder / _TARGET_TABLE).exists() else _TABLE
-        )
-    tables = {
-        size: _table(folder / name, number(found, size))
-        for size, name in tables.items()
-    }
+        name = _TARGET_TABLE if (folder / _TARGET_TABLE).exists() else _TABLE
+        tables[1] = _table(folder / name, number(found, _target_size(found)))
     begin = _id(found, "decoder_start_token_id", found.get("pad_token_id"))
     end = _id(found, "eos_token_id", 0)
-    found_sides = []
-    for spm, size in (
-        (_SOURCE_SPM, "vocab_size"),
-        (_TARGET_SPM, size_of_target),
-    ):
-        table = tables[size]
-        for name, number_of in (
-            ("decoder_start_token_id", begin),
-            ("eos", end),
-        ):
-            if number_of >= len(table):
-                raise InputError(
-                    f"config.json has {name}={number_of}, but the vocabulary "
-                    f"has {len(table)} pieces."
-                )
-        unknown = table.get("<unk>")
-        if unknown is None or unknown in (begin, end):
-            raise InputError(
-                f"{folder} has a vocabulary without an entry '<unk>' of its "
-                "own, which is not supported."
-            )
-        found_sides.append(
-            vocabulary_of(
-                table,
-                _read_bytes(folder / spm),
-                unknown,
-                begin,
-                end,
-                str(folder / spm),
-            )
+    return [
+        _vocabulary(folder / spm, table, begin, end)
+        for spm, table in zip((_SOURCE_SPM, _TARGET_SPM), tables)
+    ]
+
+
+def _vocabulary(spm, table, begin, end):
+    if max(begin, end) >= len(table):
+        raise InputError(
+            f"config.json has decoder_start_token_id={begin} and "
+            f"eos_token_id={end}, but there are only {len(table)} pieces."
         )
-    return found_sides
+    unknown = table.get("<unk>")
+    if unknown is None or len({unknown, begin, end}) < 3:
+        raise InputError(
+            f"{spm.parent} must have three ids of their own for the unknown "
+            f"piece <unk>, the begin and the end, not {unknown}, {begin} and "
+            f"{end}."
+        )
+    return vocabulary_of(table, _read_bytes(spm), unknown, begin, end, str(spm))
 
 
 def _table(path, size):
@@ -235,10 +216,8 @@ def _rates(arrays, config):
         length = arrays.shape(name)[0]
         stored = arrays.read(name, (length, config.d_model))
         for rates in ("paper", "marian"):
-            if (
-                np.abs(stored - _sinusoid(stored.shape, rates)).max()
-                < _TOLERANCE
-            ):
+            expected = _sinusoid(stored.shape, rates)
+            if np.allclose(stored, expected, rtol=0.0, atol=_TOLERANCE):
                 return rates
         raise InputError(
             f"{arrays.path}: {name} holds no sinusoids but positions of its "

@@ -72,7 +72,7 @@ class TorchFile:
     """
 
     def __init__(self, path):
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             if file.read(2) != b"PK":
                 raise ValueError(
                     "it is not of the zip format that torch.save has written "

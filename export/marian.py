@@ -1,0 +1,78 @@
+"""Writes a model for MarianMTModel's readers: `python -m export.marian`.
+
+    python -m export.marian --model_dir=runs/demo --output_dir=marian
+
+The directory is one that Hugging Face's `MarianMTModel.from_pretrained` and
+`MarianTokenizer.from_pretrained` load, and that `export.import_marian` makes
+the same model directory of.
+"""
+
+import pathlib
+
+from absl import flags
+
+from export import command
+from export.atomic import written_whole
+from export.errors import InputError
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "model_dir", None, "The model directory to export.", required=True
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "Directory to write; nothing is there yet.",
+    required=True,
+)
+
+
+def main(arguments):
+    """Exports, and says what differs there."""
+    del arguments
+    path = pathlib.Path(FLAGS.output_dir)
+    if path.exists():
+        raise InputError(
+            f"{path} exists and is never overwritten; name another "
+            "--output_dir, or remove it first."
+        )
+    # TensorFlow takes seconds to load, and a wrong flag is said at once.
+    from export.model_directory import ModelDirectory
+    from export.pretrained.architecture import refuse_what_marian_lacks
+    from export.pretrained.hugging_face_writer import write_hugging_face
+
+    directory = ModelDirectory(FLAGS.model_dir)
+    refuse_what_marian_lacks(directory.read_config())
+    directory.load_tokenizer()
+    model = directory.load_model()
+    run = directory.read_run() if directory.run_path.exists() else {}
+    languages = run.get("source_language"), run.get("target_language")
+    with written_whole(path) as temporary:
+        temporary.mkdir()
+        write_hugging_face(
+            model, directory.read_vocabulary(), languages, temporary
+        )
+    print(f"Wrote {path}.", *_differences(model.config), sep="\n", flush=True)
+
+
+def _differences(config):
+    """Returns lines about what other programs do otherwise."""
+    lines = []
+    if config.layer_norm_epsilon != 1e-5:
+        lines.append(
+            f"MarianMTModel adds 1e-05 to the variance in its norms, and this "
+            f"model {config.layer_norm_epsilon:g}: its numbers differ by a "
+            "few millionths."
+        )
+    if config.length_penalty != "power":
+        lines.append(
+            "It ranks by log-probability / length^alpha, and this model by "
+            f"length_penalty={config.length_penalty}: some translations "
+            "differ."
+        )
+    return [*lines, "See docs/pretrained.md for other readers."]
+
+
+if __name__ == "__main__":
+    command.run(main)
