@@ -21,6 +21,7 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
+from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
 from export.server_runtime.saved_model import (
     exported_version,
@@ -199,7 +200,8 @@ def _vocabulary(version, task):
 
 def _model_answers(task, vocabulary, limits):
     number = sum(_BATCHES)
-    texts = made_up_texts(vocabulary, (_LENGTHS * number)[:number])
+    source, _ = sides_of(vocabulary)
+    texts = made_up_texts(source, (_LENGTHS * number)[:number])
     question = {
         "task": task,
         "model_dir": FLAGS.model_dir,

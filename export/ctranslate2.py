@@ -24,6 +24,7 @@ from export.conversion.ctranslate2_weights import (
 from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
+from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import agreement
@@ -73,11 +74,13 @@ def main(arguments):
     sentences, references = _comparison_files()
     directory = ModelDirectory(FLAGS.model_dir)
     translator = Translator.from_directory(directory.path)
+    source, target = sides_of(directory.read_vocabulary())
     save_ctranslate2(
         translator.model,
-        directory.read_vocabulary(),
+        target,
         path,
         FLAGS.quantization,
+        source_vocabulary=None if source is target else source,
     )
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")

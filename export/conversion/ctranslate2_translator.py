@@ -9,6 +9,11 @@ from export.conversion.ctranslate2_weights import (
     VOCABULARY_FILE,
 )
 from export.errors import InputError
+from export.pretrained.plain_tokenizer import (
+    PlainTableTokenizer,
+    PlainTokenizer,
+    split_tag,
+)
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_translator import BLANK, Translation
 from keras_transformer.decoding.rules import length_penalty
@@ -46,9 +51,15 @@ class CTranslate2Translator:
         self._batch_tokens = batch_tokens
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
-            self._pieces = self._source_pieces = _read(path / VOCABULARY_FILE)
+            proto = (path / VOCABULARY_FILE).read_bytes()
+            self._pieces = sentencepiece.SentencePieceProcessor(
+                model_proto=proto
+            )
+            self._source_pieces = PlainTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source_pieces = _read(path / SOURCE_VOCABULARY_FILE)
+                self._source_pieces = PlainTableTokenizer(
+                    (path / SOURCE_VOCABULARY_FILE).read_bytes(), split_tag
+                )
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
@@ -69,7 +80,7 @@ class CTranslate2Translator:
         """
         sources = [
             pieces[: self._limit - 1]
-            for pieces in self._source_pieces.encode(list(texts), out_type=str)
+            for pieces in map(self._source_pieces.pieces, texts)
         ]
         answers = in_batches(
             # The folder's own setting adds the end.
@@ -113,10 +124,6 @@ class CTranslate2Translator:
         return Translation(
             self._pieces.decode(pieces), log_probability / float(penalty)
         )
-
-
-def _read(path):
-    return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
 def _without_end(pieces):

@@ -8,6 +8,7 @@ from keras import ops
 
 from export.atomic import written_whole
 from export.errors import InputError
+from export.pretrained.two_sided import listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
@@ -34,8 +35,8 @@ def save_ctranslate2(
         path: of the folder; nothing is there yet.
         quantization: how CTranslate2 stores matrices: "float32", "float16",
             "int16" or "int8".
-        source_vocabulary: bytes of the source's own SentencePiece model; None
-            where there is one for both.
+        source_vocabulary: bytes of the source's own SentencePiece model, which
+            may have the same pieces; None where there is one for both.
 
     Raises:
         InputError: the package ctranslate2 is missing, it has no such model
@@ -45,10 +46,10 @@ def save_ctranslate2(
     require_ctranslate2()
     _check_quantization(quantization)
     _check_config(model.config)
-    if (source_vocabulary is None) == bool(model.config.source_vocabulary_size):
+    if model.config.source_vocabulary_size and source_vocabulary is None:
         raise InputError(
             "The source's own vocabulary must be given for a model that has "
-            "one, and for no other; this model has source_vocabulary_size="
+            "one; this model has source_vocabulary_size="
             f"{model.config.source_vocabulary_size}."
         )
     spec = _filled(model)
@@ -114,6 +115,9 @@ def _check_config(config):
 def _pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
+    if len(pieces) > size == listed_pieces(vocabulary):
+        # Of a pretrained model: the others count as unknown.
+        return pieces[:size]
     if len(pieces) != size:
         raise InputError(
             f"The vocabulary has {len(pieces)} pieces and the model {size}; "

@@ -15,9 +15,9 @@ from export.pretrained.layout import (
     set_layers,
     stream_order,
 )
+from export.pretrained.two_sided import joined
 from export.pretrained.vocabulary import (
     NO_ROW,
-    joined,
     read_table,
     vocabulary_of,
 )

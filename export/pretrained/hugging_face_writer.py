@@ -15,7 +15,8 @@ from export.pretrained.layout import (
     read_layers,
     stream_order,
 )
-from export.pretrained.vocabulary import PADDING_ENTRY, sides_of
+from export.pretrained.two_sided import sides_of
+from export.pretrained.vocabulary import PADDING_ENTRY
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,

@@ -1,11 +1,10 @@
 """Text to ids and back as pretrained models do it, inside the graph."""
 
-import re
-
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from export.pretrained.vocabulary import listed_pieces, sides_of
+from export.pretrained.plain_tokenizer import TAG, split_tag
+from export.pretrained.two_sided import listed_pieces, sides_of
 from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
 
@@ -79,32 +78,19 @@ class TaggedTokenizer(TableTokenizer):
     def tokenize(self, text):
         """See the base class."""
         text = self.readable(text)
-        is_tagged = tf.strings.regex_full_match(text, f"{_TAG}(?s:.*)")
+        is_tagged = tf.strings.regex_full_match(text, f"{TAG}(?s:.*)")
         tags = tf.strings.regex_replace(
-            tf.boolean_mask(text, is_tagged), rf"{_TAG}(?s:.*)", r"\1"
+            tf.boolean_mask(text, is_tagged), rf"{TAG}(?s:.*)", r"\1"
         )
         tag_ids = tf.RaggedTensor.from_row_lengths(
             self._known(tags), tf.cast(is_tagged, tf.int64)
         )
-        rest = tf.strings.regex_replace(text, f"^{_TAG}", "", False)
+        rest = tf.strings.regex_replace(text, f"^{TAG}", "", False)
         return tf.concat([tag_ids, super().tokenize(rest)], axis=1)
 
     def split_tags(self, text):
         """See the base class."""
         return split_tag(text)
-
-
-def split_tag(text):
-    """Returns the tag that a str begins with, a list of it, and the rest."""
-    found = re.match(_TAG, text)
-    if not found:
-        return [], text
-    return [found[1]], text[found.end() :]
-
-
-# Not what stands between the quotation marks of some languages, which may
-# begin a sentence as well: no space is in a tag.
-_TAG = r"\s*(>>[^<>\s]+<<)"
 
 
 class TokenizerPair(tf.Module):

@@ -144,9 +144,9 @@ def _read_pickle(content):
     """Returns what a pickle of names and tensors says, without running it."""
     stack, memo = [], {}
     for code, argument, _ in pickletools.genops(content):
-        if code.name == "STOP":
-            return stack.pop()
         try:
+            if code.name == "STOP":
+                return stack.pop()
             _step(code.name, argument, stack, memo)
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(

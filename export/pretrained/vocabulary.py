@@ -9,10 +9,6 @@ model lacks is there, but marked as unused, so that no text is cut into it.
 Pieces that the table lacks follow at the end, behind the V of the model
 (`trainer_spec.vocab_size`), and count as unknown; without them text would be
 cut otherwise.
-
-A model directory has one file of vocabulary, and so have prepared data. The
-SentencePiece model of targets goes into that of sources, as a field of the
-range that the format leaves to others.
 """
 
 import json
@@ -20,7 +16,6 @@ import typing
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
 from export.errors import InputError
@@ -32,9 +27,6 @@ _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 # Our padding where a table of theirs has it; see `export.marian`.
 PADDING_ENTRY = "<blank>"
-# The field of a ModelProto that holds the target's.
-_TARGET_FIELD = 200
-_BYTES = 2  # wire type
 # A row that the model has and their table has not.
 NO_ROW = -1
 
@@ -150,56 +142,6 @@ def vocabulary_of(table, spm, unknown, begin, end, name):
         ours.SerializeToString(deterministic=True),
         np.array([*special, *others], np.int64),
     )
-
-
-def joined(source, target):
-    """Returns the bytes of a vocabulary of two sides.
-
-    Args:
-        source: bytes of the source's SentencePiece model.
-        target: bytes of the target's.
-    """
-    tag = _TARGET_FIELD << 3 | _BYTES
-    return source + _varint(tag) + _varint(len(target)) + target
-
-
-def sides_of(vocabulary):
-    """Returns the SentencePiece models of a vocabulary.
-
-    Args:
-        vocabulary: bytes, of `joined` or of an ordinary SentencePiece model.
-
-    Returns:
-        bytes of the source's and of the target's; of an ordinary one a pair
-        of the same.
-
-    Raises:
-        ValueError: the bytes are no SentencePiece model.
-    """
-    model = sentencepiece_model_pb2.ModelProto()
-    try:
-        model.ParseFromString(vocabulary)
-    except DecodeError as error:
-        raise ValueError("This is not a SentencePiece model.") from error
-    for field in UnknownFieldSet(model):
-        if (field.field_number, field.wire_type) == (_TARGET_FIELD, _BYTES):
-            model.DiscardUnknownFields()
-            return model.SerializeToString(deterministic=True), field.data
-    return vocabulary, vocabulary
-
-
-def listed_pieces(proto):
-    """Returns V of a SentencePiece model of `vocabulary_of`."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
-    return model.trainer_spec.vocab_size
-
-
-def _varint(number):
-    found = []
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
 
 
 def _read_model(content, name):

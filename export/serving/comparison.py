@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
-import sentencepiece
 
+from export.pretrained.plain_tokenizer import plain_tokenizers
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
@@ -66,9 +66,7 @@ class ModelAnswers:
     settings = ()
 
     def __init__(self, vocabulary, texts, answers, limits):
-        self._processor = sentencepiece.SentencePieceProcessor(
-            model_proto=vocabulary
-        )
+        del vocabulary
         self._texts = texts
         self._answers = answers
         self._beam_size = limits["beam_size"]
@@ -112,11 +110,19 @@ class TranslatorAnswers(ModelAnswers):
         *("max_source_tokens", "max_output_extra"),
     )
 
+    def __init__(self, vocabulary, texts, answers, limits):
+        super().__init__(vocabulary, texts, answers, limits)
+        self._source, self._target = plain_tokenizers(vocabulary)
+
     def inputs(self, signature, start, end):
         """See the base class."""
         inputs = super().inputs(signature, start, end)
         if signature == "tokens":
-            return {"ids": padded([self._ids(text) for text in inputs["text"]])}
+            return {
+                "ids": padded(
+                    [self._source.ids(text) for text in inputs["text"]]
+                )
+            }
         if signature == "score":
             best = self._answers["best"][start:end]
             inputs["translation"] = [text for text, _ in best]
@@ -142,10 +148,7 @@ class TranslatorAnswers(ModelAnswers):
         return found, *self._all(place, item["scores"])
 
     def _tokens(self, place, item):
-        found = [
-            self._processor.Decode([i for i in row if not self._is_special(i)])
-            for row in item["ids"].tolist()
-        ]
+        found = [self._target.text(row) for row in item["ids"].tolist()]
         return found, *self._all(place, item["scores"])
 
     def _align(self, place, item):
@@ -170,14 +173,8 @@ class TranslatorAnswers(ModelAnswers):
     def _lengths(self, place, item):
         found = [int(item["length"]), int(item["limit"])]
         text = self._texts[place]
-        expected = [len(self._ids(text)), self._most]
+        expected = [len(self._source.ids(text)), self._most]
         return found, expected, 0.0, 0.0
-
-    def _ids(self, text):
-        return [*self._processor.EncodeAsIds(text), self._processor.eos_id()]
-
-    def _is_special(self, number):
-        return self._processor.IsControl(number)
 
     signatures = {
         "serving_default": _best,

@@ -1,0 +1,90 @@
+"""The tokenizers of a vocabulary without TensorFlow.
+
+For processes that must not load it, such as export.check's, and for other
+programs' readers.
+"""
+
+import re
+
+import sentencepiece
+
+from export.pretrained.two_sided import listed_pieces, sides_of
+
+# Not what stands between the quotation marks of some languages, which may
+# begin a sentence as well: no space is in a tag.
+TAG = r"\s*(>>[^<>\s]+<<)"
+
+
+def split_tag(text):
+    """Returns the tag that a str begins with, a list of it, and the rest."""
+    found = re.match(TAG, text)
+    if not found:
+        return [], text
+    return [found[1]], text[found.end() :]
+
+
+class PlainTokenizer:
+    """Text to ids and back by one SentencePiece model.
+
+    Args:
+        proto: bytes of the model.
+    """
+
+    def __init__(self, proto):
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_proto=proto
+        )
+
+    def pieces(self, text):
+        """Returns a list of str: what a text is cut into."""
+        return self._processor.encode(text, out_type=str)
+
+    def ids(self, text):
+        """Returns a list of int, with the end id."""
+        return [*self._processor.encode(text), self._processor.eos_id()]
+
+    def text(self, ids):
+        """Returns the text of a list of int, special ones left out."""
+        control = self._processor.IsControl
+        return self._processor.decode([i for i in ids if not control(i)])
+
+
+class PlainTableTokenizer(PlainTokenizer):
+    """As `tokenizers.TableTokenizer`, and of sources `TaggedTokenizer`.
+
+    Args:
+        proto: bytes of a SentencePiece model of `vocabulary_of`.
+        split: function of a text to a list of its tags, and the rest.
+    """
+
+    def __init__(self, proto, split=lambda text: ([], text)):
+        super().__init__(proto)
+        self._size = listed_pieces(proto)
+        self._split = split
+
+    def pieces(self, text):
+        """See the base class."""
+        tags, rest = self._split(text)
+        return [*tags, *super().pieces(rest)]
+
+    def ids(self, text):
+        """See the base class."""
+        ids = self._processor.piece_to_id(self.pieces(text))
+        unknown = self._processor.unk_id()
+        known = [i if i < self._size else unknown for i in ids]
+        return [*known, self._processor.eos_id()]
+
+
+def plain_tokenizers(vocabulary):
+    """Returns the PlainTokenizers of sources and of targets.
+
+    Args:
+        vocabulary: bytes of a model directory's `vocabulary.model`.
+
+    Raises:
+        ValueError: they are no SentencePiece model.
+    """
+    source, target = sides_of(vocabulary)
+    if source is target:
+        return (PlainTokenizer(vocabulary),) * 2
+    return PlainTableTokenizer(source, split_tag), PlainTableTokenizer(target)

@@ -1,0 +1,286 @@
+"""Directories that are broken, made up to harm, or of other networks."""
+
+import json
+import pickle
+import shutil
+import zipfile
+
+import hypothesis
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import strategies
+
+from export.errors import InputError
+from export.pretrained.arrays import Arrays
+from export.pretrained.hugging_face import read_hugging_face
+
+
+@pytest.fixture
+def folder(marian_folder, tmp_path):
+    """A copy to be broken."""
+    copy = tmp_path / "hf"
+    shutil.copytree(marian_folder / "shared", copy)
+    (copy / "pytorch_model.bin").unlink()
+    return copy
+
+
+def changed_json(name, **changes):
+    def change(folder):
+        path = folder / name
+        found = json.loads(path.read_text("utf-8"))
+        found |= changes
+        found = {key: each for key, each in found.items() if each != "gone"}
+        path.write_text(json.dumps(found), encoding="utf-8")
+
+    return change
+
+
+def written(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def missing(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def changed_array(name, change):
+    def rewrite(folder):
+        path = folder / "model.safetensors"
+        arrays = safetensors.numpy.load_file(path)
+        array = change(arrays.pop(name))
+        if array is not None:
+            arrays[name] = array
+        safetensors.numpy.save_file(arrays, path)
+
+    return rewrite
+
+
+def added_array(folder):
+    path = folder / "model.safetensors"
+    arrays = safetensors.numpy.load_file(path)
+    arrays["model.encoder.layernorm_embedding.weight"] = np.ones(16, "f4")
+    safetensors.numpy.save_file(arrays, path)
+
+
+def huge_header(folder):
+    header = json.dumps(
+        {"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
+    ).encode()
+    (folder / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header
+    )
+
+
+_BIAS = "model.encoder.layers.0.fc1.bias"
+
+
+def _nan(array):
+    array = array.copy()
+    array[3] = np.nan
+    return array
+
+
+BROKEN = {
+    "no configuration": (missing("config.json"), "config.json"),
+    "no JSON": (written("config.json", b"{"), "is not JSON"),
+    "a list": (written("config.json", b"[]"), "JSON object"),
+    "another kind": (changed_json("config.json", model_type="bart"), "'bart'"),
+    "pre-norm": (
+        changed_json("config.json", normalize_before=True),
+        "normalize_before=True",
+    ),
+    "unscaled": (
+        changed_json("config.json", scale_embedding=False),
+        "scale_embedding=False",
+    ),
+    "activation": (
+        changed_json("config.json", activation_function="tanh"),
+        "'tanh'",
+    ),
+    "two widths": (
+        changed_json("config.json", decoder_ffn_dim=99),
+        "decoder_ffn_dim=99",
+    ),
+    "no width": (changed_json("config.json", d_model="gone"), "d_model"),
+    "a huge width": (
+        changed_json("config.json", d_model=2**60),
+        "d_model",
+    ),
+    "another width": (
+        changed_json("config.json", d_model=2**14),
+        r"shape \[\d+, 16\]",
+    ),
+    "many layers": (
+        changed_json("config.json", encoder_layers=10**9),
+        "encoder_layers",
+    ),
+    "one layer more": (
+        changed_json("config.json", decoder_layers=2),
+        "has no array model.decoder.layers.1",
+    ),
+    "one layer fewer": (
+        changed_json("config.json", encoder_layers=1),
+        "no MarianMTModel",
+    ),
+    "heads": (
+        changed_json(
+            "config.json", encoder_attention_heads=3, decoder_attention_heads=3
+        ),
+        "do not divide",
+    ),
+    "dropout": (changed_json("config.json", dropout=7), "dropout"),
+    "no start": (
+        changed_json(
+            "config.json", decoder_start_token_id="gone", pad_token_id="gone"
+        ),
+        "decoder_start_token_id",
+    ),
+    "a start outside": (
+        changed_json("config.json", decoder_start_token_id=9999),
+        "9999",
+    ),
+    "a start that is the end": (
+        changed_json("config.json", decoder_start_token_id=0),
+        "three ids",
+    ),
+    "stopping": (
+        changed_json("generation_config.json", early_stopping="soon"),
+        "early_stopping",
+    ),
+    "no table": (missing("vocab.json"), "vocab.json"),
+    "a gap": (changed_json("vocab.json", ka=7000), "each once"),
+    "a duplicate": (changed_json("vocab.json", **{"<pad>": 0}), "each once"),
+    "twice": (
+        written("vocab.json", b'{"a": 0, "a": 1}'),
+        "stands there twice",
+    ),
+    "no numbers": (written("vocab.json", b'{"a": "0"}'), "piece to id"),
+    "too few pieces": (
+        written("vocab.json", b'{"</s>": 0, "<unk>": 1, "<pad>": 2}'),
+        "config.json says",
+    ),
+    "deep JSON": (written("vocab.json", b"[" * 100_000), "is not JSON"),
+    "no SentencePiece": (missing("source.spm"), "source.spm"),
+    "another SentencePiece": (
+        written("target.spm", b"hello"),
+        "target.spm is not a SentencePiece model",
+    ),
+    "no weights": (
+        missing("model.safetensors"),
+        "no model.safetensors and no pytorch_model.bin",
+    ),
+    "cut weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(
+            (folder / "model.safetensors").read_bytes()[:-99]
+        ),
+        "cannot be read",
+    ),
+    "a huge array": (huge_header, "cannot be read"),
+    "a missing array": (
+        changed_array(_BIAS, lambda array: None),
+        f"no array {_BIAS}",
+    ),
+    "another shape": (
+        changed_array(_BIAS, lambda array: array[:-1]),
+        r"shape \[23\]",
+    ),
+    "no floats": (
+        changed_array(_BIAS, lambda array: array.astype("i4")),
+        "I32",
+    ),
+    "no number": (changed_array(_BIAS, _nan), "infinite or no numbers"),
+    "another network": (added_array, "layernorm_embedding"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_it_is_one_clear_error(folder, name):
+    change, message = BROKEN[name]
+    change(folder)
+    with pytest.raises(InputError, match=message) as raised:
+        read_hugging_face(folder)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+class _Harmful:
+    """Unpickled, it would write a file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return (exec, (f"open({str(self._path)!r}, 'w').close()",))
+
+
+def _torch_file(path, pickled):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/data/0", bytes(8))
+
+
+def test_a_hostile_pickle_is_not_run(tmp_path):
+    path, harmed = tmp_path / "pytorch_model.bin", tmp_path / "harmed"
+    for protocol in (0, 2, 4):
+        _torch_file(path, pickle.dumps(_Harmful(harmed), protocol))
+        with pytest.raises(InputError, match="more than a dictionary"):
+            Arrays(path)
+    # It would have.
+    pickle.loads(pickle.dumps(_Harmful(harmed)))
+    assert harmed.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps([1, 2]),
+        pickle.dumps({"a": object}),
+        pickle.dumps({"a": 1})[:-1],
+        b"\x80\x02.",
+        b"\x80\x02]q\x00Rq\x01.",
+        b"nothing of the kind",
+    ],
+)
+def test_other_pickles_are_one_clear_error(tmp_path, content):
+    path = tmp_path / "pytorch_model.bin"
+    _torch_file(path, content)
+    with pytest.raises(InputError, match="cannot be read|has no array"):
+        Arrays(path).read("a", (2,))
+
+
+@hypothesis.given(data=strategies.data())
+@hypothesis.settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+def test_damaged_pickles_are_one_clear_error(marian_folder, tmp_path, data):
+    with zipfile.ZipFile(
+        marian_folder / "shared" / "pytorch_model.bin"
+    ) as archive:
+        (name,) = [x for x in archive.namelist() if x.endswith("data.pkl")]
+        content = bytearray(archive.read(name))
+    for _ in range(data.draw(strategies.integers(1, 4))):
+        place = data.draw(strategies.integers(0, len(content) - 1))
+        content[place] = data.draw(strategies.integers(0, 255))
+    path = tmp_path / "pytorch_model.bin"
+    _torch_file(path, bytes(content))
+    try:
+        arrays = Arrays(path)
+        for each in arrays.names:
+            arrays.read(each, arrays.shape(each))
+    except InputError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+def test_files_of_other_kinds(tmp_path):
+    for name, content in (
+        ("pytorch_model.bin", b"\x80\x02}q\x00."),
+        ("pytorch_model.bin", b"PK but no archive"),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 100),
+        ("model.npz", pickle.dumps({})),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read"):
+            Arrays(tmp_path / name)
