@@ -58,6 +58,9 @@ def main(arguments):
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
+    if FLAGS.preset:
+        # A wrong name is said before any data are unpacked.
+        settings.make_config(FLAGS.preset, [])
     corpus = dataset_flags.corpus()
     preset = FLAGS.preset or _PRESETS[corpus.kind]
     usual = settings.make_config(preset, []).vocabulary_size
