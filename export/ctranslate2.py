@@ -25,6 +25,7 @@ from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
+from export.translators.target_pieces import read_by
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import agreement
 from export.translators.translator import MAX_SOURCE_TOKENS, Translator
@@ -46,6 +47,13 @@ flags.DEFINE_enum(
     QUANTIZATIONS,
     "How matrices are stored: int8 is a quarter of float32's size and the "
     "fastest on most processors.",
+)
+flags.DEFINE_multi_string(
+    "target_pieces",
+    None,
+    "File of sentences of the target language, one a line, plain or .gz; may "
+    "be repeated. The folder's target vocabulary is then the pieces in it and "
+    "single characters. All pieces by default.",
 )
 flags.DEFINE_string(
     "compare",
@@ -72,18 +80,27 @@ def main(arguments):
         )
     sentences, references = _comparison_files()
     directory = ModelDirectory(FLAGS.model_dir)
-    translator = Translator.from_directory(directory.path)
+    translator = _translator(directory)
     save_ctranslate2(
         translator.model,
         directory.read_vocabulary(),
         path,
         FLAGS.quantization,
+        target_pieces=translator.target_pieces,
     )
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
         print(*_compared(translator, path, sentences, references), sep="\n")
     print(*_how_to_go_on(path, translator.model.config), sep="\n", flush=True)
+
+
+def _translator(directory):
+    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    search = {}
+    if FLAGS.target_pieces:
+        search["target_pieces"] = FLAGS.target_pieces
+    return Translator(model, tokenizer, **read_by(search, tokenizer))
 
 
 def _comparison_files():

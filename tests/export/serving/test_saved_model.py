@@ -134,6 +134,7 @@ def test_the_export_says_what_it_is(exported, model_path):
         "stop": "certain",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_output_extra": tiny.CONFIG["max_output_extra"],
+        "target_pieces": None,
     }
     assert found["signatures"].keys() == SIGNATURES.keys()
     for name, sides in SIGNATURES.items():
