@@ -6,12 +6,12 @@ from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, report
-from trainers.training import launch, run
+from trainers.training import initial_weights, launch, run
 from trainers.training import plan as training_plan
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-for module in (dataset_flags, training_plan, launch):
+for module in (dataset_flags, training_plan, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 
 

@@ -25,8 +25,8 @@ from trainers.prepared.prepared_corpus import (
 )
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
+from trainers.training import initial_weights, run
 from trainers.training import plan as training_plan
-from trainers.training import run
 from trainers.training.fit import train
 from trainers.training.strategies import NAMES as STRATEGIES
 from trainers.training.strategies import is_chief, make_strategy, split_cpu
@@ -64,12 +64,6 @@ flags.DEFINE_integer(
     None,
     "Positions a side in one update, over all replicas; the preset's own by "
     "default.",
-)
-flags.DEFINE_string(
-    "init_from",
-    None,
-    "Model directory whose weights and vocabulary a new training begins with: "
-    "fine-tuning.",
 )
 flags.DEFINE_enum(
     "strategy",
@@ -209,11 +203,11 @@ def launch(task):
         tf.config.experimental.enable_op_determinism()
     # Before any of TensorFlow's operations: workers must find each other first.
     strategy = make_strategy(FLAGS.strategy)
-    init_from = None
-    if FLAGS.init_from:
-        init_from = ModelDirectory(FLAGS.init_from)
+    beginning, init_from = initial_weights.asked_for(), None
+    if beginning is not None:
+        init_from = beginning.directory
         known = task.known_config(config, init_from)
-        run.refuse_other_model(known or config, init_from)
+        beginning.refuse_other(known or config)
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
@@ -224,11 +218,11 @@ def launch(task):
     prepared = run.prepare(directory, config, corpus, plan)
     made = provenance.facts(task.command)
     if not is_chief(strategy):
-        train(prepared, plan, strategy, made, init_from)
+        train(prepared, plan, strategy, made, beginning)
         return
     with folder_lock(directory.path, "training"):
         run.claim(directory, config, corpus, plan)
-        train(prepared, plan, strategy, made, init_from)
+        train(prepared, plan, strategy, made, beginning)
         if FLAGS.score:
             task.score(prepared, plan, made)
     task.name_next(prepared)
