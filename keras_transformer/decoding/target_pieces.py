@@ -2,7 +2,14 @@
 
 A model of one vocabulary for both languages says half of it, and at each step
 multiplies by all, normalises all and looks for the best among all.
+
+The pieces that are left out have a share of the softmax all the same: training
+with label smoothing gives them epsilon_ls / V each. Without it every piece that
+is said would raise a hypothesis, and longer ones would win. So the sum of
+their exponentials is estimated, from their rows' mean and covariance.
 """
+
+import math
 
 import keras
 import numpy as np
@@ -77,10 +84,11 @@ class TransformerOfPieces:
     """A Transformer whose searches say some pieces of its vocabulary alone.
 
     It takes the Transformer's place in `translate_ids` and its like; tokens
-    are numbers then, of which `TargetPieces.to_ids` makes ids.
-    Log-probabilities are those of a softmax over the pieces: higher than the
-    Transformer's own by what that gives to all others. To score a given
-    translation, which may have others, is the Transformer's work.
+    are numbers then, of which `TargetPieces.to_ids` makes ids. The unknown
+    piece, which no search says, stands for all others: its logit is the
+    estimate of `_spread_of_others` above their mean, so that log-probabilities
+    are nearly the Transformer's own. To score a given translation, which may
+    have any piece, is the Transformer's work.
 
     The rows of the pieces are copied once, here: later changes of the
     Transformer's weights do not reach the copy.
@@ -93,8 +101,8 @@ class TransformerOfPieces:
         config: of the Transformer.
         encode: of the Transformer.
         alignment: of the Transformer.
-        weights: list of keras.Variable: the Transformer's, then the copy,
-            float32 [D, V'], and of an output bias [V'].
+        weights: list of keras.Variable: the Transformer's, then the copy and
+            what is known of the others.
 
     Raises:
         ValueError: the target's vocabulary has another size than the pieces'.
@@ -111,12 +119,8 @@ class TransformerOfPieces:
         self.alignment = model.alignment
         self._model = model
         self._pieces = pieces
-        output = model.output_embedding
-        # Transposed, as a step multiplies by it.
-        self._output = [_rows_of(output.embeddings, pieces.ids, "projection")]
-        if output.bias is not None:
-            self._output.append(_rows_of(output.bias, pieces.ids, "bias"))
-        self.weights = [*model.weights, *self._output]
+        self._output = _OutputOfPieces(model.output_embedding, pieces)
+        self.weights = [*model.weights, *self._output.weights]
 
     def beam_decoder(self, beam_size, cache=Cache):
         """Returns what decodes `beam_size` beams of each sentence.
@@ -140,7 +144,7 @@ class _DecoderOfPieces(BeamDecoder):
 
     def _output_layer(self):
         """See the base class."""
-        return lambda states: linear(ops.cast(states, "float32"), *self._output)
+        return self._output.logits
 
     def states_step(self, tokens, parents, index, state):
         """See the base class."""
@@ -148,11 +152,74 @@ class _DecoderOfPieces(BeamDecoder):
         return super().states_step(tokens, parents, index, state)
 
 
-def _rows_of(weight, ids, name):
-    """Returns a variable of some rows, transposed where they are rows."""
-    rows = ops.take(ops.cast(weight, "float32"), ids, axis=0)
+class _OutputOfPieces:
+    """The output layer.
+
+    Args:
+        embedding: SharedEmbedding, the whole output layer.
+        pieces: TargetPieces.
+
+    Attributes:
+        weights: list of keras.Variable: float32 [D + 1, V'], the pieces' rows
+            transposed, as a step multiplies by them, with the others' mean in
+            the unknown piece's place and a row that lets a number be added
+            there; and the others' covariance, float32 [D, D]. With an output
+            bias there is one more than D.
+    """
+
+    def __init__(self, embedding, pieces):
+        matrix = ops.convert_to_numpy(embedding.matrix()).astype("float64")
+        others = np.ones(len(matrix), bool)
+        others[pieces.ids] = False
+        others[UNKNOWN_ID] = True
+        mean = matrix[others].mean(axis=0)
+        apart = matrix[others] - mean
+        kept = matrix[pieces.ids]
+        kept[UNKNOWN_ID] = mean
+        added = np.zeros((len(kept), 1))
+        added[UNKNOWN_ID] = 1.0
+        self._beside = embedding.beside
+        self._count = int(others.sum())
+        self.weights = [
+            _constant("projection", np.concatenate([kept, added], axis=1).T),
+            _constant("covariance", apart.T @ apart / self._count),
+        ]
+
+    def logits(self, states):
+        """Returns float32 [..., V'] for float [..., D]."""
+        projection, covariance = self.weights
+        states = self._beside(ops.cast(states, "float32"))
+        variance = ops.sum(
+            states * linear(states, covariance), axis=-1, keepdims=True
+        )
+        spread = _spread_of_others(variance, math.log(self._count))
+        return linear(ops.concatenate([states, spread], axis=-1), projection)
+
+
+def _spread_of_others(variance, log_count):
+    """Returns the log-sum-exp of numbers, above their mean.
+
+    Of n numbers that spread as a normal distribution does it is log n + half
+    the variance, until the few highest decide: from a variance of 2 log n on
+    it is the root of variance * 2 log n (the random energy model, Derrida
+    1981).
+
+    Args:
+        variance: float32 [..., 1].
+        log_count: log n.
+    """
+    # Rounding may leave it below 0.
+    variance = ops.maximum(variance, 0.0)
+    return ops.where(
+        variance < 2 * log_count,
+        log_count + 0.5 * variance,
+        ops.sqrt(variance * (2 * log_count)),
+    )
+
+
+def _constant(name, values):
     return keras.Variable(
-        ops.transpose(rows),
+        values.astype("float32"),
         trainable=False,
         dtype="float32",
         autocast=False,
