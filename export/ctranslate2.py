@@ -167,7 +167,13 @@ def _bleu(ours, theirs, references):
 
 def _other_rules(config):
     """Returns what makes the two differ besides rounding."""
-    lines = [
+    lines = []
+    if FLAGS.target_pieces:
+        lines.append(
+            "Its softmax is over the target pieces alone, and ours counts "
+            "what the others have."
+        )
+    lines += [
         "CTranslate2 ends a search with as many finished translations as "
         "there are beams; ours goes on until the best is certain."
     ]

@@ -46,7 +46,7 @@ flags.DEFINE_multi_string(
     "File of sentences of the target language, one a line, plain or .gz, such "
     "as that side of the training data; may be repeated. Translations are made "
     "of the pieces in it and of single characters alone, and a step takes less "
-    "time; scores are among these pieces. All pieces by default.",
+    "time. All pieces by default.",
 )
 command.require_finite("alpha")
 

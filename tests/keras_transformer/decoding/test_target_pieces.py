@@ -7,7 +7,7 @@ from keras import ops
 import keras_transformer as kt
 from tests.keras_transformer import helpers
 
-END, V, ROOM = 3, 80, 6
+UNKNOWN, V, ROOM = 1, 80, 6
 KEPT = [70, 41, 5, 33, 8, 79, 20]
 SOURCE = np.array([[4, 8, 5, 9, 3], [7, 3, 0, 0, 0], [10, 6, 3, 0, 0]], "int32")
 
@@ -37,7 +37,7 @@ def masked(model, ids):
         values[0] = constant
         weight.assign(values)
     table = helpers.to_numpy(model.output_embedding.embeddings)
-    others = np.setdiff1d(np.arange(V), ids)
+    others = np.append(np.setdiff1d(np.arange(V), ids), UNKNOWN)
     table[others, 0] -= 1e4
     model.output_embedding.embeddings.assign(table)
     return model
@@ -89,14 +89,31 @@ def test_a_search_finds_what_one_among_all_finds_where_others_cannot_be():
     assert np.isin(KEPT, tokens).any()
 
 
+def others_share(logits, ids):
+    """The log of the estimated sum of the others' exponentials, [..., 1]."""
+    others = np.append(np.setdiff1d(np.arange(V), ids), UNKNOWN)
+    of_others, n = logits[..., others], len(others)
+    variance = of_others.var(axis=-1, keepdims=True)
+    spread = np.where(
+        variance < 2 * np.log(n),
+        np.log(n) + variance / 2,
+        np.sqrt(2 * np.log(n) * variance),
+    )
+    return of_others.mean(axis=-1, keepdims=True) + spread
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [{"output_bias": True}, {"output_bias": True, "share_embeddings": "none"}],
-    ids=["shared", "apart"],
+    ("changes", "scale"),
+    [
+        ({"output_bias": True}, 1.0),
+        ({"output_bias": True, "share_embeddings": "none"}, 4.0),
+        ({}, 2.0),
+    ],
+    ids=["shared", "apart", "without bias"],
 )
-def test_scores_are_those_of_a_softmax_over_the_pieces(changes):
+def test_scores_count_what_others_are_thought_to_have(changes, scale):
     pieces = kt.TargetPieces(KEPT, V)
-    model = model_of(**changes)
+    model = model_of(scale=scale, **changes)
     tokens, scores = translate(model, pieces)
     assert np.isin(tokens, pieces.ids).all()
     best = tokens[:, 0]
@@ -105,14 +122,42 @@ def test_scores_are_those_of_a_softmax_over_the_pieces(changes):
         "source": SOURCE,
         "target": np.concatenate([begin, best[:, :-1]], axis=1),
     }
-    logits = helpers.logits(model, inputs)[..., pieces.ids]
-    logits -= np.log(np.exp(logits).sum(-1, keepdims=True))
-    places = np.searchsorted(pieces.ids, best)[..., None]
-    of_tokens = np.take_along_axis(logits, places, -1)[..., 0]
+    logits = helpers.logits(model, inputs)
+    sayable = np.setdiff1d(pieces.ids, UNKNOWN)
+    counted = np.concatenate(
+        [logits[..., sayable], others_share(logits, pieces.ids)], axis=-1
+    )
+    log_probs = logits - np.log(np.exp(counted).sum(-1, keepdims=True))
+    of_tokens = np.take_along_axis(log_probs, best[..., None], -1)[..., 0]
     lengths = (best != 0).sum(1)
     expected = np.where(best != 0, of_tokens, 0).sum(1)
     expected /= ((5 + lengths) / 6) ** 0.6
     np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-4)
+
+
+def test_scores_are_nearly_the_whole_models():
+    """Though a quarter of the softmax is the others'."""
+    pieces = kt.TargetPieces(range(700), 1000)
+    model = kt.Transformer(
+        helpers.config(vocabulary_size=1000, num_layers=1, max_output_extra=4)
+    )
+    helpers.randomise(model, seed=1)
+    tokens, scores = translate(model, pieces)
+    best = ops.convert_to_tensor(tokens[:, 0], "int32")
+    whole = helpers.to_numpy(kt.score_ids(model, SOURCE, best))
+    lengths = (tokens[:, 0] != 0).sum(1)
+    found = scores[:, 0] * ((5 + lengths) / 6) ** 0.6
+    # Among the pieces alone each token would have 0.3 more.
+    np.testing.assert_allclose(found, whole, atol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_all_pieces_are_the_whole_model(scale):
+    model = model_of(scale=scale, output_bias=True)
+    tokens, scores = translate(model, kt.TargetPieces(range(V), V))
+    expected, expected_scores = translate(model)
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
 
 
 def test_models_decode_together():
