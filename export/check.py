@@ -32,6 +32,7 @@ from export.server_runtime.saved_model import (
 from export.server_runtime.session import ServerError, ServerSession
 from export.serving.comparison import ANSWERS, Comparison
 from export.serving.warm_up import made_up_texts, read_warm_up
+from export.translators.target_pieces import read_ids
 
 _LATER = 5
 
@@ -97,7 +98,8 @@ def main(arguments):
         times = {name: _timed(session, name, requests[name]) for name in names}
         compared = {}
         if FLAGS.model_dir is not None:
-            answers = _model_answers(task, vocabulary, description["limits"])
+            limits = description["limits"]
+            answers = _model_answers(version, task, vocabulary, limits)
             compared = _compare(session, names, answers)
     _print(requests, times, compared)
     _print_size(version, description["parameters"])
@@ -198,14 +200,18 @@ def _vocabulary(version, task):
     return vocabulary
 
 
-def _model_answers(task, vocabulary, limits):
+def _model_answers(version, task, vocabulary, limits):
+    settings = {name: limits[name] for name in ANSWERS[task].settings}
+    # A description of an older export does not say.
+    if limits.get("target_pieces") is not None:
+        settings["target_pieces"] = read_ids(version)
     number = sum(_BATCHES)
     source, _ = sides_of(vocabulary)
     texts = made_up_texts(source, (_LENGTHS * number)[:number])
     question = {
         "task": task,
         "model_dir": FLAGS.model_dir,
-        "settings": {name: limits[name] for name in ANSWERS[task].settings},
+        "settings": settings,
         "texts": texts,
     }
     # Python's TensorFlow must not come into this process.

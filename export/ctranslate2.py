@@ -26,6 +26,7 @@ from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
+from export.translators.target_pieces import read_by
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import agreement
 from export.translators.translator import MAX_SOURCE_TOKENS, Translator
@@ -47,6 +48,13 @@ flags.DEFINE_enum(
     QUANTIZATIONS,
     "How matrices are stored: int8 is a quarter of float32's size and the "
     "fastest on most processors.",
+)
+flags.DEFINE_multi_string(
+    "target_pieces",
+    None,
+    "File of sentences of the target language, one a line, plain or .gz; may "
+    "be repeated. The folder's target vocabulary is then the pieces in it and "
+    "single characters. All pieces by default.",
 )
 flags.DEFINE_string(
     "compare",
@@ -73,7 +81,7 @@ def main(arguments):
         )
     sentences, references = _comparison_files()
     directory = ModelDirectory(FLAGS.model_dir)
-    translator = Translator.from_directory(directory.path)
+    translator = _translator(directory)
     source, target = sides_of(directory.read_vocabulary())
     save_ctranslate2(
         translator.model,
@@ -81,12 +89,21 @@ def main(arguments):
         path,
         FLAGS.quantization,
         source_vocabulary=None if source is target else source,
+        target_pieces=translator.target_pieces,
     )
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
         print(*_compared(translator, path, sentences, references), sep="\n")
     print(*_how_to_go_on(path, translator.model.config), sep="\n", flush=True)
+
+
+def _translator(directory):
+    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    search = {}
+    if FLAGS.target_pieces:
+        search["target_pieces"] = FLAGS.target_pieces
+    return Translator(model, tokenizer, **read_by(search, tokenizer))
 
 
 def _comparison_files():
@@ -153,7 +170,13 @@ def _bleu(ours, theirs, references):
 
 def _other_rules(config):
     """Returns what makes the two differ besides rounding."""
-    lines = [
+    lines = []
+    if FLAGS.target_pieces:
+        lines.append(
+            "Its softmax is over the target pieces alone, and ours counts "
+            "what the others have."
+        )
+    lines += [
         "CTranslate2 ends a search with as many finished translations as "
         "there are beams; ours goes on until the best is certain."
     ]

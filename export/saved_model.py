@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-from export import command, search_flags
+from export import command
 from export.atomic import written_whole
 from export.errors import InputError
 from export.model_directory import ModelDirectory
@@ -25,6 +25,7 @@ from export.server_runtime.saved_model import (
 from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
 from export.serving.warm_up import WARM_UP_FILE, make_warm_up
+from export.translators import search_flags, target_pieces
 
 FLAGS = flags.FLAGS
 
@@ -94,14 +95,16 @@ def save(directory, path, search, checks=()):
     Args:
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
-        search: dict of what ServedTranslator or ServedParser takes.
+        search: dict of what ServedTranslator or ServedParser takes, of
+            target pieces the files that have them.
         checks: functions of the model directory's path and the version's
             temporary folder, called before it gets its name; they raise
             InputError.
 
     Raises:
         InputError: the model directory is not whole, a parser's search cannot
-            be as asked for, or writing fails.
+            be as asked for, a file of target pieces is none, or writing
+            fails.
     """
     servable = _servable(directory, search)
     description = describe(directory, servable)
@@ -122,20 +125,27 @@ def save(directory, path, search, checks=()):
             encoding="utf-8",
         )
         (temporary / WARM_UP_FILE).write_bytes(warm_up)
+        if servable.target_pieces is not None:
+            (temporary / target_pieces.FILE).write_text(
+                target_pieces.to_text(
+                    servable.target_pieces, servable.tokenizer.target.proto
+                ),
+                encoding="utf-8",
+            )
         for check in checks:
             check(directory.path, temporary)
 
 
 def _servable(directory, search):
     if not directory.symbols_path.exists():
-        return ServedTranslator(
-            directory.load_model(), directory.load_tokenizer(), **search
-        )
+        tokenizer = directory.load_tokenizer()
+        search = target_pieces.read_by(search, tokenizer)
+        return ServedTranslator(directory.load_model(), tokenizer, **search)
     # nltk takes seconds to load.
     from export.parsing.parser import Parser
     from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
 
-    for name in ("stop", "max_output_extra"):
+    for name in ("stop", "max_output_extra", "target_pieces"):
         if name in search:
             raise InputError(
                 f"--{name} is of translations, and {directory.path} is a "

@@ -28,9 +28,10 @@ import sys
 
 from absl import flags
 
-from export import command, search_flags
+from export import command
 from export.errors import InputError
 from export.lines import line_flags
+from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import UnknownCharacter

@@ -13,12 +13,12 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import dataset_flags
-from trainers.training import launch
+from trainers.training import initial_weights, launch
 from trainers.training import plan as training_plan
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-for module in (dataset_flags, training_plan, launch):
+for module in (dataset_flags, training_plan, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")
 

@@ -6,12 +6,12 @@ from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, report
-from trainers.training import launch, run
+from trainers.training import initial_weights, launch, run
 from trainers.training import plan as training_plan
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-for module in (dataset_flags, training_plan, launch):
+for module in (dataset_flags, training_plan, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 
 
@@ -23,7 +23,7 @@ class Translation(launch.Task):
 
     def check(self, config):
         """See the base class."""
-        if not FLAGS.init_from:
+        if not (FLAGS.init_from or FLAGS.init_layers_from):
             settings.refuse_parser_fields(config)
         training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
 

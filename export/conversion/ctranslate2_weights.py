@@ -6,6 +6,7 @@ import numpy as np
 import sentencepiece
 from keras import ops
 
+import keras_transformer as kt
 from export.atomic import written_whole
 from export.errors import InputError
 from export.pretrained.two_sided import listed_pieces
@@ -20,7 +21,12 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 
 
 def save_ctranslate2(
-    model, vocabulary, path, quantization="float32", source_vocabulary=None
+    model,
+    vocabulary,
+    path,
+    quantization="float32",
+    source_vocabulary=None,
+    target_pieces=None,
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
@@ -37,6 +43,8 @@ def save_ctranslate2(
             "int16" or "int8".
         source_vocabulary: bytes of the source's own SentencePiece model, which
             may have the same pieces; None where there is one for both.
+        target_pieces: ids of the target's pieces that the folder knows, see
+            `kt.TargetPieces`; None for all.
 
     Raises:
         InputError: the package ctranslate2 is missing, it has no such model
@@ -52,7 +60,11 @@ def save_ctranslate2(
             "one; this model has source_vocabulary_size="
             f"{model.config.source_vocabulary_size}."
         )
-    spec = _filled(model)
+    size = model.config.vocabulary_size
+    kept = kt.TargetPieces(
+        range(size) if target_pieces is None else target_pieces, size
+    ).ids
+    spec = _filled(model, kept)
     files = {VOCABULARY_FILE: vocabulary}
     if source_vocabulary is not None:
         files[SOURCE_VOCABULARY_FILE] = source_vocabulary
@@ -60,9 +72,8 @@ def save_ctranslate2(
     spec.register_source_vocabulary(
         _pieces(of_source, model.config.source_pieces)
     )
-    spec.register_target_vocabulary(
-        _pieces(vocabulary, model.config.vocabulary_size)
-    )
+    pieces = _pieces(vocabulary, size)
+    spec.register_target_vocabulary([pieces[number] for number in kept])
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.config.layer_norm_epsilon
     spec.validate()
@@ -126,7 +137,7 @@ def _pieces(vocabulary, size):
     return pieces
 
 
-def _filled(model):
+def _filled(model, kept):
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = model.config
@@ -147,8 +158,9 @@ def _filled(model):
         model.target_positions, config
     )
     spec.encoder.embeddings[0].weight = _embeddings(model.source_embedding)
-    spec.decoder.embeddings.weight = _embeddings(model.target_embedding)
-    _fill_projection(spec.decoder.projection, model.output_embedding)
+    of_target = _embeddings(model.target_embedding)
+    spec.decoder.embeddings.weight = of_target[kept]
+    _fill_projection(spec.decoder.projection, model.output_embedding, kept)
     return spec
 
 
@@ -156,10 +168,10 @@ def _embeddings(layer):
     return _array(layer.embeddings)
 
 
-def _fill_projection(spec, layer):
-    spec.weight = _embeddings(layer)
+def _fill_projection(spec, layer, kept):
+    spec.weight = _embeddings(layer)[kept]
     if layer.bias is not None:
-        spec.bias = _array(layer.bias)
+        spec.bias = _array(layer.bias)[kept]
 
 
 def _positions(layer, config):

@@ -35,6 +35,8 @@ class ServedParser(tf.Module):
     """
 
     task = "parsing"
+    # It says its trees' symbols.
+    target_pieces = None
 
     def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
         super().__init__(name="served_parser")

@@ -41,7 +41,8 @@ class ServedTranslator(tf.Module):
         max_source_tokens: longer sources are cut to this many ids, the end
             id counted: one over-long text must not fail a merged batch. Of
             its characters so many are read as `character_limit` says.
-        **search: of IdTranslator: beam_size, alpha, max_output_extra, stop.
+        **search: of IdTranslator: beam_size, alpha, max_output_extra, stop,
+            target_pieces.
 
     Raises:
         ValueError: a number is out of range.
@@ -61,7 +62,9 @@ class ServedTranslator(tf.Module):
             self.max_source_tokens + self.config.max_output_extra,
         )
         self.parameters = model.count_params()
-        self.model_variables = [variable.value for variable in model.weights]
+        self.model_variables = [
+            variable.value for variable in self._ids.searched.weights
+        ]
         # Functions of their own, so that signatures share them.
         self._best, self._all = (
             tf.function(
@@ -72,6 +75,11 @@ class ServedTranslator(tf.Module):
             for n_best in (1, self.config.beam_size)
         )
 
+    @property
+    def target_pieces(self):
+        """Ids of the pieces that translations are made of; None for all."""
+        return self._ids.target_pieces
+
     def limits(self):
         """Returns what its answers are limited by, a dict."""
         return {
@@ -80,6 +88,7 @@ class ServedTranslator(tf.Module):
             "stop": self.stop,
             "max_source_tokens": self.max_source_tokens,
             "max_output_extra": self.config.max_output_extra,
+            "target_pieces": self.target_pieces and len(self.target_pieces),
         }
 
     def signatures(self):

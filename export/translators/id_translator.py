@@ -43,10 +43,15 @@ class IdTranslator:
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds. With 0 a
             model in doubt may find that saying nothing is likeliest.
+        target_pieces: ids of the pieces that are said, and no others, in a
+            search without a prefix; see `kt.TargetPieces`. None for all.
+            `score` and `sample` are the whole model's.
 
     Attributes:
         config: the model's, with what was asked for in it.
         stop: when a sentence stops.
+        target_pieces: list of the ids, filled up; None for all.
+        searched: the model, or that of the pieces alone.
 
     Raises:
         ValueError: a number is out of range.
@@ -61,6 +66,7 @@ class IdTranslator:
         min_length=1,
         stop=None,
         max_output_tokens=None,
+        target_pieces=None,
     ):
         asked = {
             "beam_size": beam_size,
@@ -78,6 +84,12 @@ class IdTranslator:
         if stop is not None:
             self._rules = dataclasses.replace(self._rules, stop=stop)
         self.stop = self._rules.stop
+        self.searched, self._to_ids = model, tf.identity
+        self.target_pieces = None
+        if target_pieces is not None:
+            pieces = kt.TargetPieces(target_pieces, self.config.vocabulary_size)
+            self.searched, self._to_ids = pieces.only(model), pieces.to_ids
+            self.target_pieces = pieces.ids.tolist()
         # A function of its own, which all graphs of this model share.
         self._encode = tf.function(
             model.encode, input_signature=[_IDS], autograph=False
@@ -100,29 +112,35 @@ class IdTranslator:
         Returns:
             Found. Without a decoder, of alignments the columns of padding are
             left out.
+
+        Raises:
+            ValueError: there is a prefix, which may have any piece, and only
+                some pieces are said.
         """
+        if self.target_pieces is not None and not isinstance(prefix, tuple):
+            raise ValueError("A search of target_pieces takes no prefix.")
         capacity = kt.output_capacity(source, self.config)
         constraints = self._constraints(source, prefix)
         rules = dataclasses.replace(self._rules, n_best=n_best)
-        request = self._model, source, capacity, constraints, rules
+        request = self.searched, source, capacity, constraints, rules
         if decoder is not None:
             found = kt.translate_ids(
                 *request, self._recording(decoder, capacity, align)
             )
-            return _found(*found, align)
-        decoder = self._model.beam_decoder(rules.beam_size, ForwardedCache)
+            return self._found(*found, align)
+        decoder = self.searched.beam_decoder(rules.beam_size, ForwardedCache)
         tokens, scores, record = kt.translate_ids_in_segments(
             *request,
             self._encode(source),
             decoder=self._recording(decoder, capacity, align),
         )
-        return _found(
+        return self._found(
             trim(tokens[:, :1]) if align else tokens, scores, record, align
         )
 
     def new_decoder(self):
         """Returns a decoder for `search`, made once for all calls."""
-        return self._model.beam_decoder(self.config.beam_size)
+        return self.searched.beam_decoder(self.config.beam_size)
 
     def sample(self, source, seeds, rules):
         """Draws translations; see `kt.sample_ids`."""
@@ -153,12 +171,12 @@ class IdTranslator:
     def _recording(self, decoder, capacity, align):
         return RecordingDecoder(decoder, capacity) if align else decoder
 
-
-def _found(tokens, scores, record, align):
-    if not align:
-        return Found(tokens, scores)
-    best = tokens[:, :1]
-    return Found(best, scores[:, :1], kt.alignments_of(record, best))
+    def _found(self, tokens, scores, record, align):
+        if not align:
+            return Found(self._to_ids(tokens), scores)
+        best = tokens[:, :1]
+        alignments = kt.alignments_of(record, best)
+        return Found(self._to_ids(best), scores[:, :1], alignments)
 
 
 class ForwardedCache(kt.Cache):

@@ -8,6 +8,7 @@ from export.server_runtime.saved_model import (
     is_folder,
     task_of,
 )
+from export.translators import target_pieces
 
 # What an export cannot do: the flag that asks for it, and why.
 _NOT_EXPORTED = {
@@ -25,7 +26,7 @@ def load_translator(models, batch_tokens, search, wanted=()):
             which the newest is taken.
         batch_tokens: source positions in a batch, padding counted.
         search: dict of what IdTranslator takes and `ensemble_mean`, only what
-            was asked for.
+            was asked for; of target pieces the files that have them.
         wanted: of "compiled" and "prefixes", what the translator must do.
 
     Returns:
@@ -34,7 +35,8 @@ def load_translator(models, batch_tokens, search, wanted=()):
     Raises:
         InputError: a path is none of these; one of several, or one with a
             search or with what no export does, is an export, or one is of a
-            parser; the models do not go together.
+            parser; the models do not go together, or the flags; a file of
+            target pieces is none.
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
@@ -50,9 +52,16 @@ def load_translator(models, batch_tokens, search, wanted=()):
         from export.translators.translator import Translator
 
         search = dict(search)
-        models = load_models(paths, search.pop("ensemble_mean", None))
+        if "prefixes" in wanted and "target_pieces" in search:
+            raise InputError(
+                "--prefixes may have any piece, and --target_pieces says which "
+                "ones translations have: leave out one of them."
+            )
+        model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
+        search = target_pieces.read_by(search, tokenizer)
         return Translator(
-            *models,
+            model,
+            tokenizer,
             batch_tokens=batch_tokens,
             compiled="compiled" in wanted,
             **search,

@@ -46,6 +46,8 @@ class Translator(TextTranslator):
     Attributes:
         max_source_tokens: sources are truncated to this many ids, the end id
             counted, or to the learned positions where they are fewer.
+        target_pieces: ids of the pieces that translations are made of; None
+            for all.
 
     Args:
         model: Transformer or Ensemble.
@@ -57,7 +59,7 @@ class Translator(TextTranslator):
             process that lives long; see CompiledGraphs. Samples and scores of
             given translations are not compiled.
         **search: of IdTranslator: beam_size, alpha, max_output_extra,
-            min_length, stop.
+            min_length, stop, target_pieces.
 
     Raises:
         ValueError: a number is out of range.
@@ -79,6 +81,7 @@ class Translator(TextTranslator):
         self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
         self._ids = IdTranslator(model, **search)
         self._config = self._ids.config
+        self.target_pieces = self._ids.target_pieces
         self.beam_size = self._config.beam_size
         self._graphs = OpenGraphs(self._ids)
         if compiled:

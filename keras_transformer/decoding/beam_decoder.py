@@ -53,7 +53,13 @@ class BeamDecoder:
         self.beam_size = beam_size
         self.cache = cache
         self._model = model
-        self._projection = model.output_embedding.projection()
+        self._project = self._output_layer()
+
+    def _output_layer(self):
+        """Returns a function of states that gives logits."""
+        output = self._model.output_embedding
+        projection = output.projection()
+        return lambda states: output.project(states, projection)
 
     def start(self, source, capacity, memory=None):
         """Encodes int32 [B, S] ids.
@@ -97,7 +103,7 @@ class BeamDecoder:
 
     def logits(self, states):
         """Returns float32 [B, K, V] of what `states_step` returns first."""
-        return self._model.output_embedding.project(states, self._projection)
+        return self._project(states)
 
     def states_step(self, tokens, parents, index, state):
         """As `attending_step`, with float [B, K, D] in the logits' place."""

@@ -46,6 +46,15 @@ ROWS = {
 }
 
 
+# Kasai et al. 2021: layers of the encoder, then of the decoder.
+SHALLOW = {
+    "base-12-1": "base",
+    "base-6-2": "base",
+    "tiny-4-1": "tiny",
+    "tiny-2-1": "tiny",
+}
+
+
 def counted(config):
     """Parameters by hand: the paper's matrices, biases and norms."""
     c = config
@@ -139,7 +148,23 @@ def test_all_named_presets_are_there():
     others = {"base", "big", "big-enfr", "tiny"}
     parsing = {"parsing", "parsing-semi", "parsing-small"}
     multi30k = {"multi30k-tiny", "multi30k-tiny-cooldown"}
-    assert PRESETS.keys() == ROWS.keys() | others | parsing | multi30k
+    shallow = SHALLOW.keys()
+    assert PRESETS.keys() == ROWS.keys() | others | parsing | multi30k | shallow
+
+
+@pytest.mark.parametrize("name", SHALLOW)
+def test_shallow_decoders_differ_in_their_layers_alone(name):
+    kind, encoder, decoder = name.split("-")
+    assert SHALLOW[name] == kind
+    model = kt.TransformerConfig.preset(name)
+    layers = {"num_layers": int(encoder), "num_decoder_layers": int(decoder)}
+    assert model == kt.TransformerConfig.preset(kind, **layers)
+
+
+def test_a_shallow_base_has_about_as_many_weights_as_base():
+    base = counted(kt.TransformerConfig.preset("base"))
+    deep = counted(kt.TransformerConfig.preset("base-12-1"))
+    assert 0.95 * base < deep < base
 
 
 @pytest.mark.parametrize("name", ROWS)

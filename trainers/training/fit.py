@@ -25,7 +25,6 @@ from trainers.training.dev_scores import (
     on_plateau,
 )
 from trainers.training.progress import Progress
-from trainers.training.run import load_initial_weights
 from trainers.training.strategies import (
     has_gpu,
     is_chief,
@@ -35,7 +34,7 @@ from trainers.training.strategies import (
 from trainers.training.training_model import TrainingTransformer
 
 
-def train(prepared, plan, strategy, made, init_from=None):
+def train(prepared, plan, strategy, made, beginning=None):
     """Trains until the configured step, the time limit, a plateau or a signal.
 
     Args:
@@ -43,8 +42,8 @@ def train(prepared, plan, strategy, made, init_from=None):
         plan: TrainingPlan.
         strategy: tf.distribute.Strategy.
         made: dict of command, hardware and date, for the training's log.
-        init_from: ModelDirectory whose weights a new training begins with,
-            or None.
+        beginning: of initial_weights, what a new training begins with; None
+            for fresh weights.
 
     The model directory then holds the weights to use.
 
@@ -60,8 +59,8 @@ def train(prepared, plan, strategy, made, init_from=None):
     )
     log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
-    if init_from is not None:
-        _begin_with(model, init_from, step)
+    if beginning is not None:
+        _begin_with(model, beginning, step)
     refuse_unequal_steps(strategy, step)
     if is_chief(strategy):
         _announce(model, prepared, step)
@@ -77,13 +76,13 @@ def train(prepared, plan, strategy, made, init_from=None):
         log.note_weights(*weights)
 
 
-def _begin_with(model, init_from, step):
+def _begin_with(model, beginning, step):
     if not step:
-        load_initial_weights(model, init_from)
+        beginning.load(model)
         return
     print(
-        f"--init_from={init_from.path} is not read: the training has begun, "
-        "and resumes from its own checkpoint.",
+        f"{beginning.said} is not read: the training has begun, and resumes "
+        "from its own checkpoint.",
         flush=True,
     )
 

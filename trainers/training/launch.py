@@ -25,8 +25,8 @@ from trainers.prepared.prepared_corpus import (
 )
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
+from trainers.training import initial_weights, run
 from trainers.training import plan as training_plan
-from trainers.training import run
 from trainers.training.fit import train
 from trainers.training.strategies import NAMES as STRATEGIES
 from trainers.training.strategies import is_chief, make_strategy, split_cpu
@@ -44,7 +44,8 @@ flags.DEFINE_string(
     "preset",
     "tiny",
     f"A named TransformerConfig: {', '.join(PRESETS)}. Of text, where "
-    "--init_from is given and this is not, the configuration of that model.",
+    "--init_from or --init_layers_from is given and this is not, the "
+    "configuration of that model.",
 )
 flags.DEFINE_multi_string(
     "set",
@@ -67,12 +68,6 @@ flags.DEFINE_integer(
     None,
     "Positions a side in one update, over all replicas; the preset's own by "
     "default.",
-)
-flags.DEFINE_string(
-    "init_from",
-    None,
-    "Model directory whose weights and vocabulary a new training begins with: "
-    "fine-tuning.",
 )
 flags.DEFINE_enum(
     "strategy",
@@ -201,11 +196,12 @@ def launch(task):
     Raises:
         InputError: something given is wrong.
     """
-    init_from = FLAGS.init_from and ModelDirectory(FLAGS.init_from)
-    config = _with_own_fields(_asked_config(task, init_from))
+    beginning = initial_weights.asked_for()
+    init_from = beginning and beginning.directory
+    config = _with_own_fields(_asked_config(task, beginning))
     task.check(config)
     plan = training_plan.plan()
-    _refuse_two_makers()
+    training_plan.refuse_two_makers()
     run.refuse_too_few_positions(config, plan)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
@@ -215,7 +211,7 @@ def launch(task):
     strategy = make_strategy(FLAGS.strategy)
     if init_from:
         known = task.known_config(config, init_from)
-        run.refuse_other_model(known or config, init_from)
+        beginning.refuse_other(known or config)
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
@@ -226,25 +222,22 @@ def launch(task):
     prepared = run.prepare(directory, config, corpus, plan)
     made = provenance.facts(task.command)
     if not is_chief(strategy):
-        train(prepared, plan, strategy, made, init_from)
+        train(prepared, plan, strategy, made, beginning)
         return
     with folder_lock(directory.path, "training"):
         run.claim(directory, config, corpus, plan)
-        train(prepared, plan, strategy, made, init_from)
+        train(prepared, plan, strategy, made, beginning)
         if FLAGS.score:
             task.score(prepared, plan, made)
     task.name_next(prepared)
 
 
-def _asked_config(task, init_from):
-    """Returns the TransformerConfig of --preset, or of --init_from's model."""
-    if not init_from or FLAGS["preset"].present or task.kind != "text":
+def _asked_config(task, beginning):
+    """Returns the TransformerConfig of --preset, or of the model there."""
+    if beginning is None or FLAGS["preset"].present or task.kind != "text":
         return settings.make_config(FLAGS.preset, FLAGS.set)
-    task.known_config(None, init_from)
-    try:
-        return init_from.read_config().replace(**settings.values_of(FLAGS.set))
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    task.known_config(None, beginning.directory)
+    return beginning.config(settings.values_of(FLAGS.set))
 
 
 def _corpus_and_directory(task, config, plan, init_from):
@@ -331,22 +324,6 @@ def _refuse_other_ids(task, corpus, model):
     prepared = corpus.folder, corpus.manifest
     refuse_other_vocabulary(*prepared, model.read_vocabulary())
     refuse_other_symbols(*prepared, task.known_symbols(model))
-
-
-def _refuse_two_makers():
-    fields = settings.values_of(FLAGS.set)
-    asked = {
-        "--ema": FLAGS.ema,
-        "--average_checkpoints": FLAGS.average_checkpoints,
-        "--set=average_checkpoints": fields.get("average_checkpoints"),
-        "--keep_best": FLAGS.keep_best,
-    }
-    makers = [f"{name}={value}" for name, value in asked.items() if value]
-    if len(makers) > 1:
-        raise InputError(
-            f"{makers[0]} and {makers[1]} cannot both make the final weights; "
-            "leave out one of them."
-        )
 
 
 def _with_own_fields(config):

@@ -6,6 +6,7 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
+from trainers import settings
 from trainers.batches import NAMES as BATCHINGS
 from trainers.scores import bleu_tokenizers
 
@@ -226,6 +227,27 @@ def refuse_flags(names, tasks):
     for name in names:
         if FLAGS[name].present:
             raise InputError(f"--{name} is of {tasks}; leave it out.")
+
+
+def refuse_two_makers():
+    """Refuses flags that ask for two makers of the final weights.
+
+    Raises:
+        InputError: naming them.
+    """
+    fields = settings.values_of(FLAGS.set)
+    asked = {
+        "--ema": FLAGS.ema,
+        "--average_checkpoints": FLAGS.average_checkpoints,
+        "--set=average_checkpoints": fields.get("average_checkpoints"),
+        "--keep_best": FLAGS.keep_best,
+    }
+    makers = [f"{name}={value}" for name, value in asked.items() if value]
+    if len(makers) > 1:
+        raise InputError(
+            f"{makers[0]} and {makers[1]} cannot both make the final weights; "
+            "leave out one of them."
+        )
 
 
 def plan():

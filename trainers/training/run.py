@@ -221,38 +221,3 @@ def _pairs(corpus, split, max_tokens):
             "check the data set."
         )
     return kept
-
-
-def load_initial_weights(model, directory):
-    """Sets a model to the weights of a model directory.
-
-    Args:
-        model: TrainingTransformer.
-        directory: ModelDirectory.
-
-    Raises:
-        InputError: its model is another one, or its weights are missing.
-    """
-    refuse_other_model(model.config, directory)
-    model.set_weights(directory.load_model().get_weights())
-
-
-def refuse_other_model(config, directory):
-    """Refuses a model directory whose weights another configuration needs.
-
-    Args:
-        config: TransformerConfig.
-        directory: ModelDirectory.
-
-    Raises:
-        InputError: saying what differs.
-    """
-    config_there = directory.read_config()
-    architecture = config.architecture()
-    for name, needed in config_there.architecture().items():
-        if needed != architecture[name]:
-            there, value = getattr(config_there, name), getattr(config, name)
-            raise InputError(
-                f"The model of --init_from={directory.path} has "
-                f"{name}={there}, not {value}; use --set={name}={there}."
-            )

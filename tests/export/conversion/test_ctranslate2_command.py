@@ -11,6 +11,7 @@ import pytest
 import sacrebleu
 import sentencepiece
 
+import keras_transformer as kt
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.model_directory import ModelDirectory
@@ -206,3 +207,31 @@ def test_sources_are_cut_where_asked(tmp_path):
     text = tokenizer.decode([beginning])[0]
     assert peer.translate([long]) == peer.translate([text])
     assert peer.translate([long]) != peer.translate(["ba bi"])
+
+
+def test_a_folder_of_target_pieces_says_no_others_and_scores_among_them(
+    tmp_path,
+):
+    model = tiny.model(output_bias=True)
+    tokenizer = Tokenizer(made_up_text.vocabulary())
+    kept = kt.TargetPieces(range(50, 120), 200).ids
+    save_ctranslate2(
+        model, tokenizer.proto, tmp_path / "folder", target_pieces=kept
+    )
+    pieces = [tokenizer.id_to_piece(number) for number in kept]
+    listed = tmp_path / "folder" / "target_vocabulary.json"
+    assert json.loads(listed.read_text()) == pieces
+    peer = CTranslate2Translator(tmp_path / "folder", model.config, 512)
+    hypotheses, _ = raw_answers(tmp_path / "folder", FEW)
+    for text, said, each in zip(FEW, hypotheses, peer.translate(FEW)):
+        target = np.array([kept[pieces.index(piece)] for piece in said])
+        source = np.array(tokenizer.encode([text]))
+        given = np.append([2], target[:-1])[None]
+        logits = np.float64(model({"source": source, "target": given})[0])
+        of_kept = logits[:, kept] - np.logaddexp.reduce(
+            logits[:, kept], axis=1, keepdims=True
+        )
+        places = np.searchsorted(kept, target)
+        expected = of_kept[np.arange(len(target)), places].sum()
+        expected /= ((5 + len(target)) / 6) ** ALPHA
+        assert each.score == pytest.approx(expected, abs=1e-4)

@@ -15,7 +15,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
-from export.server_runtime.saved_model import foreign_operations
+from export.server_runtime.saved_model import (
+    foreign_operations,
+    read_description,
+)
+from export.translators.target_pieces import read_ids
+from export.translators.text_ids import padded
+from export.translators.translator import Translator
+from tests import made_up_text
 from tests.export import saved_model_runs, tiny
 
 # Of tensorflow-text; linked into every stock server since 2.8.
@@ -115,6 +122,31 @@ def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
     assert tiny.CONFIG["max_output_extra"] != 2
 
 
+@pytest.mark.slow
+def test_an_export_of_target_pieces_passes_its_check(
+    export, tmp_path, model_path, server
+):
+    text = tmp_path / "text"
+    text.write_text("\n".join(made_up_text.sentences()[40:44]))
+    printed, refused = export(f"--target_pieces={text}")
+    assert refused is None
+    version = tmp_path / "e" / "1"
+    ids = read_ids(version)
+    assert 32 <= len(ids) < 200
+    assert read_description(version)["limits"]["target_pieces"] == len(ids)
+    translator = Translator.from_directory(model_path, target_pieces=ids)
+    texts = made_up_text.sentences()[:5]
+    found = server.run(version, text=texts).texts("translation")
+    assert found == [each.text for each in translator.translate(texts)]
+    assert foreign_operations(version) == []
+    said = server.run(
+        version, "tokens", ids=padded(translator.tokenizer.encode(texts))
+    )
+    assert set(said.arrays["ids"].ravel().tolist()) <= set(ids)
+    _, refused = export(f"--target_pieces={tmp_path / 'none'}")
+    assert "Cannot read" in refused
+
+
 def test_the_export_says_what_it_is(exported, model_path):
     path = exported / "assets.extra" / "translator.json"
     found = json.loads(path.read_text())
@@ -134,6 +166,7 @@ def test_the_export_says_what_it_is(exported, model_path):
         "stop": "certain",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_output_extra": tiny.CONFIG["max_output_extra"],
+        "target_pieces": None,
     }
     assert found["signatures"].keys() == SIGNATURES.keys()
     for name, sides in SIGNATURES.items():

@@ -13,7 +13,11 @@ from tests.trainers.helpers import (
     minute_model,
     weights_of,
 )
-from trainers.training.run import load_initial_weights, refuse_other_model
+from trainers.training.initial_weights import (
+    TeacherLayers,
+    WholeModel,
+    layer_origins,
+)
 
 # Another training of the same model: every field that may differ, does.
 OTHER_TRAINING = {
@@ -82,7 +86,7 @@ def directory(tmp_path_factory):
 def test_a_new_training_begins_with_the_weights_of_another(directory):
     model = minute_model(seed=2, **OTHER_TRAINING)
     state = [variable.numpy() for variable in model.optimizer.variables]
-    load_initial_weights(model, directory)
+    WholeModel(directory).load(model)
     expected = weights_of(directory.load_model())
     assert largest_difference(weights_of(model), expected) == 0
     assert largest_difference(weights_of(minute_model(2)), expected) > 0.1
@@ -98,7 +102,7 @@ def test_the_other_model_is_left_as_it_was(directory):
 
     before = contents()
     model = minute_model(seed=2)
-    load_initial_weights(model, directory)
+    WholeModel(directory).load(model)
     assert contents() == before
 
 
@@ -121,7 +125,7 @@ def test_another_model_is_refused(directory, name):
         changes["share_embeddings"] = "none"
     config = minute_config(**changes)
     with pytest.raises(InputError) as caught:
-        refuse_other_model(config, directory)
+        WholeModel(directory).refuse_other(config)
     assert str(caught.value) == (
         f"The model of --init_from={directory.path} has {name}={there}, not "
         f"{value}; use --set={name}={there}."
@@ -134,20 +138,20 @@ def test_a_model_that_counts_other_words_is_refused(tmp_path, name):
     directory.write_config(minute_config(**COUNTED_WORDS))
     config = minute_config(**COUNTED_WORDS | {name: 6})
     with pytest.raises(InputError, match=f"{name}=5, not 6"):
-        refuse_other_model(config, directory)
+        WholeModel(directory).refuse_other(config)
 
 
 def test_the_same_model_written_otherwise_is_not_refused(directory):
     config = minute_config(num_decoder_layers=minute_config().num_layers)
     assert config != directory.read_config()
-    refuse_other_model(config, directory)
+    WholeModel(directory).refuse_other(config)
 
 
 def test_a_refused_model_changes_nothing(directory):
     model = minute_model(seed=2, d_ff=13)
     before = weights_of(model)
     with pytest.raises(InputError, match="d_ff=12, not 13"):
-        load_initial_weights(model, directory)
+        WholeModel(directory).load(model)
     assert largest_difference(weights_of(model), before) == 0
 
 
@@ -156,10 +160,82 @@ def test_without_weights_it_is_no_model_to_begin_with(directory, tmp_path):
     directory = ModelDirectory(tmp_path / "old")
     directory.weights_path.unlink()
     with pytest.raises(InputError, match="model.weights.h5 is missing"):
-        load_initial_weights(minute_model(seed=2), directory)
+        WholeModel(directory).load(minute_model(seed=2))
 
 
 def test_a_folder_that_is_no_model_directory(tmp_path):
     directory = ModelDirectory(tmp_path / "gone")
     with pytest.raises(InputError, match="must be a model directory"):
-        refuse_other_model(minute_config(), directory)
+        WholeModel(directory).refuse_other(minute_config())
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """Of three encoder layers and two of the decoder."""
+    directory = ModelDirectory(tmp_path_factory.mktemp("teacher") / "m")
+    model = minute_model(seed=1, num_layers=3, num_decoder_layers=2)
+    directory.write_config(model.config)
+    directory.write_weights(model)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("layers", "origins"),
+    [
+        # Where transformers' make_student takes the same.
+        ((12, 1), [1]),
+        ((12, 3), [1, 7, 12]),
+        ((12, 6), [1, 3, 5, 8, 10, 12]),
+        ((6, 3), [1, 3, 6]),
+        ((6, 6), [1, 2, 3, 4, 5, 6]),
+        # And where the student is the deeper one.
+        ((2, 4), [1, 1, 2, 2]),
+        ((6, 12), [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]),
+        ((1, 3), [1, 1, 1]),
+    ],
+)
+def test_a_students_layers_are_a_teachers_at_even_distances(layers, origins):
+    teacher, student = (
+        minute_config(num_layers=5, num_decoder_layers=each) for each in layers
+    )
+    assert layer_origins(student, teacher) == {
+        "encoder": [1, 2, 3, 4, 5],
+        "decoder": origins,
+    }
+
+
+def test_a_student_begins_with_layers_of_its_teacher(teacher, capsys):
+    student = minute_model(seed=2, num_layers=2, num_decoder_layers=4)
+    TeacherLayers(teacher).load(student)
+    said = capsys.readouterr().out
+    assert f"encoder's layers begin as layers 1, 3 of {teacher.path}" in said
+    assert "decoder's layers begin as layers 1, 1, 2, 2 of" in said
+    whole = teacher.load_model()
+    for name, origins in (("encoder", [0, 2]), ("decoder", [0, 0, 1, 1])):
+        ours, theirs = getattr(student, name), getattr(whole, name)
+        for layer, origin in zip(ours.layers, origins, strict=True):
+            expected = theirs.layers[origin].get_weights()
+            assert expected
+            for one, other in zip(layer.get_weights(), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(
+        student.target_embedding.get_weights(),
+        whole.target_embedding.get_weights(),
+    )
+
+
+def test_a_student_of_other_widths_is_refused(teacher):
+    config = minute_config(num_layers=1, d_ff=13)
+    with pytest.raises(InputError) as caught:
+        TeacherLayers(teacher).refuse_other(config)
+    assert str(caught.value) == (
+        f"The model of --init_layers_from={teacher.path} has d_ff=12, not 13; "
+        "use --set=d_ff=12."
+    )
+    # All else but the numbers of layers is asked for as well.
+    for name in OTHER_MODEL.keys() - {"num_layers", "num_decoder_layers"}:
+        changes = {name: OTHER_MODEL[name]}
+        if name == "source_vocabulary_size":
+            changes["share_embeddings"] = "none"
+        with pytest.raises(InputError, match="--set="):
+            TeacherLayers(teacher).refuse_other(minute_config(**changes))

@@ -127,6 +127,10 @@ BAD_FLAGS = {
         ["--init_from=elsewhere"],
         "elsewhere must be a model directory",
     ),
+    "two models to begin with": (
+        ["--init_from=one", "--init_layers_from=other"],
+        "leave out one of them",
+    ),
     "of parsers": (["--dev_f1_sentences=3"], "is of parsers; leave it out"),
     "no data for workers": (
         ["--strategy=multiworker"],

@@ -159,6 +159,16 @@ def test_fine_tuning_begins_with_the_weights_of_a_model(
     assert "has d_ff=16, not 24; use --set=d_ff=16" in result.err
 
 
+@pytest.mark.slow
+def test_a_student_begins_with_layers_of_a_teacher(plain, worker, tmp_path):
+    _data(plain, tmp_path)
+    teacher = f"--init_layers_from={plain[0] / 'm'}"
+    deeper = "--set=num_layers=3", "--set=num_decoder_layers=1"
+    result = _run(worker, tmp_path, teacher, *deeper, "--train_steps=1")
+    assert "encoder's layers begin as layers 1, 1, 1 of" in result.out
+    assert _losses(result)[0] < _losses(plain[1])[0] - 0.1
+
+
 def test_a_plateau_ends_the_training(plain, worker, tmp_path):
     """With a rate of nearly nothing the loss cannot get lower."""
     _data(plain, tmp_path)
