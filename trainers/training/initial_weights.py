@@ -138,8 +138,8 @@ class TeacherLayers(WholeModel):
             weight.assign(theirs[_origin(_path(weight), origins)].numpy())
         for stack, numbers in origins.items():
             print(
-                f"The {stack}'s layers begin as layers "
-                f"{', '.join(map(str, numbers))} of {self.directory.path}.",
+                f"Layers of {self.directory.path} that the {stack}'s begin "
+                f"as: {', '.join(map(str, numbers))}.",
                 flush=True,
             )
 

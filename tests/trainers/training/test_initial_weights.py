@@ -208,8 +208,9 @@ def test_a_student_begins_with_layers_of_its_teacher(teacher, capsys):
     student = minute_model(seed=2, num_layers=2, num_decoder_layers=4)
     TeacherLayers(teacher).load(student)
     said = capsys.readouterr().out
-    assert f"encoder's layers begin as layers 1, 3 of {teacher.path}" in said
-    assert "decoder's layers begin as layers 1, 1, 2, 2 of" in said
+    layers = f"Layers of {teacher.path} that the"
+    assert f"{layers} encoder's begin as: 1, 3.\n" in said
+    assert f"{layers} decoder's begin as: 1, 1, 2, 2.\n" in said
     whole = teacher.load_model()
     for name, origins in (("encoder", [0, 2]), ("decoder", [0, 0, 1, 1])):
         ours, theirs = getattr(student, name), getattr(whole, name)
