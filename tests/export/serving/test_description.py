@@ -119,7 +119,8 @@ def test_as_many_decoder_layers_as_a_preset_has_are_the_presets():
     config = kt.TransformerConfig.preset("base", num_decoder_layers=6)
     assert preset_of(config) == "base"
     shallow = config.replace(num_layers=12, num_decoder_layers=1)
-    assert preset_of(shallow) is None
+    assert preset_of(shallow) == "base-12-1"
+    assert preset_of(shallow.replace(num_decoder_layers=5)) is None
     own_source = config.replace(
         source_vocabulary_size=9, share_embeddings="none"
     )
