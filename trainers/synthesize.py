@@ -32,11 +32,11 @@ from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
 from trainers.corpora.corpus import check_code, refuse_same
 from trainers.scores import bleu_tokenizers
-from trainers.synthesis import local_workers
+from trainers.synthesis import local_workers, ray_workers
 from trainers.synthesis.assembly import in_words
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.lines import CorpusSide, TextFile
-from trainers.synthesis.models import read_model
+from trainers.synthesis.models import read_model, refuse_other_direction
 from trainers.synthesis.rules import Rules
 
 FLAGS = flags.FLAGS
@@ -141,6 +141,12 @@ flags.DEFINE_integer(
     "of a score.",
     lower_bound=1,
 )
+flags.DEFINE_string(
+    "ray",
+    None,
+    "Work on a Ray cluster: auto for the one that this machine is part of, or "
+    "host:port of its head.",
+)
 command.require_finite("word_drop", "max_ratio", "min_score")
 
 
@@ -150,6 +156,8 @@ def main(arguments):
     source, languages = _source()
     rules = _rules(source, *languages)
     models = tuple(read_model(path) for path in FLAGS.model)
+    for path in FLAGS.model:
+        refuse_other_direction(path, *rules.direction)
     manifest = synthesize(FLAGS.output_dir, source, models, rules, _workers())
     print(
         f"{FLAGS.output_dir}: {in_words(manifest.counts)}.",
@@ -236,7 +244,15 @@ def _refuse_idle_flags(source):
 
 
 def _workers():
-    return functools.partial(local_workers.run, count=dataset_flags.workers())
+    if FLAGS.ray is None:
+        count = dataset_flags.workers()
+        return functools.partial(local_workers.run, count=count)
+    if FLAGS["workers"].present:
+        raise InputError(
+            "--workers are of this machine, and --ray works on as many "
+            "processors as the cluster has: leave out one of them."
+        )
+    return functools.partial(ray_workers.run, address=FLAGS.ray)
 
 
 if __name__ == "__main__":

@@ -58,12 +58,22 @@ def synthesize(folder, source, models, rules, workers):
                 shards.remove()
                 return before
         write_manifest(folder, manifest)
-        keys = _make_shards(manifest, source, shards, workers)
-        refuse_changed(models)
-        counts, outputs = assemble(folder, shards, keys, rules)
-        manifest = dataclasses.replace(manifest, counts=counts, outputs=outputs)
-        write_manifest(folder, manifest)
-        shards.remove()
+        try:
+            keys = _make_shards(manifest, source, shards, workers)
+        except InputError:
+            # A wrong flag, most likely: there is nothing to go on with.
+            if not shards.any():
+                (folder / FILE).unlink()
+            raise
+        return _finish(folder, manifest, shards, keys)
+
+
+def _finish(folder, manifest, shards, keys):
+    refuse_changed(manifest.models)
+    counts, outputs = assemble(folder, shards, keys, manifest.rules)
+    manifest = dataclasses.replace(manifest, counts=counts, outputs=outputs)
+    write_manifest(folder, manifest)
+    shards.remove()
     return manifest
 
 

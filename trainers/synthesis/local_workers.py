@@ -11,6 +11,7 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.errors import InputError
+from trainers.synthesis.in_flight import in_flight
 
 # Shards that wait for each worker, so that none waits for one.
 _AHEAD = 2
@@ -36,9 +37,9 @@ def run(work, jobs, count):
     """
     jobs, deaths = iter(jobs), 0
     while True:
-        lost = {}
+        begun = {}
         try:
-            for job, made in _run_in_pool(work, jobs, count, lost):
+            for job, made in _run_in_pool(work, jobs, count, begun):
                 deaths = 0
                 yield job, made
             return
@@ -50,25 +51,28 @@ def run(work, jobs, count):
                     "most likely for want of memory; give fewer --workers or "
                     "a lower --batch_tokens. What is done is kept."
                 ) from error
-        jobs = itertools.chain(lost.values(), jobs)
+        jobs = itertools.chain(begun.values(), jobs)
 
 
 def _run_in_pool(work, jobs, count, begun):
-    """Yields results; `begun` is a dict of the jobs that have none yet."""
-    futures = {}
+    def begin(job):
+        try:
+            return pool.submit(work, job.lines)
+        except BrokenProcessPool as error:
+            refused = concurrent.futures.Future()
+            refused.set_exception(error)
+            return refused
+
+    def ended(futures):
+        first = concurrent.futures.FIRST_COMPLETED
+        return concurrent.futures.wait(futures, return_when=first).done
+
+    def most():
+        return _AHEAD * count
+
     with _pool(count) as pool:
-        while True:
-            for job in itertools.islice(jobs, _AHEAD * count - len(begun)):
-                begun[job.number] = job
-                futures[pool.submit(work, job.lines)] = job.number
-            if not begun:
-                return
-            done, _ = concurrent.futures.wait(
-                futures, return_when=concurrent.futures.FIRST_COMPLETED
-            )
-            for future in done:
-                made = future.result()
-                yield begun.pop(futures.pop(future)), made
+        for job, future in in_flight(jobs, begin, ended, most, begun):
+            yield job, future.result()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import pathlib
 
 from export.errors import InputError
@@ -50,6 +51,32 @@ def read_model(path):
                 "trainers.wmt writes it."
             ) from error
     return Model(str(path), tuple(digests))
+
+
+def refuse_other_direction(path, source, target):
+    """Refuses a model that was trained to translate the other way round.
+
+    Args:
+        path: of the model directory.
+        source: code of the language that it is to translate from.
+        target: code of the language that it is to translate into.
+
+    Raises:
+        InputError: its run.json says that it does the reverse.
+    """
+    try:
+        content = pathlib.Path(path, "run.json").read_text("utf-8")
+        run = json.loads(content)
+        there = run["source_language"], run["target_language"]
+    # What was not trained here need not say it.
+    except (OSError, ValueError, TypeError, KeyError):
+        return
+    if there == (target, source):
+        raise InputError(
+            f"--model={path} translates from {target} into {source}, and "
+            f"{source} is to be translated into {target}; give a model of "
+            "that direction, or another --way."
+        )
 
 
 def refuse_changed(models):

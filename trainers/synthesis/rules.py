@@ -69,6 +69,12 @@ class Rules:
     threads: int = 1
 
     @property
+    def direction(self):
+        """The languages that the models translate from and into."""
+        pair = self.source_language, self.target_language
+        return pair if self.way == "forward" else pair[::-1]
+
+    @property
     def search(self):
         """What was asked of the search, as IdTranslator takes it."""
         names = ("beam_size", "alpha", "max_output_extra", "stop")

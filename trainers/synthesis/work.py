@@ -128,9 +128,11 @@ def _translator(work):
     rules = work.rules
     tf.config.threading.set_intra_op_parallelism_threads(rules.threads)
     tf.config.threading.set_inter_op_parallelism_threads(rules.threads)
-    paths = [pathlib.Path(model.path) for model in work.models]
-    # While a model is loaded, others may wait for their turn on its disk.
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # By default the first worker would take all of its memory.
+        tf.config.experimental.set_memory_growth(gpu, True)
     refuse_changed(work.models)
+    paths = [pathlib.Path(model.path) for model in work.models]
     return Translator(
         *load_models(paths),
         batch_tokens=rules.batch_tokens,

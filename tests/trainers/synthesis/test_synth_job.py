@@ -211,6 +211,7 @@ def test_what_only_began_may_begin_anew(tmp_path, monkeypatch):
 
     with pytest.raises(InputError, match="no such beam"):
         job.run(workers)
+    assert job.contents() == {}
     rules = dataclasses.replace(RULES, shard_lines=5)
     assert job.run(rules=rules).rules == rules
 

@@ -57,6 +57,7 @@ def test_noise_is_on_the_source_whichever_it_is(translator, answers):
             assert source and set(source.split()) <= set(was.split())
 
 
+@pytest.mark.slow
 def test_draws_are_of_seed_and_line(translator):
     how = rules(decoding="sample", seed=7, top_k=5)
     made = make(translator, LINES, how)

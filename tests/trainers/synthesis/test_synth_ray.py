@@ -1,0 +1,96 @@
+"""On a Ray cluster: the same pairs, whoever dies."""
+
+import pathlib
+import sys
+import types
+
+import pytest
+
+from export.errors import InputError
+from tests.trainers.synthesis import jobs
+from tests.trainers.synthesis.clusters import (
+    Cluster,
+    free_port,
+    kill,
+    needs_ray,
+    until,
+)
+from tests.trainers.synthesis.jobs import RULES
+from tests.trainers.synthesis.runs import contents, finish, shards_in, start
+from trainers.synthesis import ray_workers, shipment
+from trainers.synthesis.models import read_model
+from trainers.synthesis.work import Work
+
+
+@pytest.fixture
+def work(tmp_path):
+    models = [
+        jobs.made_up_model(tmp_path / name, name.encode()) for name in "ab"
+    ]
+    return Work(tuple(models), RULES)
+
+
+def refusal(work, address):
+    with pytest.raises(InputError) as caught:
+        next(ray_workers.run(work, iter([]), address))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_without_ray_the_way_to_get_it_is_told(work, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "pip install -r requirements-ray.txt" in refusal(work, "auto")
+
+
+@pytest.mark.parametrize("address", ["somewhere", "127.0.0.1:{port}", "a:b"])
+def test_a_cluster_that_is_not_there_is_told(work, monkeypatch, address):
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    address = address.format(port=free_port())
+    assert f"--ray={address} does not answer" in refusal(work, address)
+
+
+def test_a_shipment_is_unpacked_once_in_a_process(work):
+    sent = shipment.Shipment.of(work)
+    for model in work.models:
+        jobs.made_up_model(pathlib.Path(model.path), b"other")
+    fetched = []
+
+    def fetch():
+        fetched.append(sent)
+        return sent
+
+    there = shipment.unpacked(work, fetch)
+    assert shipment.unpacked(work, fetch) is there
+    assert len(fetched) == 1
+    assert there.rules == work.rules
+    for before, after in zip(work.models, there.models, strict=True):
+        assert before.path != after.path
+        assert read_model(after.path).sha256 == before.sha256
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_without_a_cluster_is_told(work, monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert "ray start --head" in refusal(work, "auto")
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_nodes_and_workers_may_die(text, model_path, tmp_path):
+    alone = tmp_path / "alone"
+    finish(start(text, model_path, alone, "--workers=1"))
+    output = tmp_path / "out"
+    with Cluster(nodes=3) as cluster:
+        process = start(text, model_path, output, f"--ray={cluster.address}")
+        try:
+            until(lambda: shards_in(output) > 3, "some shards")
+            kill(until(lambda: cluster.busy_worker(1), "a worker at work"))
+            until(lambda: shards_in(output) > 8, "more shards")
+            until(lambda: cluster.busy_worker(2), "a node at work")
+            cluster.kill_node(2)
+            assert shards_in(output) < 50
+            finish(process)
+        finally:
+            process.kill()
+    assert contents(output) == contents(alone)
