@@ -63,6 +63,7 @@ def synthesize(folder, source, models, rules, workers):
         except InputError:
             # A wrong flag, most likely: there is nothing to go on with.
             if not shards.any():
+                shards.remove()
                 (folder / FILE).unlink()
             raise
         return _finish(folder, manifest, shards, keys)
