@@ -147,7 +147,14 @@ flags.DEFINE_string(
     "Work on a Ray cluster: auto for the one that this machine is part of, or "
     "host:port of its head.",
 )
-command.require_finite("word_drop", "max_ratio", "min_score")
+flags.DEFINE_float(
+    "ray_gpus",
+    0.0,
+    "GPUs that Ray sets aside for a shard, such as 1; each shard is then done "
+    "by a new process, so give many --shard_lines.",
+    lower_bound=0.0,
+)
+command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
 
 
 def main(arguments):
@@ -245,6 +252,8 @@ def _refuse_idle_flags(source):
 
 def _workers():
     if FLAGS.ray is None:
+        if FLAGS.ray_gpus:
+            raise InputError("--ray_gpus is of --ray; leave it out.")
         count = dataset_flags.workers()
         return functools.partial(local_workers.run, count=count)
     if FLAGS["workers"].present:
@@ -252,7 +261,9 @@ def _workers():
             "--workers are of this machine, and --ray works on as many "
             "processors as the cluster has: leave out one of them."
         )
-    return functools.partial(ray_workers.run, address=FLAGS.ray)
+    return functools.partial(
+        ray_workers.run, address=FLAGS.ray, gpus=FLAGS.ray_gpus
+    )
 
 
 if __name__ == "__main__":

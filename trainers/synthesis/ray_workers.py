@@ -24,7 +24,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 _FLOORS = ("trainers", "export", "keras_transformer")
 
 
-def run(work, jobs, address):
+def run(work, jobs, address, gpus=0.0):
     """Does jobs on a cluster.
 
     Args:
@@ -32,6 +32,8 @@ def run(work, jobs, address):
         jobs: iterator of Job.
         address: "auto" for the cluster that this machine is part of, or
             host:port of its head.
+        gpus: that Ray sets aside for a shard, a part of one or some. With
+            any, Ray has each shard done by a new process.
 
     Yields:
         (Job, Made), as they are done.
@@ -42,9 +44,11 @@ def run(work, jobs, address):
     """
     ray = _ray()
     with _connected(ray, address):
-        processors = work.rules.threads
-        _refuse_small(ray, address, processors)
-        do = ray.remote(num_cpus=processors, max_retries=_RETRIES)(_do)
+        needs = {"CPU": work.rules.threads, "GPU": gpus}
+        _refuse_small(ray, address, needs)
+        do = ray.remote(
+            num_cpus=needs["CPU"], num_gpus=gpus, max_retries=_RETRIES
+        )(_do)
         # In a list, so that Ray hands it on and each process fetches it once.
         shipment = [ray.put(Shipment.of(work))]
 
@@ -52,7 +56,7 @@ def run(work, jobs, address):
             return ray.wait(references, num_returns=1)[0]
 
         def most():
-            return _AHEAD * max(_processors(ray) // processors, 1)
+            return _AHEAD * max(_shards_at_once(ray, needs), 1)
 
         for job, reference in in_flight(
             jobs,
@@ -122,17 +126,24 @@ def _refuse_silent(address):
         ) from error
 
 
-def _refuse_small(ray, address, processors):
-    if _processors(ray) < processors:
+def _refuse_small(ray, address, needs):
+    if not _shards_at_once(ray, needs):
+        there = ray.cluster_resources()
         raise InputError(
-            f"The cluster of --ray={address} has {_processors(ray)} "
-            f"processors, fewer than the {processors} that --threads asks "
-            "for; let machines join it, or give a lower number."
+            f"The cluster of --ray={address} has {there.get('CPU', 0):g} "
+            f"processors and {there.get('GPU', 0):g} GPUs, and a shard needs "
+            f"{needs['CPU']} and {needs['GPU']:g}; let machines join it, or "
+            "give a lower --threads or --ray_gpus."
         )
 
 
-def _processors(ray):
-    return int(ray.cluster_resources().get("CPU", 0))
+def _shards_at_once(ray, needs):
+    there = ray.cluster_resources()
+    return min(
+        int(there.get(name, 0) // amount)
+        for name, amount in needs.items()
+        if amount
+    )
 
 
 @contextlib.contextmanager

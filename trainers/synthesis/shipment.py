@@ -1,9 +1,7 @@
 """A work with its models' files, for machines that share no disk."""
 
-import atexit
 import dataclasses
 import pathlib
-import shutil
 import tempfile
 
 from trainers.synthesis.models import FILES
@@ -53,26 +51,33 @@ class Shipment:
         for place, (model, contents) in enumerate(
             zip(self.work.models, self.contents)
         ):
-            path = folder / f"{place}"
-            path.mkdir()
+            # Messages name it.
+            name = pathlib.Path(model.path).resolve().name
+            path = folder / f"{place}" / name
+            path.mkdir(parents=True)
             for name, content in zip(FILES, contents):
                 (path / name).write_bytes(content)
             models.append(dataclasses.replace(model, path=str(path)))
         return dataclasses.replace(self.work, models=tuple(models))
 
 
-_UNPACKED = {}
+_LOADED = {}
 
 
 def unpacked(work, fetch):
-    """Returns a work with models on this machine, once in a process.
+    """Returns a work with its models in memory, once in a process.
 
     Args:
         work: Work as it was on the other machine.
         fetch: function that returns its Shipment.
+
+    Raises:
+        InputError: a model cannot be loaded.
     """
-    if work not in _UNPACKED:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="synthesis-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _UNPACKED[work] = fetch().unpack(folder)
-    return _UNPACKED[work]
+    if work not in _LOADED:
+        # Not for longer: a worker that is killed cleans nothing up.
+        with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
+            here = fetch().unpack(pathlib.Path(folder))
+            here.load()
+        _LOADED[work] = here
+    return _LOADED[work]

@@ -58,6 +58,14 @@ class Work:
         """
         return make(_translator(self), lines, self.rules)
 
+    def load(self):
+        """Loads the models, which are then not read again.
+
+        Raises:
+            InputError: a model has changed or cannot be loaded.
+        """
+        _translator(self)
+
 
 def make(translator, lines, rules):
     """Makes pairs of lines.

@@ -20,7 +20,7 @@ needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
     reason="ray is not installed (requirements-ray.txt)",
 )
-_SECONDS = 120
+_SECONDS = 300
 
 
 def free_port() -> int:
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def until(holds, what):
-    """Waits for something, for two minutes at most."""
+    """Waits for something, for five minutes at most."""
     end = time.monotonic() + _SECONDS
     while not (found := holds()):
         assert time.monotonic() < end, f"waited in vain for {what}"

@@ -16,7 +16,14 @@ from tests.export import tiny
 from tests.trainers import commands
 from tests.trainers.synthesis.clusters import until
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
-from tests.trainers.synthesis.runs import contents, finish, shards_in, start
+from tests.trainers.synthesis.runs import (
+    assert_broken_is_told,
+    broken_copy,
+    contents,
+    finish,
+    shards_in,
+    start,
+)
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")
 
@@ -123,7 +130,7 @@ def test_workers_change_nothing_nor_does_a_kill(text, model_path, tmp_path):
         process.send_signal(stop)
         process.communicate(timeout=60)
         assert process.returncode != 0
-    assert 8 < shards_in(output) < 60
+    assert 8 < shards_in(output) < 120
     finish(start(text, model_path, output, "--workers=2"))
     assert contents(output) == contents(alone)
 
@@ -138,6 +145,13 @@ def test_a_model_of_the_other_direction_is_refused(
     )
     commands.assert_one_clear_line(result, "translates from bb into aa, and aa")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_what_only_a_worker_sees_is_told(text, model_path, tmp_path):
+    broken = broken_copy(model_path, tmp_path)
+    assert_broken_is_told(start(text, broken, tmp_path / "out"))
+    assert not [*(tmp_path / "out").iterdir()]
 
 
 @pytest.mark.slow
