@@ -128,21 +128,22 @@ def _refuse_silent(address):
 
 def _refuse_small(ray, address, needs):
     if not _shards_at_once(ray, needs):
-        there = ray.cluster_resources()
         raise InputError(
-            f"The cluster of --ray={address} has {there.get('CPU', 0):g} "
-            f"processors and {there.get('GPU', 0):g} GPUs, and a shard needs "
-            f"{needs['CPU']} and {needs['GPU']:g}; let machines join it, or "
-            "give a lower --threads or --ray_gpus."
+            f"No machine of --ray={address} has the {needs['CPU']} processors "
+            f"and {needs['GPU']:g} GPUs that a shard needs; let machines join "
+            "it, or give a lower --threads or --ray_gpus."
         )
 
 
 def _shards_at_once(ray, needs):
-    there = ray.cluster_resources()
-    return min(
-        int(there.get(name, 0) // amount)
-        for name, amount in needs.items()
-        if amount
+    return sum(
+        min(
+            int(node["Resources"].get(name, 0) // amount)
+            for name, amount in needs.items()
+            if amount
+        )
+        for node in ray.nodes()
+        if node["Alive"]
     )
 
 

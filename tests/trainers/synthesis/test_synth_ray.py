@@ -107,8 +107,12 @@ def test_ray_nodes_and_workers_may_die(text, model_path, tmp_path):
             finish(process)
         finally:
             process.kill()
+        assert contents(output) == contents(alone)
+        other, at = tmp_path / "other", f"--ray={cluster.address}"
         broken = broken_copy(model_path, tmp_path)
-        at = f"--ray={cluster.address}"
-        assert_broken_is_told(start(text, broken, tmp_path / "other", at))
-    assert not [*(tmp_path / "other").iterdir()]
-    assert contents(output) == contents(alone)
+        assert_broken_is_told(start(text, broken, other, at))
+        # Two machines of one processor each are left.
+        two = start(text, model_path, other, at, "--threads=2")
+        _, err = two.communicate()
+        assert "has the 2 processors and 0 GPUs that a shard needs" in err
+    assert not [*other.iterdir()]
