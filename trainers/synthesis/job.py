@@ -90,7 +90,7 @@ def _make_shards(manifest, source, shards, workers):
                 if shards.read(job.number, job.key) is None:
                     yield job
                 else:
-                    bar.update(len(job.lines))
+                    bar.pass_over(len(job.lines))
 
         work = Work(manifest.models, rules)
         for job, made in workers(work, missing()):

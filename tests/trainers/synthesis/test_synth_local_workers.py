@@ -52,12 +52,6 @@ def refuses(lines):
     return answered(lines)
 
 
-def test_all_is_done_once():
-    done = [*local_workers.run(answered, jobs(), 2)]
-    assert len(done) == 14
-    assert dict(done) == expected()
-
-
 def test_one_that_is_killed_costs_nothing(tmp_path):
     flag = tmp_path / "flag"
     flag.touch()
@@ -92,7 +86,10 @@ def sleeps(lines):
     time.sleep(600)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+)
 def test_they_end_with_the_one_that_started_them(tmp_path, number):
     (tmp_path / "driver.py").write_text(_DRIVER)
     driver = subprocess.Popen(
