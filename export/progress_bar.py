@@ -33,6 +33,13 @@ class ProgressBar:
             disable=not self._stream.isatty(),
         )
 
+    def pass_over(self, count):
+        """Adds `count` that turned out to be done before."""
+        self._first += count
+        if not self._bar.disable:
+            self._bar.initial += count
+        self.update(count)
+
     def update(self, count):
         """Adds `count` to what is done."""
         self._done += count

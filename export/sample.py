@@ -16,7 +16,7 @@ import itertools
 from absl import flags
 
 import keras_transformer as kt
-from export import command
+from export import command, sampling_flags
 from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.translators.batches import BATCH_TOKENS
@@ -25,6 +25,8 @@ from export.translators.text_ids import MOST_EXTRA
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
+
+flags.adopt_module_key_flags(sampling_flags)
 
 flags.DEFINE_multi_string(
     "model",
@@ -37,25 +39,6 @@ flags.DEFINE_string(
     "output", None, "File for the samples; standard output by default."
 )
 flags.DEFINE_integer("samples", 1, "Samples of a line.", lower_bound=1)
-flags.DEFINE_float(
-    "temperature",
-    1.0,
-    "Logits are divided by it: below 1 likelier pieces are drawn more often.",
-    lower_bound=1e-4,
-)
-flags.DEFINE_integer(
-    "top_k",
-    0,
-    "Draw from the likeliest pieces alone; 0 for all.",
-    lower_bound=0,
-)
-flags.DEFINE_float(
-    "top_p",
-    1.0,
-    "Draw from the likeliest pieces that together have this probability.",
-    lower_bound=1e-4,
-    upper_bound=1.0,
-)
 flags.DEFINE_integer("seed", 1, "Of the first line.", lower_bound=0)
 flags.DEFINE_boolean("scores", False, "Write the log-probability first.")
 flags.DEFINE_integer(
@@ -72,7 +55,6 @@ flags.DEFINE_integer(
     upper_bound=MOST_EXTRA,
 )
 flags.DEFINE_alias("max_extra", "max_output_extra")
-command.require_finite("temperature", "top_p")
 
 # Seeds are int32 that are not negative.
 _SEEDS = 2**31

@@ -34,13 +34,14 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "workers",
     None,
-    "Threads that tokenise; as many as there are processors by default.",
+    "Threads that tokenise, or of trainers.synthesize processes that "
+    "translate; as many as there are processors by default.",
     lower_bound=1,
 )
 
 
 def workers():
-    """Returns how many threads tokenise."""
+    """Returns how many threads or processes work."""
     return FLAGS.workers or processes.processor_count()
 
 

@@ -11,7 +11,7 @@ AT_ONCE = 2
 BATCH_TOKENS = 2048
 
 
-def in_batches(lengths, batch_tokens, ask, on_progress=None):
+def in_batches(lengths, batch_tokens, ask, on_progress=None, at_once=AT_ONCE):
     """Asks for sentences in batches of so many tokens.
 
     Args:
@@ -19,12 +19,13 @@ def in_batches(lengths, batch_tokens, ask, on_progress=None):
         batch_tokens: as for `by_tokens`.
         ask: as for `answer_batches`.
         on_progress: as for `answer_batches`.
+        at_once: as for `answer_batches`.
 
     Returns:
         As `answer_batches`; None where there was nothing to ask.
     """
     batches = by_tokens(lengths, batch_tokens)
-    return answer_batches(batches, len(lengths), ask, on_progress)
+    return answer_batches(batches, len(lengths), ask, on_progress, at_once)
 
 
 def answer_batches(batches, count, ask, on_progress=None, at_once=AT_ONCE):

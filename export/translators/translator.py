@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
-from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.batches import AT_ONCE, BATCH_TOKENS, in_batches
 from export.translators.graphs import (
     IDS_SPEC,
     CompiledGraphs,
@@ -58,6 +58,8 @@ class Translator(TextTranslator):
             for one by one: the fastest where they come one by one, in a
             process that lives long; see CompiledGraphs. Samples and scores of
             given translations are not compiled.
+        at_once: batches that are asked for at a time; 1 where other processes
+            have the other processors.
         **search: of IdTranslator: beam_size, alpha, max_output_extra,
             min_length, stop, target_pieces.
 
@@ -73,6 +75,7 @@ class Translator(TextTranslator):
         batch_tokens=BATCH_TOKENS,
         max_source_tokens=None,
         compiled=False,
+        at_once=AT_ONCE,
         **search,
     ):
         self.model = model
@@ -90,6 +93,7 @@ class Translator(TextTranslator):
             )
         self._score = one_graph(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._drawers = {}
+        self._asked_at_once = at_once
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -239,7 +243,12 @@ class Translator(TextTranslator):
         ]
 
     def _in_batches(self, lengths, ask, on_progress=None):
-        return in_batches(lengths, self.batch_tokens, ask, on_progress)
+        return in_batches(
+            lengths, self.batch_tokens, ask, on_progress, self._at_once()
+        )
+
+    def _at_once(self):
+        return self._asked_at_once
 
     def _drawer(self, rules):
         if rules not in self._drawers:

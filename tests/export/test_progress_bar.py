@@ -49,6 +49,17 @@ def test_what_was_done_before_counts_as_done_and_not_as_speed(now):
     assert line == "Tokenising train: 440 of 540 pairs, 1 a second, 1:20 left"
 
 
+def test_what_turns_out_to_be_done_is_no_speed_either(now):
+    stream = io.StringIO()
+    with ProgressBar("Translating", 540, "lines", stream=stream) as bar:
+        bar.pass_over(400)
+        for _ in range(4):
+            now.seconds += 8.0
+            bar.update(10)
+    (line,) = stream.getvalue().splitlines()
+    assert line == "Translating: 440 of 540 lines, 1 a second, 1:20 left"
+
+
 def test_without_a_total_no_time_left_is_claimed(now):
     (line,) = _work(now, io.StringIO(), 4, total=None).splitlines()
     assert line == "Tokenising train: 40 pairs, 1 a second"

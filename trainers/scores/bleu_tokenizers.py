@@ -111,11 +111,12 @@ def refuse_if_machines_may_differ(language, asked):
         )
 
 
-def metric(name):
+def metric(name, **options):
     """Returns a fresh sacrebleu.BLEU with a tokeniser, case kept.
 
     Args:
         name: of `NAMES`.
+        **options: further ones of sacrebleu.BLEU.
 
     Raises:
         InputError: it cannot be used here.
@@ -127,7 +128,7 @@ def metric(name):
         )
     try:
         # What ends in a stop apart is scored all the same.
-        return sacrebleu.BLEU(tokenize=name, force=name == "none")
+        return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)
     # A package that is missing, or a download that fails in its own way:
     # sacreBLEU ends the process where a certificate is refused.
     except (Exception, SystemExit) as error:

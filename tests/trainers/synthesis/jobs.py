@@ -1,0 +1,82 @@
+"""Jobs without a model: their answers are made of the lines."""
+
+import pathlib
+
+from trainers.synthesis.filters import Counts
+from trainers.synthesis.job import synthesize
+from trainers.synthesis.lines import TextFile
+from trainers.synthesis.models import FILES, read_model
+from trainers.synthesis.rules import Rules
+from trainers.synthesis.work import Made
+
+RULES = Rules(
+    way="forward", source_language="aa", target_language="bb", shard_lines=3
+)
+# A blank one, two equal ones in different shards, two in the same.
+TEXT = [
+    *("one", "two three", "", "four", "five six", "one", "seven", "eight"),
+    *("eight", "nine \u2028 ten", "eleven", "twelve"),
+]
+PAIRS = [(line, line.upper()) for line in dict.fromkeys(TEXT) if line]
+
+
+def answered(lines):
+    """The Made of lines: their capitals."""
+    pairs = [(line.text, line.text.upper()) for line in lines if line.text]
+    blank = len(lines) - len(pairs)
+    return Made(Counts(read=len(lines), blank=blank, kept=len(pairs)), pairs)
+
+
+def in_order(work, jobs):
+    """Workers that do one job after the other."""
+    return ((job, answered(job.lines)) for job in jobs)
+
+
+def backwards(work, jobs):
+    """Workers that end with the first."""
+    return ((job, answered(job.lines)) for job in reversed([*jobs]))
+
+
+def made_up_model(folder: pathlib.Path, content=b"weights"):
+    """The Model of a folder with files that nothing loads."""
+    folder.mkdir(exist_ok=True)
+    for name in FILES:
+        (folder / name).write_bytes(content)
+    return read_model(folder)
+
+
+def text_file(folder: pathlib.Path, lines=TEXT) -> TextFile:
+    path = folder / "text"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return TextFile(path)
+
+
+class Job:
+    """A job in a folder, with lines and a model beside it."""
+
+    def __init__(self, folder: pathlib.Path, output="out"):
+        self.folder = folder
+        self.output = folder / output
+        self.source = text_file(folder)
+        self.model = made_up_model(folder / "model")
+
+    def run(self, workers=in_order, rules=RULES):
+        return synthesize(
+            self.output, self.source, (self.model,), rules, workers
+        )
+
+    def contents(self):
+        """All that is in its folder: name to bytes."""
+        return {
+            path.relative_to(self.output).as_posix(): path.read_bytes()
+            for path in self.output.rglob("*")
+            if path.is_file()
+        }
+
+
+def pairs_in(folder: pathlib.Path, languages=("aa", "bb")):
+    sides = [
+        (folder / f"train.{each}").read_text("utf-8").split("\n")[:-1]
+        for each in languages
+    ]
+    return [*zip(*sides, strict=True)]

@@ -1,0 +1,53 @@
+"""The command, as a user starts it, and what it leaves."""
+
+import shutil
+import subprocess
+import sys
+
+from tests.processes import ROOT, user_environment
+
+
+def start(text, model_path, output, *flags):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "trainers.synthesize"),
+            *(f"--text={text}", f"--model={model_path}"),
+            *("--source_language=aa", "--target_language=bb"),
+            *("--decoding=sample", "--word_drop=0.1", "--shard_lines=25"),
+            *(f"--output_dir={output}", *flags),
+        ],
+        cwd=ROOT,
+        env=user_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def shards_in(output):
+    return len([*output.glob("shards/*.jsonl")])
+
+
+def broken_copy(model_path, folder):
+    """Copies a model whose weights are none; returns the copy's path."""
+    shutil.copytree(model_path, folder / "broken")
+    (folder / "broken" / "model.weights.h5").write_bytes(b"no weights")
+    return folder / "broken"
+
+
+def assert_broken_is_told(process):
+    """What only a worker sees is said in one line."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 2, err
+    (line,) = (line for line in err.splitlines() if "Error" in line)
+    assert "broken/model.weights.h5 does not hold the weights" in line

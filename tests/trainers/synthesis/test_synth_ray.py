@@ -1,0 +1,118 @@
+"""On a Ray cluster: the same pairs, whoever dies."""
+
+import pathlib
+import sys
+import types
+
+import pytest
+
+from export.errors import InputError
+from tests.trainers.synthesis import jobs
+from tests.trainers.synthesis.clusters import (
+    Cluster,
+    free_port,
+    kill,
+    needs_ray,
+    until,
+)
+from tests.trainers.synthesis.jobs import RULES
+from tests.trainers.synthesis.runs import (
+    assert_broken_is_told,
+    broken_copy,
+    contents,
+    finish,
+    shards_in,
+    start,
+)
+from trainers.synthesis import ray_workers, shipment
+from trainers.synthesis.models import read_model
+from trainers.synthesis.work import Work
+
+
+@pytest.fixture
+def work(tmp_path):
+    models = [
+        jobs.made_up_model(tmp_path / name, name.encode()) for name in "ab"
+    ]
+    return Work(tuple(models), RULES)
+
+
+def refusal(work, address):
+    with pytest.raises(InputError) as caught:
+        next(ray_workers.run(work, iter([]), address))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_without_ray_the_way_to_get_it_is_told(work, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "pip install -r requirements-ray.txt" in refusal(work, "auto")
+
+
+@pytest.mark.parametrize("address", ["somewhere", "127.0.0.1:{port}", "a:b"])
+def test_a_cluster_that_is_not_there_is_told(work, monkeypatch, address):
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    address = address.format(port=free_port())
+    assert f"--ray={address} does not answer" in refusal(work, address)
+
+
+def test_a_shipment_holds_the_models(work, tmp_path):
+    sent = shipment.Shipment.of(work)
+    for model in work.models:
+        jobs.made_up_model(pathlib.Path(model.path), b"other")
+    there = sent.unpack(tmp_path / "there")
+    assert there.rules == work.rules
+    for before, after in zip(work.models, there.models, strict=True):
+        assert before.path != after.path
+        assert read_model(after.path) == after
+        assert after.sha256 == before.sha256
+
+
+def test_a_process_unpacks_once_and_leaves_no_copy(work, monkeypatch):
+    sent, loaded = shipment.Shipment.of(work), []
+
+    def load(work):
+        assert [read_model(model.path) for model in work.models]
+        loaded.append(work)
+
+    monkeypatch.setattr(Work, "load", load)
+    monkeypatch.setattr(shipment, "_LOADED", {})
+    there = shipment.unpacked(work, lambda: sent)
+    assert shipment.unpacked(work, lambda: sent) is there
+    assert loaded == [there]
+    assert not any(pathlib.Path(each.path).exists() for each in there.models)
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_without_a_cluster_is_told(work, monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert "ray start --head" in refusal(work, "auto")
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_nodes_and_workers_may_die(text, model_path, tmp_path):
+    alone = tmp_path / "alone"
+    finish(start(text, model_path, alone, "--workers=1"))
+    output = tmp_path / "out"
+    with Cluster(nodes=3) as cluster:
+        process = start(text, model_path, output, f"--ray={cluster.address}")
+        try:
+            until(lambda: shards_in(output) > 1, "some shards")
+            kill(until(lambda: cluster.busy_worker(1), "a worker at work"))
+            until(lambda: cluster.busy_worker(2), "a node at work")
+            cluster.kill_node(2)
+            assert 1 < shards_in(output) < 100
+            finish(process)
+        finally:
+            process.kill()
+        assert contents(output) == contents(alone)
+        other, at = tmp_path / "other", f"--ray={cluster.address}"
+        broken = broken_copy(model_path, tmp_path)
+        assert_broken_is_told(start(text, broken, other, at))
+        # Two machines of one processor each are left.
+        two = start(text, model_path, other, at, "--threads=2")
+        _, err = two.communicate()
+        assert "has the 2 processors and 0 GPUs that a shard needs" in err
+    assert not [*other.iterdir()]

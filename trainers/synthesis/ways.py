@@ -1,0 +1,84 @@
+"""The ways from a line to an answer: search, draws, and the best of several."""
+
+import sacrebleu
+
+import keras_transformer as kt
+from export.errors import InputError
+from trainers.scores import bleu_tokenizers
+
+# As export.lines.formats has it: an answer is one line.
+_BREAKS = str.maketrans("\n\r\t", "   ")
+# Seeds are int32 that are not negative.
+_SEEDS = 2**31
+
+
+def answers(translator, lines, rules):
+    """Returns the models' answer to each line: a list of str.
+
+    Args:
+        translator: Translator.
+        lines: list of Line.
+        rules: Rules.
+
+    Raises:
+        InputError: more answers are to be compared than the beam holds.
+    """
+    candidates = _CANDIDATES[rules.decoding](translator, lines, rules)
+    if rules.best_of == 1:
+        return [texts[0] for texts in candidates]
+    score = sentence_metric(rules.metric, rules.tokenize)
+    return [
+        # Of equals the first: the likelier, or the one drawn before.
+        max(texts, key=lambda text: score(text, line.reference))
+        for texts, line in zip(candidates, lines)
+    ]
+
+
+def _searched(translator, lines, rules):
+    if rules.best_of > translator.beam_size:
+        raise InputError(
+            f"--best_of={rules.best_of} is more than the beam holds, "
+            f"{translator.beam_size}; search with "
+            f"--beam_size={rules.best_of}, or compare fewer."
+        )
+    texts = [line.text for line in lines]
+    return _texts(translator.n_best(texts, rules.best_of))
+
+
+def _drawn(translator, lines, rules):
+    drawing = kt.SamplingRules(
+        rules.best_of, rules.temperature, rules.top_k, rules.top_p
+    )
+    texts = [line.text for line in lines]
+    seeds = [(rules.seed + line.number) % _SEEDS for line in lines]
+    return _texts(translator.sample(texts, seeds, drawing))
+
+
+_CANDIDATES = {"beam": _searched, "sample": _drawn}
+
+
+def _texts(found):
+    return [
+        [each.text.translate(_BREAKS).strip() for each in translations]
+        for translations in found
+    ]
+
+
+def sentence_metric(name, tokenize):
+    """Returns what scores one sentence: a function of text and reference.
+
+    Args:
+        name: "bleu" or "chrf".
+        tokenize: sacreBLEU's tokeniser, for BLEU.
+
+    Returns:
+        A function that returns 0 to 100; BLEU with its orders up to the
+        sentence's length alone, as `sacrebleu.sentence_bleu`.
+    """
+    if name == "chrf":
+        metric = sacrebleu.CHRF()
+    else:
+        metric = bleu_tokenizers.metric(tokenize, effective_order=True)
+    return lambda text, reference: (
+        metric.sentence_score(text, [reference]).score
+    )
