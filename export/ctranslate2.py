@@ -26,12 +26,15 @@ from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
+from export.translators import target_pieces_flag
 from export.translators.target_pieces import read_by
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import agreement
 from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS
+
+flags.adopt_module_key_flags(target_pieces_flag)
 
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
@@ -48,13 +51,6 @@ flags.DEFINE_enum(
     QUANTIZATIONS,
     "How matrices are stored: int8 is a quarter of float32's size and the "
     "fastest on most processors.",
-)
-flags.DEFINE_multi_string(
-    "target_pieces",
-    None,
-    "File of sentences of the target language, one a line, plain or .gz; may "
-    "be repeated. The folder's target vocabulary is then the pieces in it and "
-    "single characters. All pieces by default.",
 )
 flags.DEFINE_string(
     "compare",

@@ -16,9 +16,10 @@ import itertools
 from absl import flags
 
 import keras_transformer as kt
-from export import command, sampling_flags
+from export import command
 from export.lines.formats import line_format
 from export.lines.streams import answer_lines
+from export.translators import sampling_flags
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_models
 from export.translators.text_ids import MOST_EXTRA

@@ -25,11 +25,16 @@ from export.server_runtime.saved_model import (
 from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
 from export.serving.warm_up import WARM_UP_FILE, make_warm_up
-from export.translators import search_flags, target_pieces
+from export.translators import (
+    search_flags,
+    target_pieces,
+    target_pieces_flag,
+)
 
 FLAGS = flags.FLAGS
 
-flags.adopt_module_key_flags(search_flags)
+for module in (search_flags, target_pieces_flag):
+    flags.adopt_module_key_flags(module)
 
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
@@ -73,7 +78,7 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(_version(export_dir, FLAGS.version))
-    search = search_flags.given("max_source_tokens")
+    search = search_flags.given("max_source_tokens", "target_pieces")
     checks = [_check] if FLAGS.check else []
     save(directory, path, search, checks)
     name, signatures = _SERVED[task_of(path)]

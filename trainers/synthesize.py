@@ -26,8 +26,9 @@ import functools
 
 from absl import flags
 
-from export import command, sampling_flags, search_flags
+from export import command
 from export.errors import InputError
+from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
 from trainers.corpora.corpus import check_code, refuse_same

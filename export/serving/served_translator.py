@@ -4,15 +4,15 @@ import functools
 
 import tensorflow as tf
 
-from export.translators.id_translator import (
-    IdTranslator,
+from export.translators.id_translator import IdTranslator
+from export.translators.text_ids import character_limit, source_limit
+from export.translators.text_translator import IMPOSSIBLE
+from export.translators.truncation import (
     pieces_of,
     trim,
     truncate_ids,
     truncate_text,
 )
-from export.translators.text_ids import character_limit, source_limit
-from export.translators.text_translator import IMPOSSIBLE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")

@@ -40,17 +40,9 @@ flags.DEFINE_enum(
     "last of these, as in Hugging Face transformers. The configuration's own "
     "by default, which is certain unless it was set.",
 )
-flags.DEFINE_multi_string(
-    "target_pieces",
-    None,
-    "File of sentences of the target language, one a line, plain or .gz, such "
-    "as that side of the training data; may be repeated. Translations are made "
-    "of the pieces in it and of single characters alone, and a step takes less "
-    "time. All pieces by default.",
-)
 command.require_finite("alpha")
 
-NAMES = ("beam_size", "alpha", "max_output_extra", "stop", "target_pieces")
+NAMES = ("beam_size", "alpha", "max_output_extra", "stop")
 
 
 def given(*more):

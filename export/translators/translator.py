@@ -12,15 +12,10 @@ from export.translators.graphs import (
     OpenGraphs,
     one_graph,
 )
-from export.translators.id_translator import (
-    IdTranslator,
-    pieces_of,
-    truncate_text,
-)
+from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import (
     IdPair,
     UnknownCharacter,
-    character_limit,
     padded,
     source_limit,
 )
@@ -32,6 +27,7 @@ from export.translators.text_translator import (
     complete,
     possible,
 )
+from export.translators.truncation import cut_ids, pieces_of
 from export.translators.word_alignment import word_alignment
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
@@ -150,7 +146,7 @@ class Translator(TextTranslator):
             A list of IdPair, truncated as `score` says.
         """
         sources = self._sentences(list(texts))
-        targets = _cut_ids(
+        targets = cut_ids(
             self.tokenizer.target, list(translations), self._target_limit()
         )
         return [
@@ -271,7 +267,7 @@ class Translator(TextTranslator):
             Sentence(text, ids, len(ids), is_cut)
             for text, (ids, is_cut) in zip(
                 texts,
-                _cut_ids(self.tokenizer.source, texts, self._source_limit()),
+                cut_ids(self.tokenizer.source, texts, self._source_limit()),
             )
         ]
 
@@ -281,7 +277,7 @@ class Translator(TextTranslator):
     def _known_prefixes(self, prefixes):
         """Returns a list of pairs: ids without the end id, and if cut."""
         tokenizer = self.tokenizer.target
-        found = _cut_ids(tokenizer, prefixes, self._target_limit())
+        found = cut_ids(tokenizer, prefixes, self._target_limit())
         for place, (ids, _) in enumerate(found):
             if UNKNOWN_ID in ids:
                 character = _first_unknown(tokenizer, prefixes[place])
@@ -322,26 +318,6 @@ class Translator(TextTranslator):
 def _pieces(tokenizer, ids):
     pieces = pieces_of(tokenizer, ids).numpy().tolist()
     return [[piece.decode("utf-8") for piece in row] for row in pieces]
-
-
-def _cut_ids(tokenizer, texts, limit):
-    """Returns a list of pairs: ids, at most `limit`, and if cut."""
-    if not texts:
-        return []
-    texts, too_long = truncate_text(
-        tokenizer, tf.constant(texts), character_limit(limit)
-    )
-    found = tokenizer.encode(texts.numpy().tolist())
-    return [
-        (_truncated(ids, limit), bool(is_cut or len(ids) > limit))
-        for ids, is_cut in zip(found, too_long.numpy())
-    ]
-
-
-def _truncated(ids, limit):
-    if len(ids) <= limit:
-        return ids
-    return np.append(ids[: limit - 1], END_ID).astype(np.int32)
 
 
 def _score_of_blank(target):

@@ -9,8 +9,9 @@ import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export.errors import InputError
-from export.translators.id_translator import IdTranslator, pieces_of
+from export.translators.id_translator import IdTranslator
 from export.translators.translator import Translation, Translator
+from export.translators.truncation import pieces_of
 from keras_transformer.config import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
