@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -206,9 +207,11 @@ class ModelDirectory:
 
     def write_weights(self, model):
         """Writes model.weights.h5 from a Transformer."""
-        # Of a compiled model Keras would write the optimizer as well.
-        plain = kt.Transformer(model.config)
-        plain.set_weights(model.get_weights())
+        plain = model
+        if model.compiled:
+            # Keras would write the optimizer as well.
+            plain = kt.Transformer(model.config)
+            plain.set_weights(model.get_weights())
         with written_whole(self.weights_path) as temporary:
             _refuse_full_disk(temporary.parent, plain)
             plain.save_weights(temporary)
@@ -244,7 +247,7 @@ class ModelDirectory:
 
 def _refuse_full_disk(folder, model):
     """HDF5 crashes the process when a disk fills up under it."""
-    size = sum(weight.nbytes for weight in model.get_weights())
+    size = sum(4 * math.prod(weight.shape) for weight in model.weights)
     # HDF5 adds about 2.3 kB an array, groups and all.
     if shutil.disk_usage(folder).free < size + 2560 * len(model.weights):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

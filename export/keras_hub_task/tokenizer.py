@@ -7,6 +7,7 @@ import keras_hub
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from export.errors import InputError
 from export.keras_hub_task.backbone import TransformerBackbone
 from export.keras_hub_task.directories import FromModelDirectory
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
@@ -97,4 +98,11 @@ class TransformerTokenizer(
         Raises:
             InputError: it has no vocabulary of both languages.
         """
-        return cls(directory.load_tokenizer().proto, **kwargs)
+        tokenizer = directory.load_tokenizer()
+        if tokenizer.source is not tokenizer.target:
+            raise InputError(
+                f"{directory.path} is of a pretrained model with a vocabulary "
+                "for each side, which the KerasHub task has not; use "
+                "export.translate, or export it (export.saved_model)."
+            )
+        return cls(tokenizer.proto, **kwargs)

@@ -105,8 +105,10 @@ def read_hugging_face(folder):
     for place in places:
         arrays.check(place.name, place.their_shape)
     model = kt.Transformer(config)
-    set_layers(model, places, arrays.read)
     _set_embeddings(model, tables, source, target)
+    # They are as large as all layers.
+    del tables
+    set_layers(model, places, arrays.read)
     if has_bias:
         model.output_embedding.bias.assign(_by_row(bias, target.rows, _NEVER))
     return Pretrained(
@@ -253,8 +255,8 @@ def _set_embeddings(model, tables, source, target):
     sides = {"source": source, "target": target, "output": target}
     for name, table in tables.items():
         embedding = getattr(model, f"{name}_embedding")
-        rows = _by_row(table[:, order], sides[name].rows, 0.0)
-        embedding.embeddings.assign(rows)
+        rows = _by_row(table, sides[name].rows, 0.0)
+        embedding.embeddings.assign(rows[:, order])
 
 
 def _by_row(values, rows, missing):

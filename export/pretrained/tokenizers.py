@@ -1,7 +1,8 @@
 """Text to ids and back as pretrained models do it, inside the graph."""
 
+import copy
+
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from export.pretrained.plain_tokenizer import TAG, split_tag
 from export.pretrained.two_sided import listed_pieces, sides_of
@@ -49,13 +50,9 @@ class TableTokenizer(Tokenizer):
 
     def _load_pieces(self):
         super()._load_pieces()
-        # The same model, loaded once more for its other kind of output.
-        self._written = tf_text.SentencepieceTokenizer(
-            model=self.proto,
-            out_type=tf.string,
-            add_eos=True,
-            name=f"{self._pieces_name}_written",
-        )
+        # Of a second tokenizer an export would hold the model once more.
+        self._written = copy.copy(self._pieces)
+        self._written.out_type = tf.string
 
     def tokenize(self, text):
         """See the base class."""
