@@ -1,10 +1,12 @@
 """Makes a model directory of a pretrained model: `export.import_marian`.
 
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
+    python -m export.import_marian --npz=DIR --model_dir=runs/opus
 
-DIR is of Marian's, as Hugging Face's `MarianMTModel.save_pretrained` and
-`MarianTokenizer.save_pretrained` write it, and as OPUS-MT's models are
-published. Nothing in it is run or unpickled.
+DIR is of Marian's. After --hf it is as Hugging Face's
+`MarianMTModel.save_pretrained` and `MarianTokenizer.save_pretrained` write it,
+after --npz as Marian itself does and as OPUS-MT's archives have it. Nothing in
+it is run or unpickled.
 """
 
 import pathlib
@@ -17,8 +19,12 @@ from export.errors import InputError
 
 FLAGS = flags.FLAGS
 
+flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
 flags.DEFINE_string(
-    "hf", None, "A directory of MarianMTModel.save_pretrained.", required=True
+    "npz",
+    None,
+    "A directory of Marian's own: decoder.yml, and what it names, and "
+    "source.spm and target.spm.",
 )
 flags.DEFINE_string(
     "model_dir",
@@ -26,6 +32,9 @@ flags.DEFINE_string(
     "The model directory to write; nothing is there yet.",
     required=True,
 )
+
+# Which flag names a directory that holds what.
+_HOLDING = {"hf": "config.json", "npz": "decoder.yml"}
 
 
 def main(arguments):
@@ -37,17 +46,14 @@ def main(arguments):
             f"{path} exists and is never overwritten; name another "
             "--model_dir, or remove it first."
         )
-    folder = pathlib.Path(FLAGS.hf)
-    if not folder.is_dir():
-        raise InputError(
-            f"There is no directory {folder}; give --hf the directory that "
-            "holds config.json."
-        )
+    kind, folder = _given()
     # TensorFlow takes seconds to load, and a wrong flag is said at once.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face import read_hugging_face
+    from export.pretrained.marian_npz import read_marian
 
-    found = read_hugging_face(folder)
+    read = {"hf": read_hugging_face, "npz": read_marian}[kind]
+    found = read(folder)
     with written_whole(path) as temporary:
         temporary.mkdir()
         _write(ModelDirectory(temporary), found, folder)
@@ -65,6 +71,24 @@ def main(arguments):
         sep="\n",
         flush=True,
     )
+
+
+def _given():
+    """Returns which flag names what comes in, and its pathlib.Path."""
+    kinds = [name for name in _HOLDING if FLAGS[name].value is not None]
+    if len(kinds) != 1:
+        raise InputError(
+            "Give one of --hf and --npz, the directory of the model to import; "
+            "--help says which is which."
+        )
+    (kind,) = kinds
+    folder = pathlib.Path(FLAGS[kind].value)
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no directory {folder}; give --{kind} the directory "
+            f"that holds {_HOLDING[kind]}."
+        )
+    return kind, folder
 
 
 def _write(directory, found, folder):

@@ -11,6 +11,7 @@ from export.pretrained.torch_file import TorchFile
 
 # What numbers of a model may be stored as.
 _DTYPES = ("float32", "float16", "float64")
+_LONGEST_TEXT = 2**20
 
 
 class Arrays:
@@ -91,6 +92,28 @@ class Arrays:
                 "numbers; the model is damaged."
             )
         return array
+
+    def read_text(self, name):
+        """Returns the bytes of a text that is stored as an array.
+
+        Args:
+            name: of an array of single bytes; NUL at its end is left out.
+
+        Raises:
+            InputError: there is no such array, or it is no text.
+        """
+        shape = self.shape(name)
+        if len(shape) != 1 or shape[0] > _LONGEST_TEXT:
+            raise InputError(
+                f"{self.path}: {name} has shape {list(shape)}, which is none "
+                f"of a text of at most {_LONGEST_TEXT:,} bytes."
+            )
+        array = self._ask(self._file.read, name)
+        if array.dtype.name not in ("uint8", "int8"):
+            raise InputError(
+                f"{self.path}: {name} holds {array.dtype.name} and no bytes."
+            )
+        return array.tobytes().rstrip(b"\0")
 
     def _ask(self, function, name):
         try:
