@@ -1,5 +1,6 @@
 """The arrays of a model file: checked, and nothing unpickled."""
 
+import contextlib
 import pathlib
 import zipfile
 
@@ -168,24 +169,35 @@ class _Npz:
     """Reads one array at a time, and no pickled object."""
 
     def __init__(self, path):
-        self._file = np.load(path, allow_pickle=False)
-        if not isinstance(self._file, np.lib.npyio.NpzFile):
-            raise ValueError("it is no .npz archive")
+        self._path = path
 
     def names(self):
-        return self._file.files
+        with self._opened() as file:
+            return file.files
 
     def shape(self, name):
-        with self._file.zip.open(f"{name}.npy") as file:
-            version = np.lib.format.read_magic(file)
+        with self._opened() as file, file.zip.open(f"{name}.npy") as header:
+            version = np.lib.format.read_magic(header)
             read_header = {
                 (1, 0): np.lib.format.read_array_header_1_0,
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[version]
-            return read_header(file)[0]
+            return read_header(header)[0]
 
     def read(self, name):
-        return self._file[name]
+        with self._opened() as file:
+            return file[name]
+
+    @contextlib.contextmanager
+    def _opened(self):
+        # A file for each call: one that stays open is nobody's to close, and
+        # numpy leaves that of a damaged archive open.
+        with self._path.open("rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("it is no .npz archive")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                yield file
 
 
 _READERS = {".safetensors": _Safetensors, ".npz": _Npz, ".bin": TorchFile}

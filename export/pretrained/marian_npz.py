@@ -120,11 +120,15 @@ def _names(decoder, key):
     found = decoder.get(key, [])
     found = [found] if isinstance(found, str) else found
     if not isinstance(found, list) or not all(
-        isinstance(name, str) and pathlib.PurePosixPath(name).name
+        isinstance(name, str) and _bare(name) not in ("", "..")
         for name in found
     ):
         raise InputError(f"{_DECODER} must have {key}, a list of files.")
-    return [pathlib.PurePosixPath(name).name for name in found]
+    return [_bare(name) for name in found]
+
+
+def _bare(name):
+    return pathlib.PurePosixPath(name).name
 
 
 def _one_of(names, key, what):
