@@ -4,9 +4,14 @@ import re
 import unicodedata
 
 import pytest
+import sentencepiece
 
-from export.pretrained import tokenizers, vocabulary
+from export.pretrained import tokenizers
+from export.pretrained.opus_text import OPUS_TEXT
+from export.pretrained.plain_tokenizer import plain_tokenizers
 from export.pretrained.tokenizers import OpusTokenizer, tokenizer_of
+from export.pretrained.two_sided import joined, sides_of, with_text_rules
+from export.pretrained.vocabulary import vocabulary_of
 from tests.export.pretrained import npz_directory
 
 # What becomes what, by the scripts; of the digits all but the first.
@@ -55,15 +60,23 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def pair():
+def protos():
     table = npz_directory.table()
-    sides = [
-        vocabulary.vocabulary_of(
-            table, npz_directory.spm(side), 1, None, 0, side
-        ).proto
+    return [
+        vocabulary_of(table, npz_directory.spm(side), 1, None, 0, side).proto
         for side in ("source", "target")
     ]
-    return tokenizer_of(vocabulary.joined(*sides, vocabulary.OPUS_TEXT))
+
+
+@pytest.fixture(scope="module")
+def vocabulary(protos):
+    source, target = protos
+    return joined(with_text_rules(source, OPUS_TEXT), target)
+
+
+@pytest.fixture(scope="module")
+def pair(vocabulary):
+    return tokenizer_of(vocabulary)
 
 
 def prepared(text):
@@ -109,13 +122,30 @@ def test_targets_are_not_prepared(pair):
     assert pair.target.readable(["。"]).numpy()[0].decode() == "。"
 
 
-def test_which_rules_is_part_of_the_vocabulary(pair):
-    source, target = pair.source.proto, pair.target.proto
+def test_without_tensorflow_it_is_the_same(pair, vocabulary):
+    source, target = plain_tokenizers(vocabulary)
+    texts = [*TEXTS, *npz_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
+    for text, ids in zip(texts, pair.source.encode(texts)):
+        assert source.ids(text) == ids.tolist()
+        tags, rest = pair.source.split_tags(text)
+        assert [*tags, *pieces_of(pair, rest)] == source.pieces(text)
+    texts = npz_directory.SENTENCES["target"][:20]
+    for text, ids in zip(texts, pair.target.encode(texts)):
+        assert target.ids(text) == ids.tolist()
+
+
+def pieces_of(pair, text):
+    return sentencepiece.SentencePieceProcessor(
+        model_proto=pair.source.proto
+    ).EncodeAsPieces(text)
+
+
+def test_which_rules_is_part_of_the_vocabulary(protos, vocabulary, pair):
     assert type(pair.source) is OpusTokenizer
-    without = vocabulary.joined(source, target)
+    assert sides_of(vocabulary)[0] == with_text_rules(protos[0], OPUS_TEXT)
+    without = joined(*protos)
     assert type(tokenizer_of(without).source) is tokenizers.TaggedTokenizer
-    both = vocabulary.joined(source, target, "opus-mt")
-    assert vocabulary.sides_of(both) == vocabulary.sides_of(without)
-    unknown = vocabulary.joined(source, target, "of tomorrow")
-    with pytest.raises(ValueError, match="rules 'of tomorrow'"):
-        tokenizer_of(unknown)
+    unknown = joined(with_text_rules(protos[0], "of tomorrow"), protos[1])
+    for read in (tokenizer_of, plain_tokenizers):
+        with pytest.raises(ValueError, match="rules 'of tomorrow'"):
+            read(unknown)
