@@ -10,9 +10,8 @@ from export.conversion.ctranslate2_weights import (
 )
 from export.errors import InputError
 from export.pretrained.plain_tokenizer import (
-    PlainTableTokenizer,
     PlainTokenizer,
-    split_tag,
+    plain_source_tokenizer,
 )
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_translator import BLANK, Translation
@@ -57,8 +56,8 @@ class CTranslate2Translator:
             )
             self._source_pieces = PlainTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source_pieces = PlainTableTokenizer(
-                    (path / SOURCE_VOCABULARY_FILE).read_bytes(), split_tag
+                self._source_pieces = plain_source_tokenizer(
+                    (path / SOURCE_VOCABULARY_FILE).read_bytes()
                 )
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(

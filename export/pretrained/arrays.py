@@ -1,5 +1,6 @@
 """The arrays of a model file: checked, and nothing unpickled."""
 
+import contextlib
 import pathlib
 import zipfile
 
@@ -11,6 +12,7 @@ from export.pretrained.torch_file import TorchFile
 
 # What numbers of a model may be stored as.
 _DTYPES = ("float32", "float16", "float64")
+_LONGEST_TEXT = 2**20
 
 
 class Arrays:
@@ -92,6 +94,28 @@ class Arrays:
             )
         return array
 
+    def read_text(self, name):
+        """Returns the bytes of a text that is stored as an array.
+
+        Args:
+            name: of an array of single bytes; NUL at its end is left out.
+
+        Raises:
+            InputError: there is no such array, or it is no text.
+        """
+        shape = self.shape(name)
+        if len(shape) != 1 or shape[0] > _LONGEST_TEXT:
+            raise InputError(
+                f"{self.path}: {name} has shape {list(shape)}, which is none "
+                f"of a text of at most {_LONGEST_TEXT:,} bytes."
+            )
+        array = self._ask(self._file.read, name)
+        if array.dtype.name not in ("uint8", "int8"):
+            raise InputError(
+                f"{self.path}: {name} holds {array.dtype.name} and no bytes."
+            )
+        return array.tobytes().rstrip(b"\0")
+
     def _ask(self, function, name):
         try:
             return function(name)
@@ -145,24 +169,35 @@ class _Npz:
     """Reads one array at a time, and no pickled object."""
 
     def __init__(self, path):
-        self._file = np.load(path, allow_pickle=False)
-        if not isinstance(self._file, np.lib.npyio.NpzFile):
-            raise ValueError("it is no .npz archive")
+        self._path = path
 
     def names(self):
-        return self._file.files
+        with self._opened() as file:
+            return file.files
 
     def shape(self, name):
-        with self._file.zip.open(f"{name}.npy") as file:
-            version = np.lib.format.read_magic(file)
+        with self._opened() as file, file.zip.open(f"{name}.npy") as header:
+            version = np.lib.format.read_magic(header)
             read_header = {
                 (1, 0): np.lib.format.read_array_header_1_0,
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[version]
-            return read_header(file)[0]
+            return read_header(header)[0]
 
     def read(self, name):
-        return self._file[name]
+        with self._opened() as file:
+            return file[name]
+
+    @contextlib.contextmanager
+    def _opened(self):
+        # A file for each call: one that stays open is nobody's to close, and
+        # numpy leaves that of a damaged archive open.
+        with self._path.open("rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("it is no .npz archive")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                yield file
 
 
 _READERS = {".safetensors": _Safetensors, ".npz": _Npz, ".bin": TorchFile}

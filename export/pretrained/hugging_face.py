@@ -1,7 +1,6 @@
 """A directory of `MarianMTModel.save_pretrained`, read and checked."""
 
 import json
-import typing
 
 import numpy as np
 
@@ -9,11 +8,11 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.pretrained.architecture import config_of, number, sharing
 from export.pretrained.arrays import open_arrays
+from export.pretrained.incoming import Pretrained, read_bytes, set_embeddings
 from export.pretrained.layout import (
     HUGGING_FACE,
     places_of_layers,
     set_layers,
-    stream_order,
 )
 from export.pretrained.two_sided import joined
 from export.pretrained.vocabulary import (
@@ -29,8 +28,6 @@ _SHARED = "model.shared.weight"
 _OF_SIDE = "model.{}.embed_tokens.weight"
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
 _POSITIONS = "model.{}.embed_positions.weight"
-# For what has no row of theirs and must take no part in the softmax.
-_NEVER = -1e9
 # How far a stored sinusoid may be from the formula in float32, or float16.
 _TOLERANCE = 2e-3
 # What a search of theirs may have and ours has not, and its value for "off".
@@ -42,25 +39,6 @@ _NOT_SEARCHED = {
     "forced_bos_token_id": None,
     "num_beam_groups": 1,
 }
-
-
-class Pretrained(typing.NamedTuple):
-    """A model as it comes in.
-
-    Attributes:
-        model: Transformer.
-        vocabulary: bytes of both sides' SentencePiece models, as
-            `export.pretrained.vocabulary.joined` has them.
-        source_language: code, or None where the directory does not say.
-        target_language: the same.
-        notes: list of str: what the directory asks for and ours does not do.
-    """
-
-    model: kt.Transformer
-    vocabulary: bytes
-    source_language: str | None
-    target_language: str | None
-    notes: list[str]
 
 
 def read_hugging_face(folder):
@@ -105,12 +83,10 @@ def read_hugging_face(folder):
     for place in places:
         arrays.check(place.name, place.their_shape)
     model = kt.Transformer(config)
-    _set_embeddings(model, tables, source, target)
+    set_embeddings(model, tables, bias, source, target)
     # They are as large as all layers.
     del tables
     set_layers(model, places, arrays.read)
-    if has_bias:
-        model.output_embedding.bias.assign(_by_row(bias, target.rows, _NEVER))
     return Pretrained(
         model,
         joined(source.proto, target.proto),
@@ -153,11 +129,11 @@ def _vocabulary(spm, table, begin, end):
             f"piece <unk>, the begin and the end, not {unknown}, {begin} and "
             f"{end}."
         )
-    return vocabulary_of(table, _read_bytes(spm), unknown, begin, end, str(spm))
+    return vocabulary_of(table, read_bytes(spm), unknown, begin, end, str(spm))
 
 
 def _table(path, size):
-    table = read_table(_read_bytes(path), str(path))
+    table = read_table(read_bytes(path), str(path))
     if len(table) != size:
         raise InputError(
             f"{path} has {len(table)} pieces, but config.json says {size}; "
@@ -250,22 +226,6 @@ def _refuse_unknown_arrays(arrays, places):
         )
 
 
-def _set_embeddings(model, tables, source, target):
-    order = stream_order(model.config.d_model)
-    sides = {"source": source, "target": target, "output": target}
-    for name, table in tables.items():
-        embedding = getattr(model, f"{name}_embedding")
-        rows = _by_row(table, sides[name].rows, 0.0)
-        embedding.embeddings.assign(rows[:, order])
-
-
-def _by_row(values, rows, missing):
-    """Returns values [V', ...] in the order of our ids, [V, ...]."""
-    found = values[np.maximum(rows, 0)]
-    found[rows == NO_ROW] = missing
-    return found
-
-
 def _notes(found):
     return [
         f"{name}={found[name]} is not done by our search"
@@ -280,7 +240,7 @@ def _text_or_none(value):
 
 def _read_json(path):
     try:
-        found = json.loads(_read_bytes(path))
+        found = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(found, dict):
@@ -290,10 +250,3 @@ def _read_json(path):
 
 def _read_optional(path):
     return _read_json(path) if path.exists() else {}
-
-
-def _read_bytes(path):
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error

@@ -31,7 +31,7 @@ _SPECIAL = {
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# Of a row that takes no part in the softmax; see `hugging_face`.
+# Of a row that takes no part in the softmax; see `incoming`.
 _IMPOSSIBLE = -1e8
 
 

@@ -8,7 +8,12 @@ import re
 
 import sentencepiece
 
-from export.pretrained.two_sided import listed_pieces, sides_of
+from export.pretrained.opus_text import OPUS_TEXT, as_opus
+from export.pretrained.two_sided import (
+    listed_pieces,
+    sides_of,
+    text_rules_of,
+)
 
 # Not what stands between the quotation marks of some languages, which may
 # begin a sentence as well: no space is in a tag.
@@ -87,4 +92,23 @@ def plain_tokenizers(vocabulary):
     source, target = sides_of(vocabulary)
     if source is target:
         return (PlainTokenizer(vocabulary),) * 2
-    return PlainTableTokenizer(source, split_tag), PlainTableTokenizer(target)
+    return plain_source_tokenizer(source), PlainTableTokenizer(target)
+
+
+def plain_source_tokenizer(proto):
+    """Returns the PlainTokenizer of a pretrained model's sources.
+
+    Args:
+        proto: bytes, the first of `two_sided.sides_of`.
+
+    Raises:
+        ValueError: they are no SentencePiece model, or of unknown rules.
+    """
+    rules = text_rules_of(proto)
+    if rules not in _SPLIT:
+        raise ValueError(f"There are no rules {rules!r} for text.")
+    return PlainTableTokenizer(proto, _SPLIT[rules])
+
+
+# By the names that vocabularies have of what is done to text first.
+_SPLIT = {"": split_tag, OPUS_TEXT: lambda text: split_tag(as_opus(text))}

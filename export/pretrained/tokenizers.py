@@ -4,8 +4,13 @@ import copy
 
 import tensorflow as tf
 
+from export.pretrained import opus_text
 from export.pretrained.plain_tokenizer import TAG, split_tag
-from export.pretrained.two_sided import listed_pieces, sides_of
+from export.pretrained.two_sided import (
+    listed_pieces,
+    sides_of,
+    text_rules_of,
+)
 from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
 
@@ -25,7 +30,13 @@ def tokenizer_of(vocabulary):
     source, target = sides_of(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    return TokenizerPair(TaggedTokenizer(source), TableTokenizer(target))
+    rules = text_rules_of(source)
+    if rules not in _OF_SOURCES:
+        raise ValueError(
+            f"The sources of this vocabulary are read by the rules {rules!r}, "
+            "which this version does not know."
+        )
+    return TokenizerPair(_OF_SOURCES[rules](source), TableTokenizer(target))
 
 
 class TableTokenizer(Tokenizer):
@@ -88,6 +99,33 @@ class TaggedTokenizer(TableTokenizer):
     def split_tags(self, text):
         """See the base class."""
         return split_tag(text)
+
+
+class OpusTokenizer(TaggedTokenizer):
+    """The same of sources as OPUS-MT's own scripts prepare them.
+
+    See `export.pretrained.opus_text`.
+    """
+
+    def readable(self, text):
+        """See the base class; here NUL is one more control character."""
+        text = tf.strings.regex_replace(text, r"\x00", " ")
+        text = super().readable(text)
+        for pattern, replacement in (
+            *opus_text.PUNCTUATION,
+            (opus_text.CONTROL_IN_RE2, " "),
+            *opus_text.SPACES,
+        ):
+            text = tf.strings.regex_replace(text, pattern, replacement)
+        return text
+
+    def split_tags(self, text):
+        """See the base class."""
+        return split_tag(opus_text.as_opus(text))
+
+
+# By the names that vocabularies have of the rules.
+_OF_SOURCES = {"": TaggedTokenizer, opus_text.OPUS_TEXT: OpusTokenizer}
 
 
 class TokenizerPair(tf.Module):

@@ -2,15 +2,17 @@
 
 A model directory has one file of vocabulary, and so have prepared data. The
 SentencePiece model of targets goes into that of sources, as a field of the
-range that the format leaves to others. Nothing here loads TensorFlow.
+range that the format leaves to others; another such field of sources' names
+what is done to them before they are cut, as `export.pretrained.opus_text`.
+Nothing here loads TensorFlow.
 """
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
-# The field of a ModelProto that holds the target's.
-_TARGET_FIELD = 200
+# The fields of a ModelProto that hold the target's, and how text is read.
+_TARGET_FIELD, _TEXT_RULES_FIELD = 200, 201
 _BYTES = 2  # wire type
 
 
@@ -21,8 +23,7 @@ def joined(source, target):
         source: bytes of the source's SentencePiece model.
         target: bytes of the target's.
     """
-    tag = _TARGET_FIELD << 3 | _BYTES
-    return source + _varint(tag) + _varint(len(target)) + target
+    return source + _field(_TARGET_FIELD, target)
 
 
 def sides_of(vocabulary):
@@ -38,22 +39,61 @@ def sides_of(vocabulary):
     Raises:
         ValueError: the bytes are no SentencePiece model.
     """
+    model, fields = _parsed(vocabulary)
+    if _TARGET_FIELD not in fields:
+        return vocabulary, vocabulary
+    model.DiscardUnknownFields()
+    source = model.SerializeToString(deterministic=True)
+    if _TEXT_RULES_FIELD in fields:
+        source += _field(_TEXT_RULES_FIELD, fields[_TEXT_RULES_FIELD])
+    return source, fields[_TARGET_FIELD]
+
+
+def with_text_rules(source, name):
+    """Returns the bytes of a source's model that names what is done first.
+
+    Args:
+        source: bytes of a SentencePiece model.
+        name: of the rules, such as `opus_text.OPUS_TEXT`.
+    """
+    return source + _field(_TEXT_RULES_FIELD, name.encode("ascii"))
+
+
+def text_rules_of(source):
+    """Returns the name that `with_text_rules` gave; "" for none.
+
+    Args:
+        source: bytes of a SentencePiece model.
+
+    Raises:
+        ValueError: the bytes are no SentencePiece model.
+    """
+    _, fields = _parsed(source)
+    return fields.get(_TEXT_RULES_FIELD, b"").decode("ascii", "replace")
+
+
+def _parsed(vocabulary):
+    """Returns a ModelProto, and a dict of the fields that it leaves to us."""
     model = sentencepiece_model_pb2.ModelProto()
     try:
         model.ParseFromString(vocabulary)
     except DecodeError as error:
         raise ValueError("This is not a SentencePiece model.") from error
-    for field in UnknownFieldSet(model):
-        if (field.field_number, field.wire_type) == (_TARGET_FIELD, _BYTES):
-            model.DiscardUnknownFields()
-            return model.SerializeToString(deterministic=True), field.data
-    return vocabulary, vocabulary
+    return model, {
+        field.field_number: field.data
+        for field in UnknownFieldSet(model)
+        if field.wire_type == _BYTES
+    }
 
 
 def listed_pieces(proto):
     """Returns V of a SentencePiece model of `vocabulary_of`."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
+
+
+def _field(number, content):
+    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
 
 
 def _varint(number):

@@ -1,0 +1,60 @@
+"""What OPUS-MT's scripts do to a source before it is cut into pieces.
+
+Punctuation of full width and the like becomes ASCII, control characters and
+those that Unicode has not assigned become spaces, and spaces are collapsed: so
+was the text that OPUS-MT's models were trained with. Hugging Face's tokenizer
+does nothing of it.
+"""
+
+import re
+import unicodedata
+
+# The name that vocabularies have of it.
+OPUS_TEXT = "opus-mt"
+# Regular expressions of RE2 and of Python, in this order. The fourth is no
+# slip of ours: Moses' script, by which the training text went, makes a
+# quotation mark of the digit one, too.
+PUNCTUATION = (
+    ("[，、]", ","),
+    ("。 *", ". "),
+    ("[∶：]", ":"),
+    ("[”“《》」「１]", '"'),
+    ("？", "?"),
+    ("）", ")"),
+    ("！", "!"),
+    ("（", "("),
+    ("；", ";"),
+    *zip("０２３４５６７８９", "023456789"),
+    ("． *", ". "),
+    ("～", "~"),
+    ("’", "'"),
+    ("…", "..."),
+    ("━", "-"),
+    ("〈", "<"),
+    ("〉", ">"),
+    ("【", "["),
+    ("】", "]"),
+    ("％", "%"),
+)
+# Perl's \p{C} but for the end of a line; RE2's has no unassigned characters.
+CONTROL_IN_RE2 = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
+SPACES = ((" +", " "), ("^ | $", ""))
+
+
+def as_opus(text):
+    """Returns a str as OPUS-MT's scripts prepare it.
+
+    Unicode's version is Python's here, and RE2's in a graph: of characters
+    that only one of them knows, the results differ.
+    """
+    for pattern, replacement in PUNCTUATION:
+        text = re.sub(pattern, replacement, text)
+    text = "".join(" " if _is_control(each) else each for each in text)
+    for pattern, replacement in SPACES:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def _is_control(character):
+    is_other = unicodedata.category(character).startswith("C")
+    return is_other and character != "\n"

@@ -1,0 +1,154 @@
+"""Directories as Marian writes them, of tiny random models of ours."""
+
+import functools
+import io
+
+import numpy as np
+import sentencepiece
+import yaml
+
+from export.pretrained.layout import (
+    MARIAN,
+    places_of_layers,
+    read_layers,
+    stream_order,
+)
+from tests import made_up_text
+from tests.export import tiny
+
+SENTENCES = {
+    "source": made_up_text.sentences(300, 1),
+    "target": made_up_text.sentences(300, 2),
+}
+
+
+@functools.cache
+def spm(side):
+    """Bytes of a SentencePiece model, of the kind of OPUS-MT's."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES[side]),
+        model_writer=written,
+        model_type="unigram",
+        vocab_size=80,
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+def pieces(side):
+    loaded = sentencepiece.SentencePieceProcessor(model_proto=spm(side))
+    return [loaded.IdToPiece(number) for number in range(len(loaded))]
+
+
+def table():
+    """Piece to id: both sides' in the order of their letters."""
+    both = {*pieces("source"), *pieces("target")} - {"<s>", "</s>", "<unk>"}
+    names = ["</s>", "<unk>", *sorted(both), ">>fra<<"]
+    return {name: number for number, name in enumerate(names)}
+
+
+SIZE = len(table())
+OPTIONS = {
+    "type": "transformer",
+    "dim-vocabs": [SIZE, SIZE],
+    "dim-emb": 16,
+    "enc-depth": 2,
+    "dec-depth": 1,
+    "transformer-heads": 2,
+    "transformer-dim-ffn": 32,
+    "transformer-ffn-activation": "swish",
+    "transformer-preprocess": "",
+    "transformer-postprocess": "dan",
+    "transformer-postprocess-emb": "d",
+    "transformer-decoder-autoreg": "self-attention",
+    "transformer-no-projection": False,
+    "transformer-guided-alignment-layer": "last",
+    "transformer-tied-layers": [],
+    "tied-embeddings": False,
+    "tied-embeddings-src": False,
+    "tied-embeddings-all": True,
+    "input-types": [],
+    "version": "v1.9.0",
+}
+DECODER = {
+    "relative-paths": True,
+    "models": ["opus.model.npz"],
+    "vocabs": ["opus.vocab.yml", "opus.vocab.yml"],
+    "beam-size": 3,
+    "normalize": 1,
+    "word-penalty": 0,
+}
+# Ours of padding and begin, which Marian has no rows of.
+NO_ROWS = [0, 2]
+# Marian's rows are those of our end and unknown piece, and then the others.
+ORDER = [3, 1, *range(4, SIZE + 2)]
+
+
+def model(seed=3, **changes):
+    made = tiny.model(
+        seed=seed,
+        norm="post",
+        vocabulary_size=SIZE + 2,
+        num_decoder_layers=1,
+        **{"activation": "silu", "share_embeddings": "all"} | changes,
+        output_bias=True,
+        sinusoid_rates="marian",
+    )
+    for name in ("source", "target", "output"):
+        weight = getattr(made, f"{name}_embedding").embeddings
+        weight.assign(without_rows(weight.numpy(), 0.0))
+    bias = made.output_embedding.bias
+    bias.assign(without_rows(bias.numpy(), -1e9))
+    return made
+
+
+def without_rows(values, missing):
+    values[NO_ROWS] = missing
+    return values
+
+
+def arrays_of(made, embeddings=("Wemb",)):
+    """Marian's arrays; those of embeddings are named by their names."""
+    columns = np.argsort(stream_order(16))
+    stored = {
+        name: array[None] if array.ndim == 1 else array
+        for name, array in read_layers(
+            made, places_of_layers(made.config, MARIAN)
+        ).items()
+    }
+
+    def rows(side):
+        weight = getattr(made, f"{side}_embedding").embeddings.numpy()
+        return weight[ORDER][:, columns]
+
+    of = {
+        "Wemb": lambda: rows("target"),
+        "encoder_Wemb": lambda: rows("source"),
+        "decoder_Wemb": lambda: rows("target"),
+        "decoder_ff_logit_out_Wt": lambda: rows("output"),
+        "decoder_ff_logit_out_W": lambda: rows("output").T,
+    }
+    stored |= {name: of[name]() for name in embeddings}
+    bias = made.output_embedding.bias.numpy()
+    return stored | {"decoder_ff_logit_out_b": bias[ORDER][None]}
+
+
+def text_of(options):
+    return yaml.dump(options, allow_unicode=True)
+
+
+def write(folder, arrays, options=None, decoder=None, words=None):
+    """Writes a directory; `options` may be the bytes of special:model.yml."""
+    folder.mkdir(parents=True, exist_ok=True)
+    options = OPTIONS if options is None else options
+    if not isinstance(options, bytes):
+        options = text_of(options).encode() + b"\0"
+    arrays = {"special:model.yml": np.frombuffer(options, np.int8), **arrays}
+    np.savez(folder / "opus.model.npz", **arrays)
+    (folder / "decoder.yml").write_text(text_of(decoder or DECODER))
+    words = table() if words is None else words
+    (folder / "opus.vocab.yml").write_text(text_of(words), "utf-8")
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes(spm(side))
+    return folder

@@ -1,0 +1,119 @@
+"""An import is compared with translations that were published."""
+
+import pytest
+import sacrebleu
+
+from export.conversion.published_check import compared
+from export.errors import InputError
+from export.lines.published import Published, as_published, read_published
+from export.translators.text_translator import Translation
+from tests import processes
+from tests.export import tiny
+
+SOURCES = ["ba ko.", "lu & mi.", "do.", "te la ba."]
+
+
+def written(path, groups, end="\n"):
+    text = "\n\n".join("\n".join(group) for group in groups) + end
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_file_is_read(tmp_path):
+    groups = [("a", "b", "c"), ("d", "e ", "f\u2028g")]
+    for end in ("\n\n", "\n", ""):
+        path = written(tmp_path / "a.test.txt", groups, end)
+        found = read_published(path)
+        assert found == (["a", "d"], ["b", "e "], ["c", "f\u2028g"])
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "ends within a sentence"),
+        ("a\n", "ends within a sentence"),
+        ("a\nb\nc\n\nd\n", "ends within a sentence"),
+        ("a\nb\nc\nd\n", "Line 4"),
+        ("a\n\nc\n\n", "Line 2"),
+        ("a\nb\n\nc\nd\n\ne\nf\n", "Line 3"),
+    ],
+)
+def test_another_file_is_refused(text, said, tmp_path):
+    path = tmp_path / "a.test.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_published(path)
+
+
+def test_translations_are_written_as_there():
+    assert as_published(" &lt;a&gt; &quot;b&apos;s&quot; &amp;lt; ") == (
+        '<a> "b\'s" &lt;'
+    )
+
+
+class Answering:
+    """A translator that says what it is told to."""
+
+    def __init__(self, answers):
+        self._answers = answers
+
+    def translate(self, texts, on_progress):
+        on_progress(len(texts))
+        return [Translation(self._answers[text], 0.0) for text in texts]
+
+
+def test_what_is_said_of_a_comparison():
+    ours = ["ba do.", "one &amp; other", "lu mi do.", "te "]
+    # The first differs by spaces at its end.
+    theirs = ["ba do. ", "another one", "lu mi do.", "te"]
+    references = ["ba ko lu mi do.", "another one", "lu mi te.", "te la."]
+    lines = compared(
+        Answering(dict(zip(SOURCES, ours))),
+        Published(SOURCES, references, theirs),
+    )
+    assert lines[0] == "  identical translations  75.00% (3 of 4)"
+    ours[1] = "one & other"
+    for name, metric in (
+        ("BLEU", sacrebleu.BLEU()),
+        ("chrF", sacrebleu.CHRF()),
+    ):
+        our, their = (
+            metric.corpus_score(
+                [text.strip() for text in each], [references]
+            ).score
+            for each in (ours, theirs)
+        )
+        (line,) = [each for each in lines if name in each]
+        assert line.split()[1:] == [
+            *("ours", f"{our:.2f},", "published", f"{their:.2f}"),
+            f"({our - their:+.2f})",
+        ]
+    differing = lines.index("The first that differ:")
+    assert lines[differing + 1 : -1] == [
+        f"  source     {SOURCES[1]}",
+        "  published  another one",
+        "  ours       one & other",
+    ]
+
+
+def test_the_command_compares(tmp_path):
+    path = tmp_path / "model"
+    tiny.write(path, num_layers=1, max_output_extra=0)
+    group = (SOURCES[0], "a reference", "what no model of this kind says")
+    file = written(tmp_path / "a.test.txt", [group])
+    done = processes.run(
+        {"module": "export.import_marian"},
+        [f"--model_dir={path}", f"--check={file}"],
+    )
+    assert done.code == 0, done.err
+    assert f"Compared on {file}, beam 4, alpha 0.6:" in done.out
+    assert "identical translations  0.00% (0 of 1)" in done.out
+
+
+def test_the_command_refuses_before_it_works(tmp_path):
+    done = processes.run(
+        {"module": "export.import_marian"},
+        [f"--model_dir={tmp_path / 'none'}", f"--check={tmp_path / 'none'}"],
+    )
+    assert done.code == 2
+    assert "Cannot read" in done.err

@@ -1,0 +1,151 @@
+"""Sources of Marian's directories are read as OPUS-MT's scripts do."""
+
+import re
+import unicodedata
+
+import pytest
+import sentencepiece
+
+from export.pretrained import tokenizers
+from export.pretrained.opus_text import OPUS_TEXT
+from export.pretrained.plain_tokenizer import plain_tokenizers
+from export.pretrained.tokenizers import OpusTokenizer, tokenizer_of
+from export.pretrained.two_sided import joined, sides_of, with_text_rules
+from export.pretrained.vocabulary import vocabulary_of
+from tests.export.pretrained import npz_directory
+
+# What becomes what, by the scripts; of the digits all but the first.
+ASCII = {
+    "，": ",",
+    "、": ",",
+    "”": '"',
+    "“": '"',
+    "《": '"',
+    "》": '"',
+    "」": '"',
+    "「": '"',
+    "１": '"',
+    "∶": ":",
+    "：": ":",
+    "？": "?",
+    "）": ")",
+    "！": "!",
+    "（": "(",
+    "；": ";",
+    "～": "~",
+    "’": "'",
+    "…": "...",
+    "━": "-",
+    "〈": "<",
+    "〉": ">",
+    "【": "[",
+    "】": "]",
+    "％": "%",
+} | {chr(0xFF10 + digit): str(digit) for digit in (0, *range(2, 10))}
+TEXTS = [
+    "",
+    " ",
+    "plain text, nothing to do.",
+    "你好，世界。  再见。",
+    "。．。 ．   x",
+    "全角０１２３４５６７８９",
+    "a\x00b\x1fc\td\u200be\ufefff\u00adg\u2060h",
+    "  spaces \u00a0 no-break   and \u3000 wide  ",
+    "unassigned \u0378 private \ue000 last \U0010ffff",
+    "emoji 👍🏽 and e\u0301, Ελληνικά, العربية",
+    "“quoted” ‘single’ «guillemets» —dash–",
+    "".join(ASCII),
+    ">>fra<< ！",
+]
+
+
+@pytest.fixture(scope="module")
+def protos():
+    table = npz_directory.table()
+    return [
+        vocabulary_of(table, npz_directory.spm(side), 1, None, 0, side).proto
+        for side in ("source", "target")
+    ]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(protos):
+    source, target = protos
+    return joined(with_text_rules(source, OPUS_TEXT), target)
+
+
+@pytest.fixture(scope="module")
+def pair(vocabulary):
+    return tokenizer_of(vocabulary)
+
+
+def prepared(text):
+    """What the scripts make of a line."""
+    for stop in "。．":
+        text = re.sub(f"{stop} *", ". ", text)
+    text = "".join(ASCII.get(each, each) for each in text)
+    text = "".join(
+        " " if unicodedata.category(each)[0] == "C" else each for each in text
+    )
+    return re.sub(" +", " ", text).strip(" ")
+
+
+def test_text_is_prepared_as_by_the_scripts(pair):
+    found = [text.decode() for text in pair.source.readable(TEXTS).numpy()]
+    assert found == [prepared(text) for text in TEXTS]
+    again = [text.decode() for text in pair.source.readable(found).numpy()]
+    assert again == found
+
+
+def test_new_lines_stay_for_the_pieces_to_deal_with(pair):
+    assert pair.source.readable(["a\nb"]).numpy()[0] == b"a\nb"
+
+
+def test_pieces_are_those_of_the_prepared_text(pair):
+    plain = tokenizers.TaggedTokenizer(pair.source.proto)
+    texts = [f"béta{mark}kodo." for mark in ASCII]
+    for found, expected in zip(
+        pair.source.encode(texts),
+        plain.encode([prepared(text) for text in texts]),
+    ):
+        assert found.tolist() == expected.tolist()
+
+
+def test_a_tag_stays_one_piece(pair):
+    tagged, plain = pair.source.encode([">>fra<< ba。", "ba。"])
+    name = pair.source.id_to_piece(int(tagged[0]))
+    assert name == ">>fra<<"
+    assert tagged[1:].tolist() == plain.tolist()
+
+
+def test_targets_are_not_prepared(pair):
+    assert pair.target.readable(["。"]).numpy()[0].decode() == "。"
+
+
+def test_without_tensorflow_it_is_the_same(pair, vocabulary):
+    source, target = plain_tokenizers(vocabulary)
+    texts = [*TEXTS, *npz_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
+    for text, ids in zip(texts, pair.source.encode(texts)):
+        assert source.ids(text) == ids.tolist()
+        tags, rest = pair.source.split_tags(text)
+        assert [*tags, *pieces_of(pair, rest)] == source.pieces(text)
+    texts = npz_directory.SENTENCES["target"][:20]
+    for text, ids in zip(texts, pair.target.encode(texts)):
+        assert target.ids(text) == ids.tolist()
+
+
+def pieces_of(pair, text):
+    return sentencepiece.SentencePieceProcessor(
+        model_proto=pair.source.proto
+    ).EncodeAsPieces(text)
+
+
+def test_which_rules_is_part_of_the_vocabulary(protos, vocabulary, pair):
+    assert type(pair.source) is OpusTokenizer
+    assert sides_of(vocabulary)[0] == with_text_rules(protos[0], OPUS_TEXT)
+    without = joined(*protos)
+    assert type(tokenizer_of(without).source) is tokenizers.TaggedTokenizer
+    unknown = joined(with_text_rules(protos[0], "of tomorrow"), protos[1])
+    for read in (tokenizer_of, plain_tokenizers):
+        with pytest.raises(ValueError, match="rules 'of tomorrow'"):
+            read(unknown)
