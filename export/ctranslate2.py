@@ -172,10 +172,11 @@ def _other_rules(config):
             "Its softmax is over the target pieces alone, and ours counts "
             "what the others have."
         )
-    lines += [
-        "CTranslate2 ends a search with as many finished translations as "
-        "there are beams; ours goes on until the best is certain."
-    ]
+    if config.stop != "finished":
+        lines.append(
+            "CTranslate2 ends a search with as many finished translations as "
+            f"there are beams; ours has stop={config.stop}."
+        )
     if config.length_penalty == "gnmt" and config.alpha:
         lines.append(
             "It ranks by log-probability / length^alpha, and ours by "
