@@ -31,6 +31,7 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
+from trainers.corpora import kind_of
 from trainers.distillation.comparison import compare
 from trainers.distillation.journal import Journal
 from trainers.distillation.recipe import Recipe
@@ -161,13 +162,16 @@ def _digests(teachers):
 
 def _corpus(teacher):
     trained_on = teacher.read_run() if teacher.run_path.exists() else {}
-    if not FLAGS["dataset"].present and "dataset" not in trained_on:
+    named = FLAGS["dataset"].present
+    if not named and "dataset" not in trained_on:
         raise InputError(
             f"{teacher.path} does not say what it was trained on; give "
             "--dataset, whose sources the teachers translate."
         )
+    # By its name alone: a teacher's languages are none of the other kind's.
+    name = FLAGS.dataset if named else trained_on["dataset"]
+    refuse_other_kind(name, kind_of(name), "text")
     corpus = dataset_flags.corpus(trained_on)
-    refuse_other_kind(corpus.name, corpus.kind, "text")
     splits = corpus.splits()
     if "train" not in splits:
         raise InputError(
