@@ -70,8 +70,7 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string(
     "set",
     [],
-    "A field of the student's configuration, such as --set=num_layers=12; "
-    "repeatable.",
+    "A field of the student's configuration, such as --set=num_layers=12.",
 )
 flags.DEFINE_integer(
     "train_steps",
@@ -102,14 +101,12 @@ flags.DEFINE_integer(
 flags.DEFINE_multi_string(
     "synthesize_flag",
     [],
-    "A flag of trainers.synthesize, such as --synthesize_flag=--max_ratio=3; "
-    "repeatable.",
+    "A flag of trainers.synthesize, such as --synthesize_flag=--max_ratio=3.",
 )
 flags.DEFINE_multi_string(
     "wmt_flag",
     [],
-    "A flag of trainers.wmt, such as "
-    "--wmt_flag=--precision=mixed_bfloat16; repeatable.",
+    "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")

@@ -6,7 +6,7 @@ It has the original's dev and test splits, and each pair once.
 import contextlib
 import itertools
 
-from export.atomic import written_whole
+from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
 from export.lines.files import aligned_lines
 from export.progress_bar import ProgressBar
@@ -39,6 +39,7 @@ def mix(folder, corpus, taught, keep_original):
     count = sum(1 for _ in pairs())
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(folder, "*")
         repeated = Duplicates(folder, count).find(pairs())
     except OSError as error:
         raise InputError(
