@@ -34,10 +34,12 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from trainers import processes
 from trainers.corpora import open_corpus
+from trainers.scores import bleu_tokenizers
 from trainers.scores.metrics import score_bleu
 from trainers.scores.paired import bleu_difference
 
 FLAGS = flags.FLAGS
+flags.adopt_module_key_flags(bleu_tokenizers)
 
 flags.DEFINE_string("teacher", None, "Model directory.", required=True)
 flags.DEFINE_string("student", None, "Model directory.", required=True)
@@ -46,7 +48,6 @@ flags.DEFINE_multi_string(
 )
 flags.DEFINE_integer("sentences", 128, "How many are timed.", lower_bound=1)
 flags.DEFINE_integer("rounds", 5, "Visits of each system.", lower_bound=1)
-flags.DEFINE_string("tokenize", "13a", "sacreBLEU's tokeniser.")
 flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
 
 _SIZES = (1, 32)
@@ -68,6 +69,7 @@ def main(_):
     names = ("dataset", "source_language", "target_language")
     test = open_corpus(*(run[name] for name in names)).evaluation_set("test")
     scored = test.only(test.scored)
+    tokenize = bleu_tokenizers.choose(run["target_language"], FLAGS.tokenize)
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         systems = _systems(pathlib.Path(folder))
@@ -83,8 +85,8 @@ def main(_):
     ]
     for system, texts in zip(systems, said):
         speeds = [FLAGS.sentences / min(system.seconds[s]) for s in _SIZES]
-        found = bleu_difference(texts, said[0], scored, FLAGS.tokenize)
-        bleu = score_bleu(texts, scored, FLAGS.tokenize)
+        found = bleu_difference(texts, said[0], scored, tokenize)
+        bleu = score_bleu(texts, scored, tokenize)
         lines.append(
             f"| {system.name} | {system.beam} | {speeds[0]:.1f} | "
             f"{speeds[1]:.0f} | {bleu.score:.2f} | {found.difference:+.2f} "

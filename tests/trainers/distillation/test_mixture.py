@@ -3,9 +3,12 @@
 import pytest
 
 from export.errors import InputError
+from tests.export import conftest
 from tests.trainers import cipher
 from trainers.corpora import open_corpus
 from trainers.distillation.mixture import mix
+
+small_disk = conftest.small_disk
 
 PAIRS = [("a b", "x y"), ("c", "z"), ("a b", "x y"), ("d", "w")]
 SAID = [[("a b", "x y"), ("c", "zz")], [("c", "zz"), ("d", "v\u2028v")]]
@@ -61,3 +64,11 @@ def test_the_original_can_be_left_out(original, taught, tmp_path):
 def test_what_is_not_there_is_told(original, tmp_path):
     with pytest.raises(InputError, match=r"Cannot read .*none/train\.en"):
         mix(tmp_path / "mixed", original, [tmp_path / "none"], True)
+
+
+def test_a_really_full_disk_is_told(original, small_disk, tmp_path):
+    pairs = [(f"{number:050}", "x" * 50) for number in range(40_000)]
+    _write(tmp_path / "much", "train", pairs)
+    with pytest.raises(InputError, match="Cannot write .*No space left"):
+        mix(small_disk / "mixed", original, [tmp_path / "much"], True)
+    assert not [*small_disk.glob("mixed/*train*")]
