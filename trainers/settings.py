@@ -30,6 +30,24 @@ def make_config(preset, assignments):
         raise InputError(str(error)) from error
 
 
+def assignments_of(config, preset):
+    """Returns what makes a configuration of a preset.
+
+    Args:
+        config: TransformerConfig.
+        preset: name of a preset.
+
+    Returns:
+        A list of "name=value", the fields in which the two differ.
+    """
+    there = dataclasses.asdict(kt.TransformerConfig.preset(preset))
+    return [
+        f"{name}={value}"
+        for name, value in dataclasses.asdict(config).items()
+        if there[name] != value
+    ]
+
+
 def refuse_parser_fields(config):
     """Refuses what only parsers have: a source vocabulary, counted words.
 

@@ -1,6 +1,5 @@
 """The rows of Table 3, and a user's own: configurations and runs."""
 
-import dataclasses
 import itertools
 import json
 import pathlib
@@ -119,16 +118,7 @@ def _row(name, assignments, scale):
         raise InputError(
             f"Row {name} cannot be made at scale {scale:g}: {error}"
         ) from error
-    base = dataclasses.asdict(kt.TransformerConfig.preset("base"))
-    return Row(
-        name,
-        config,
-        [
-            f"{field}={value}"
-            for field, value in dataclasses.asdict(config).items()
-            if base[field] != value
-        ],
-    )
+    return Row(name, config, settings.assignments_of(config, "base"))
 
 
 class Runs:

@@ -46,7 +46,7 @@ def read_model(path):
                 digests.append(hashlib.file_digest(file, "sha256").hexdigest())
         except OSError as error:
             raise InputError(
-                f"--model={path} cannot be used: {folder / name} cannot be "
+                f"The model {path} cannot be used: {folder / name} cannot be "
                 f"read ({error.strerror}); give a model directory, as "
                 "trainers.wmt writes it."
             ) from error

@@ -99,7 +99,7 @@ def test_text_becomes_a_corpus(
         ),
         (
             ("--text=text.gz", *LANGUAGES, "--model=missing"),
-            "--model=missing cannot be used: missing/config.json",
+            "The model missing cannot be used: missing/config.json",
         ),
         (("--dataset=trees:trees",), "holds trees"),
     ],

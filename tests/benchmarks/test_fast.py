@@ -1,0 +1,38 @@
+import re
+
+import pytest
+
+from export.model_directory import ModelDirectory
+from tests.benchmarks import decoding
+from tests.export import tiny
+from tests.trainers import cipher
+
+
+@pytest.mark.slow
+def test_a_teacher_beside_its_student(tmp_path):
+    pytest.importorskip("ctranslate2")
+    run = {
+        "dataset": cipher.write(tmp_path),
+        "source_language": cipher.SOURCE,
+        "target_language": cipher.TARGET,
+    }
+    for name, layers in (("teacher", 2), ("student", 1)):
+        tiny.write(tmp_path / name, num_decoder_layers=layers)
+        ModelDirectory(tmp_path / name).write_run(run)
+    result = decoding.run(
+        "fast",
+        f"--teacher={tmp_path / 'teacher'}",
+        f"--student={tmp_path / 'student'}",
+        f"--target_pieces={tmp_path / 'toy.train.xx'}",
+        "--sentences=4",
+        "--rounds=1",
+    )
+    assert result.code == 0, result.err
+    rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| \d+ \|", result.out)
+    names = [
+        *("teacher", "teacher, target pieces"),
+        *("student", "student, target pieces"),
+        *("student, CTranslate2 float32", "student, CTranslate2 int8"),
+    ]
+    assert rows == [(name, beam) for beam in "41" for name in names]
+    assert "+0.00 (+0.00 to +0.00)" in result.out
