@@ -111,12 +111,17 @@ class ModelDirectory:
                 parser's.
         """
         config = self.read_config()
-        if self.symbols_path.exists():
-            raise InputError(
-                f"{self.path} holds a parser, whose targets are no text: it "
-                "is for export.parse."
-            )
         tokenizer = self.read_tokenizer()
+        if config.source_vocabulary_size and tokenizer.source is tokenizer:
+            advice = "use a model with source_vocabulary_size=0"
+            if self.symbols_path.exists():
+                advice = "this is a parser, for export.parse"
+            raise InputError(
+                f"{self.config_path} has a source vocabulary of its own "
+                f"(source_vocabulary_size={config.source_vocabulary_size}), "
+                f"but {self.vocabulary_path.name} is one vocabulary for both "
+                f"languages; {advice}."
+            )
         sizes = {
             "source_vocabulary_size": (
                 tokenizer.source.vocabulary_size,

@@ -178,6 +178,7 @@ def _other_trees(folder):
     return "--dataset=trees:o"
 
 
+@pytest.mark.slow
 def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
     """And the test split, which there is here, is scored at the end."""
     arguments = (

@@ -4,7 +4,9 @@
 
 A process of its own, of a Python that has transformers and torch (see
 requirements-bench.txt); nothing of ours is imported. It wrote
-tests/data/marian, and test_marian_live.py runs it for larger models.
+tests/data/marian, and test_marian_live.py has it write larger models:
+
+    python tests/export/pretrained/make_marian.py FOLDER wide
 """
 
 import io
@@ -259,6 +261,66 @@ _MODELS = {
 }
 
 
+# Of sizes that are too large to be kept.
+_LARGER = {
+    "wide": {
+        "seed": 1,
+        "shared": True,
+        "tied": True,
+        "end_bias": 5.0,
+        "scale": 0.1,
+        "activation_function": "swish",
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "d_model": 512,
+        "heads": 8,
+    },
+    "deep": {
+        "seed": 2,
+        "shared": False,
+        "tied": False,
+        "end_bias": 3.0,
+        "scale": 0.25,
+        "activation_function": "gelu",
+        "encoder_layers": 12,
+        "decoder_layers": 1,
+        "d_model": 64,
+        "heads": 2,
+    },
+    "uneven": {
+        "seed": 3,
+        "shared": False,
+        "tied": True,
+        "end_bias": 4.5,
+        "scale": 0.2,
+        "activation_function": "relu",
+        "encoder_layers": 3,
+        "decoder_layers": 2,
+        "d_model": 128,
+        "heads": 8,
+    },
+}
+
+
+def _written(folder, count, pieces, settings):
+    """Writes a directory with its answers; returns the model."""
+    settings = dict(settings)
+    width, heads = settings.pop("d_model", 16), settings.pop("heads", 4)
+    model = write(
+        folder,
+        pieces=pieces,
+        d_model=width,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=3 * width // 2,
+        decoder_ffn_dim=3 * width // 2,
+        **settings,
+    )
+    found = answer(folder, count, [1, 4, 6], with_logits=True)
+    _write_json(folder / "answers.json", found)
+    return model
+
+
 def main(output):
     """Writes the archive of small models that are kept."""
     output = pathlib.Path(output)
@@ -266,23 +328,20 @@ def main(output):
     with tarfile.open(output / "models.tar.xz", "w:xz") as archive:
         for name, settings in _MODELS.items():
             folder = output / name
-            model = write(
-                folder,
-                pieces=60,
-                d_model=16,
-                encoder_attention_heads=4,
-                decoder_attention_heads=4,
-                encoder_ffn_dim=24,
-                decoder_ffn_dim=24,
-                **settings,
-            )
+            model = _written(folder, 100, 60, settings)
             if name == "shared":
                 torch.save(model.state_dict(), folder / "pytorch_model.bin")
-            found = answer(folder, 100, [1, 4, 6], with_logits=True)
-            _write_json(folder / "answers.json", found)
             archive.add(folder, name)
             shutil.rmtree(folder)
 
 
+def larger(output, name):
+    """Writes the directory of one larger model."""
+    _written(pathlib.Path(output), 60, 90, _LARGER[name])
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if len(sys.argv) == 2:
+        main(sys.argv[1])
+    else:
+        larger(*sys.argv[1:])

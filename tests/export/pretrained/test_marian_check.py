@@ -96,6 +96,7 @@ def test_what_is_said_of_a_comparison():
     ]
 
 
+@pytest.mark.slow
 def test_the_command_compares(tmp_path):
     path = tmp_path / "model"
     tiny.write(path, num_layers=1, max_output_extra=0)

@@ -1,6 +1,7 @@
 """An import translates as CTranslate2's converter of Marian's models."""
 
 import ctranslate2
+import pytest
 import sentencepiece
 from ctranslate2.converters import MarianConverter
 
@@ -15,6 +16,7 @@ SENTENCES = npz_directory.SENTENCES["source"]
 EXTRA = 10
 
 
+@pytest.mark.slow
 def test_translations_are_those_of_ctranslate2(tmp_path):
     """Its converter takes the paper's sinusoids and PyTorch's epsilon.
 

@@ -281,6 +281,7 @@ def test_many_lengths_cost_little_more_when_rare_ones_are_joined(monkeypatch):
     assert alone.positions < joined.positions < 1.05 * alone.positions
 
 
+@pytest.mark.slow
 def test_millions_of_pairs_need_little_memory():
     random = np.random.default_rng(0)
     source = random.integers(2, 257, 1_500_000).astype(np.int32)

@@ -187,6 +187,8 @@ class _Numbers:
     def __init__(self, proto):
         self.vocabulary_size = int(proto)
 
+    source = target = property(lambda self: self)
+
     def encode(self, texts):
         return [np.array([*map(int, t.split()), 3], np.int32) for t in texts]
 
@@ -196,7 +198,7 @@ class _Numbers:
     [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32)],
 )
 def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
-    monkeypatch.setattr(codecs, "Tokenizer", _Numbers)
+    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
     train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
     prepared = prepare(
         tmp_path,
@@ -214,7 +216,7 @@ def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
 
 def test_the_longest_sentence_of_all(tmp_path, monkeypatch):
     """Its length just fits into two bytes."""
-    monkeypatch.setattr(codecs, "Tokenizer", _Numbers)
+    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
     text = "7 " * 65_534
     prepared = prepare(
         tmp_path,

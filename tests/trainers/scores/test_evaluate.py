@@ -222,6 +222,7 @@ def test_the_target_language_decides_how_words_are_counted(
     assert pretok in record["compound_split_bleu"]["signature"]
 
 
+@pytest.mark.slow
 def test_an_export_scores_as_its_model(evaluated, folder, trained):
     directory = ModelDirectory(trained.path)
     servable = ServedTranslator(

@@ -22,6 +22,8 @@ def _pairs(sides):
 class _Letters:
     """Each id from 4 on is a word; the model's tokenizer in miniature."""
 
+    source = target = property(lambda self: self)
+
     def decode(self, ids):
         rows = np.asarray(ids)
         return [" ".join(f"w{i}" for i in row if i > END) for row in rows]

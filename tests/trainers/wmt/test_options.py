@@ -216,6 +216,7 @@ def _of_dev(result):
     return re.findall("^step .*: dev .*BLEU ([0-9.]+)$", result.out, re.M)
 
 
+@pytest.mark.slow
 def test_dev_and_test_are_counted_with_the_tokeniser_asked_for(
     worker, tmp_path
 ):

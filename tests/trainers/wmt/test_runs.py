@@ -62,6 +62,7 @@ def test_the_last_checkpoints_are_averaged(without_test):
         np.testing.assert_allclose(actual, mean, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_minutes_stop_a_training_that_goes_on_later(
     without_test, worker, tmp_path
 ):
