@@ -253,6 +253,7 @@ def test_an_export_scores_as_its_model(evaluated, folder, trained):
     assert "Not kept" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_export_does_not_name_its_data(folder):
     done = subprocess.run(
         [sys.executable, "-m", "trainers.evaluate", "--model_dir=exports"],
