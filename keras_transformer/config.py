@@ -221,6 +221,13 @@ class TransformerConfig:
         """Number of layers in the decoder."""
         return self.num_decoder_layers or self.num_layers
 
+    @property
+    def heads_fill_model(self):
+        """Whether all heads together are as wide as the model, as in base."""
+        return (
+            self.d_k == self.d_v and self.d_k * self.num_heads == self.d_model
+        )
+
     def architecture(self):
         """Returns a dict of the fields of that role, 0 replaced.
 

@@ -110,9 +110,8 @@ def _check_config(config):
     reasons = {
         "attention_window": config.attention_window > 0,
         "positions of words": config.positions == "words",
-        "d_k and d_v other than d_model / num_heads": not (
-            config.d_k == config.d_v
-            and config.d_k * config.num_heads == config.d_model
+        "d_k and d_v other than d_model / num_heads": (
+            not config.heads_fill_model
         ),
     }
     for reason, found in reasons.items():

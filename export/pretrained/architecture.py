@@ -230,9 +230,8 @@ def refuse_what_marian_lacks(config):
             config.sinusoid_rates != "paper"
         ),
         f"attention_window={config.attention_window}": config.attention_window,
-        "d_k and d_v other than d_model / num_heads": not (
-            config.d_k == config.d_v
-            and config.d_k * config.num_heads == config.d_model
+        "d_k and d_v other than d_model / num_heads": (
+            not config.heads_fill_model
         ),
     }
     for what, is_there in lacking.items():

@@ -8,7 +8,12 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.pretrained.architecture import config_of, number, sharing
 from export.pretrained.arrays import open_arrays
-from export.pretrained.incoming import Pretrained, read_bytes, set_embeddings
+from export.pretrained.incoming import (
+    Pretrained,
+    read_bytes,
+    refuse_unknown_arrays,
+    set_embeddings,
+)
 from export.pretrained.layout import (
     HUGGING_FACE,
     places_of_layers,
@@ -78,7 +83,9 @@ def read_hugging_face(folder):
     )
     places = places_of_layers(config, HUGGING_FACE)
     tables = _embedding_tables(arrays, config, rows, found)
-    _refuse_unknown_arrays(arrays, places)
+    refuse_unknown_arrays(
+        arrays, _known_arrays(places), "MarianMTModel of this config.json"
+    )
     config = config.replace(sinusoid_rates=_rates(arrays, config))
     for place in places:
         arrays.check(place.name, place.their_shape)
@@ -213,17 +220,11 @@ def _sinusoid(shape, rates):
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def _refuse_unknown_arrays(arrays, places):
+def _known_arrays(places):
     known = {place.name for place in places} | {_SHARED, _HEAD, _BIAS}
     for side in ("encoder", "decoder"):
         known |= {_OF_SIDE.format(side), _POSITIONS.format(side)}
-    unknown = sorted(arrays.names - known)
-    if unknown:
-        raise InputError(
-            f"{arrays.path} has {len(unknown)} arrays that no MarianMTModel "
-            f"of this config.json has, such as {unknown[0]}; the network is "
-            "another one, which is not supported."
-        )
+    return known
 
 
 def _notes(found):

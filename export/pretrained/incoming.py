@@ -19,7 +19,7 @@ class Pretrained(typing.NamedTuple):
     Attributes:
         model: Transformer.
         vocabulary: bytes of both sides' SentencePiece models, as
-            `export.pretrained.vocabulary.joined` has them.
+            `export.pretrained.two_sided.joined` has them.
         source_language: code, or None where the directory does not say.
         target_language: the same.
         notes: list of str: what the directory asks for and ours does not do.
@@ -58,6 +58,26 @@ def _by_row(values, rows, missing):
     found = values[np.maximum(rows, 0)]
     found[rows == NO_ROW] = missing
     return found
+
+
+def refuse_unknown_arrays(arrays, known, network):
+    """Refuses a file with arrays that have no place in the network.
+
+    Args:
+        arrays: Arrays.
+        known: set of the names that have one.
+        network: what they are no part of, for the message.
+
+    Raises:
+        InputError: there are some.
+    """
+    unknown = sorted(arrays.names - known)
+    if unknown:
+        raise InputError(
+            f"{arrays.path} has {len(unknown)} arrays that no {network} has, "
+            f"such as {unknown[0]}; the network is another one, which is not "
+            "supported."
+        )
 
 
 def read_bytes(path):

@@ -8,7 +8,12 @@ import numpy as np
 import keras_transformer as kt
 from export.errors import InputError
 from export.pretrained.arrays import Arrays
-from export.pretrained.incoming import Pretrained, read_bytes, set_embeddings
+from export.pretrained.incoming import (
+    Pretrained,
+    read_bytes,
+    refuse_unknown_arrays,
+    set_embeddings,
+)
 from export.pretrained.layout import MARIAN, places_of_layers, set_layers
 from export.pretrained.marian_options import (
     has_bias,
@@ -71,7 +76,9 @@ def read_marian(folder):
     bias = np.zeros(sizes[1], np.float32)
     if has_bias(options):
         bias = _read(arrays, _BIAS, bias.shape)
-    _refuse_unknown_arrays(arrays, places)
+    refuse_unknown_arrays(
+        arrays, _known_arrays(arrays, places), "Transformer of its options"
+    )
     for place in places:
         arrays.check(place.name, _stored_shape(arrays, place.name, place.shape))
     model = kt.Transformer(config)
@@ -197,16 +204,9 @@ def _stored_shape(arrays, name, shape):
     return (1, *shape) if is_row else shape
 
 
-def _refuse_unknown_arrays(arrays, places):
+def _known_arrays(arrays, places):
     known = {place.name for place in places} | {_SHARED, _BIAS}
     known |= {_OF_SIDE.format(side) for side in ("encoder", "decoder")}
     known |= {_OUTPUT.format(kind) for kind in ("W", "Wt")}
-    unknown = sorted(
-        name for name in arrays.names - known if not name.startswith("special:")
-    )
-    if unknown:
-        raise InputError(
-            f"{arrays.path} has {len(unknown)} arrays that no Transformer of "
-            f"its options has, such as {unknown[0]}; the network is another "
-            "one, which is not supported."
-        )
+    special = {name for name in arrays.names if name.startswith("special:")}
+    return known | special

@@ -67,7 +67,11 @@ class TableTokenizer(Tokenizer):
 
     def tokenize(self, text):
         """See the base class."""
-        written = self._written.tokenize(self.readable(text))
+        return self._cut(self.readable(text))
+
+    def _cut(self, text):
+        """Splits text that is `readable` into ids."""
+        written = self._written.tokenize(text)
         return written.with_values(self._known(written.values))
 
     def _known(self, pieces):
@@ -94,7 +98,7 @@ class TaggedTokenizer(TableTokenizer):
             self._known(tags), tf.cast(is_tagged, tf.int64)
         )
         rest = tf.strings.regex_replace(text, f"^{TAG}", "", False)
-        return tf.concat([tag_ids, super().tokenize(rest)], axis=1)
+        return tf.concat([tag_ids, self._cut(rest)], axis=1)
 
     def split_tags(self, text):
         """See the base class."""

@@ -11,7 +11,13 @@ class Killed(BaseException):
 
 
 @contextlib.contextmanager
-def at_write(monkeypatch, number=None, when="after", error=Killed):
+def at_write(
+    monkeypatch,
+    number=None,
+    when="after",
+    error=Killed,
+    modules=(manifest, writing, shards),
+):
     """A block in which one write raises.
 
     Args:
@@ -19,6 +25,7 @@ def at_write(monkeypatch, number=None, when="after", error=Killed):
         number: of the write, from 0; None for none of them.
         when: "before" it, "half" through it, or "after" it.
         error: what is raised.
+        modules: those whose writes count.
 
     Yields:
         The names of the files that were to be written, in their order; added
@@ -40,6 +47,6 @@ def at_write(monkeypatch, number=None, when="after", error=Killed):
             raise error
 
     with monkeypatch.context() as patch:
-        for module in (manifest, writing, shards):
+        for module in modules:
             patch.setattr(module, "written_whole", hooked)
         yield names

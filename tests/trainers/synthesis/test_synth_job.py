@@ -1,48 +1,25 @@
 """A job: killed anywhere, gone on with, refused where it is another."""
 
-import contextlib
 import dataclasses
 import errno
+import functools
 import json
 import os
 
 import pytest
 
-from export.atomic import written_whole
 from export.errors import InputError
 from tests.damage import flip_bit
+from tests.trainers.prepared import interruptions
+from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import PAIRS, RULES, Job, pairs_in
 from trainers.corpora import open_corpus
 from trainers.synthesis import assembly, manifest, shards
 
-
-class Killed(BaseException):
-    """Nobody catches this."""
-
-
-@contextlib.contextmanager
-def at_write(monkeypatch, number=None, when="after", error=Killed):
-    """A block in which one write raises; yields the names written."""
-    names = []
-
-    @contextlib.contextmanager
-    def hooked(path):
-        names.append(path.name)
-        moment = when if len(names) - 1 == number else None
-        if moment == "before":
-            raise error
-        with written_whole(path) as temporary:
-            yield temporary
-            if moment == "half":
-                raise error
-        if moment == "after":
-            raise error
-
-    with monkeypatch.context() as patch:
-        for module in (assembly, manifest, shards):
-            patch.setattr(module, "written_whole", hooked)
-        yield names
+at_write = functools.partial(
+    interruptions.at_write, modules=(assembly, manifest, shards)
+)
 
 
 @pytest.fixture
