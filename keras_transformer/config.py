@@ -65,17 +65,19 @@ class TransformerConfig:
             matrix are one), "target-softmax" or "none".
         output_bias: whether a trained number of each target piece is added to
             its logits; the paper has none.
-        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E), or
+        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E),
             "words": half of the width says which token it is, the other
-            which word, so that the sides of a parser can be matched.
+            which word, so that the sides of a parser can be matched; or
+            "next-word": the same, and the decoder's input has the encoder's
+            states of the word that is next added.
         sinusoid_rates: of positions="sinusoidal": how fast pair i of a
             position's D numbers turns. "paper" is 10000 ** (-2i / D), section
             3.5; "marian" 10000 ** (-i / (D / 2 - 1)), as in Marian, fairseq
             and tensor2tensor.
         max_positions: rows of the learned position table; the sinusoid has
             no such limit.
-        source_words_from: with positions="words", source ids from here on
-            begin a word.
+        source_words_from: with positions="words" or "next-word", source ids
+            from here on begin a word.
         target_words_from: the same of target ids, each of which says one.
         attention_window: r of restricted self-attention (section 4): each
             position sees the r nearest positions on either side, and time
@@ -130,7 +132,9 @@ class TransformerConfig:
         "architecture", "all", "target-softmax", "none"
     )
     output_bias: bool = switch("architecture", False)
-    positions: str = choice("architecture", "sinusoidal", "learned", "words")
+    positions: str = choice(
+        "architecture", "sinusoidal", "learned", "words", "next-word"
+    )
     sinusoid_rates: str = choice("architecture", "paper", "marian")
     max_positions: int = count("architecture", 1024)
     source_words_from: int = count_or_zero("architecture", 0)
@@ -183,15 +187,14 @@ class TransformerConfig:
                 f"paper with positions={self.positions}",
             )
             self._require("d_model", self.d_model > 2, "above 2")
-        counts_words = self.positions == "words"
-        if counts_words:
+        if self.counts_words:
             self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
         for name in ("source_words_from", "target_words_from"):
             given = bool(getattr(self, name))
-            expected = "above 0" if counts_words else "0"
+            expected = "above 0" if self.counts_words else "0"
             self._require(
                 name,
-                given == counts_words,
+                given == self.counts_words,
                 f"{expected} with positions={self.positions}",
             )
         if self.share_embeddings == "all":
@@ -210,6 +213,11 @@ class TransformerConfig:
             raise ValueError(
                 f"{name} must be {expected}, not {getattr(self, name)!r}."
             )
+
+    @property
+    def counts_words(self):
+        """Whether positions say which word a token is of."""
+        return self.positions in ("words", "next-word")
 
     @property
     def source_pieces(self):

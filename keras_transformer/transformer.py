@@ -5,19 +5,23 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transformer.config import END_ID, PAD_ID, TransformerConfig
+from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels.layers import Dropout
+from keras_transformer.layers import words
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import masks_of_stacks, padding_mask
+from keras_transformer.layers.masks import (
+    masks_of_stacks,
+    padding_mask,
+    without_padding,
+)
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
     WordPositionEncoding,
-    word_numbers,
 )
 
 
@@ -93,7 +97,7 @@ class Transformer(keras.Model):
             return LearnedPositionEmbedding(
                 self.config.max_positions, dtype=dtype, name=name
             )
-        if self.config.positions == "words":
+        if self.config.counts_words:
             return WordPositionEncoding(dtype=dtype, name=name)
         rates = self.config.sinusoid_rates
         return SinusoidalPositionEncoding(rates, dtype=dtype, name=name)
@@ -144,12 +148,12 @@ class Transformer(keras.Model):
         """
         masks = masks_of_stacks(inputs)
         memory = self.encoder(
-            self._embedded("source", inputs, training),
+            self._embedded_source(inputs, training),
             **masks["encoder"],
             training=training,
         )
         states = self.decoder(
-            self._embedded("target", inputs, training),
+            self._embedded_target(inputs, memory, masks, training),
             memory,
             **masks["decoder"],
             training=training,
@@ -173,26 +177,37 @@ class Transformer(keras.Model):
         """
         masks = masks_of_stacks(inputs)
         memory, encoder = self.encoder(
-            self._embedded("source", inputs, False),
+            self._embedded_source(inputs),
             **masks["encoder"],
             return_weights=True,
         )
         _, decoder, cross = self.decoder(
-            self._embedded("target", inputs, False),
+            self._embedded_target(inputs, memory, masks),
             memory,
             **masks["decoder"],
             return_weights=True,
         )
         return {
-            "encoder": _without_padding(encoder, inputs["source"]),
-            "decoder": _without_padding(decoder, inputs["target"]),
-            "cross": _without_padding(cross, inputs["target"]),
+            "encoder": without_padding(encoder, inputs["source"]),
+            "decoder": without_padding(decoder, inputs["target"]),
+            "cross": without_padding(cross, inputs["target"]),
         }
 
-    def _embedded(self, side, inputs, training):
-        embed = {"source": self.embed_source, "target": self.embed_target}
-        positions = inputs.get(f"{side}_positions")
-        return embed[side](inputs[side], positions, training)
+    def _embedded_source(self, inputs, training=False):
+        positions = inputs.get("source_positions")
+        return self.embed_source(inputs["source"], positions, training)
+
+    def _embedded_target(self, inputs, memory, masks, training=False):
+        source, positions = inputs["source"], inputs.get("source_positions")
+        mask = masks["decoder"]["memory_mask"]
+        return self.embed_target(
+            inputs["target"],
+            inputs.get("target_positions"),
+            training,
+            next_words=words.SourceWords.of(
+                self.config, memory, source, mask, positions
+            ),
+        )
 
     def alignment(self, weights, layer=None):
         """Makes an alignment of cross-attention weights.
@@ -244,16 +259,26 @@ class Transformer(keras.Model):
         Returns:
             Logits, float32 [B, T, V].
         """
+        mask = padding_mask(source)
+        next_words = words.SourceWords.of(self.config, memory, source, mask)
         states = self.decoder(
-            self.embed_target(target),
+            self.embed_target(target, next_words=next_words),
             memory,
             attention_mask=padding_mask(target),
-            memory_mask=padding_mask(source),
+            memory_mask=mask,
         )
         return self.output_embedding.logits(states)
 
     def decode_step(
-        self, tokens, index, caches, mask, memory, memory_mask, words=None
+        self,
+        tokens,
+        index,
+        caches,
+        mask,
+        memory,
+        memory_mask,
+        said=None,
+        next_words=(),
     ):
         """Decodes the newest position of each beam.
 
@@ -265,8 +290,8 @@ class Transformer(keras.Model):
                 attend to.
             memory: of `decoder.project_memory`.
             memory_mask: boolean, broadcastable to [B, K, S].
-            words: int32 [B, K], that have been said, where positions
-                count words.
+            said: int32 [B, K], how many words, where positions count them.
+            next_words: SourceWords, for positions="next-word".
 
         Returns:
             float [B, K, D], of which `output_embedding` makes logits, the
@@ -275,7 +300,7 @@ class Transformer(keras.Model):
         """
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
         return self.decoder.step(
-            self.embed_target(tokens, positions, words=words),
+            self.embed_target(tokens, positions, False, said, next_words),
             caches,
             index,
             mask,
@@ -285,31 +310,31 @@ class Transformer(keras.Model):
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] with positions as float [B, S, D]."""
-        words = None
-        if self.config.positions == "words":
-            # The end is there for a decoder that has said all words.
-            begins = ids >= self.config.source_words_from
-            begins = ops.logical_or(begins, ids == END_ID)
-            words = ops.maximum(word_numbers(begins, positions) - 1, 0)
+        numbers = words.source_words(self.config, ids, positions)
         embedded = self.source_embedding(ids)
-        embedded = self.source_positions(embedded, positions, words)
+        embedded = self.source_positions(embedded, positions, numbers)
         return self.embedding_dropout(embedded, training=training)
 
-    def embed_target(self, ids, positions=None, training=False, words=None):
+    def embed_target(
+        self, ids, positions=None, training=False, said=None, next_words=()
+    ):
         """Embeds int32 [B, T] with positions as float [B, T, D].
 
-        Where positions count words, `words`, int32 [B, T], are how many have
-        been said; they are counted in the ids when None.
+        Args:
+            ids: int32 [B, T].
+            positions: int32, broadcastable to [B, T], of packed rows.
+            training: whether dropout is on.
+            said: int32 [B, T], how many words have been said; None to count
+                them in the ids.
+            next_words: SourceWords, for positions="next-word".
         """
-        if self.config.positions == "words" and words is None:
-            words = word_numbers(self.says_word(ids), positions)
+        if said is None:
+            said = words.words_said(self.config, ids, positions)
         embedded = self.target_embedding(ids)
-        embedded = self.target_positions(embedded, positions, words)
+        embedded = self.target_positions(embedded, positions, said)
+        if self.config.positions == "next-word":
+            embedded = embedded + next_words.after(said)
         return self.embedding_dropout(embedded, training=training)
-
-    def says_word(self, ids):
-        """Returns which target ids say a word of the source: boolean."""
-        return ids >= self.config.target_words_from
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -322,9 +347,3 @@ class Transformer(keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
-
-
-def _without_padding(weights, queries):
-    """Zeroes the rows of padding in a list of [B, H, Q, M]."""
-    real = ops.cast(ops.not_equal(queries, PAD_ID), "float32")
-    return [each * real[:, None, :, None] for each in weights]

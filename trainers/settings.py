@@ -64,10 +64,10 @@ def refuse_parser_fields(config):
             "but trainers.wmt makes one vocabulary for both languages; leave "
             "source_vocabulary_size out, or set it to 0."
         )
-    if config.positions == "words":
+    if config.counts_words:
         raise InputError(
-            "positions=words is of parsers, which say one tag for each word; "
-            "use trainers.parsing, or --set=positions=sinusoidal."
+            f"positions={config.positions} is of parsers, which say one tag for "
+            "each word; use trainers.parsing, or --set=positions=sinusoidal."
         )
 
 

@@ -109,7 +109,7 @@ def _check_quantization(name):
 def _check_config(config):
     reasons = {
         "attention_window": config.attention_window > 0,
-        "positions of words": config.positions == "words",
+        "positions of words": config.counts_words,
         "d_k and d_v other than d_model / num_heads": (
             not config.heads_fill_model
         ),

@@ -6,6 +6,7 @@ from keras import ops, tree
 
 from keras_transformer.layers.cache import Cache
 from keras_transformer.layers.masks import padding_mask
+from keras_transformer.layers.words import SourceWords, says_word
 
 
 class BeamState(typing.NamedTuple):
@@ -20,6 +21,7 @@ class BeamState(typing.NamedTuple):
             k's hypothesis went through beam j at the step in place t.
         words: int32 [B, K], how many words each has said, where positions
             count them; else ().
+        next_words: SourceWords, for positions="next-word"; else ().
     """
 
     memory: typing.Any
@@ -27,6 +29,7 @@ class BeamState(typing.NamedTuple):
     caches: typing.Any
     ancestry: typing.Any
     words: typing.Any = ()
+    next_words: typing.Any = ()
 
 
 class BeamDecoder:
@@ -81,15 +84,17 @@ class BeamDecoder:
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
         steps = decoder.cached_steps(capacity)
+        config, mask = self._model.config, padding_mask(source)
         words = ()
-        if self._model.config.positions == "words":
+        if config.counts_words:
             words = ops.zeros((batch, beams), dtype="int32")
         return BeamState(
             memory=decoder.project_memory(memory),
-            memory_mask=padding_mask(source),
+            memory_mask=mask,
             caches=decoder.empty_caches(batch, capacity, beams, self.cache),
             ancestry=ops.zeros((batch, beams, steps, beams), dtype="bool"),
             words=words,
+            next_words=SourceWords.of(config, memory, source, mask),
         )
 
     def step(self, tokens, parents, index, state):
@@ -120,6 +125,7 @@ class BeamDecoder:
             state.memory,
             state.memory_mask,
             words,
+            state.next_words,
         )
         state = state._replace(caches=caches, ancestry=ancestry)
         if words is not None:
@@ -130,7 +136,7 @@ class BeamDecoder:
         """Returns how many words each beam has said; None where none counts."""
         if isinstance(words, tuple):
             return None
-        said = ops.cast(self._model.says_word(tokens), "int32")
+        said = ops.cast(says_word(self._model.config, tokens), "int32")
         return ops.take_along_axis(words, parents, axis=1) + said
 
     def alignment(self, weights, layer=None):

@@ -112,6 +112,17 @@ def padding_mask(ids):
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
+def without_padding(weights, queries):
+    """Zeroes the rows of padding in a list of attention weights.
+
+    Args:
+        weights: list of float32 [B, H, Q, M].
+        queries: int32 [B, Q], ids.
+    """
+    real = ops.cast(ops.not_equal(queries, PAD_ID), "float32")
+    return [each * real[:, None, :, None] for each in weights]
+
+
 def segment_mask(query_segments, key_segments):
     """Returns where both are of one sentence pair of a packed row.
 

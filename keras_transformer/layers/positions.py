@@ -130,26 +130,6 @@ class WordPositionEncoding(PositionLayer):
         return ops.concatenate(list(map(self._half.encode, both)), axis=-1)
 
 
-def word_numbers(begins, positions=None):
-    """Counts the words that have begun, up to each token and with it.
-
-    Args:
-        begins: boolean [B, T], which tokens begin a word.
-        positions: int32 [B, T], of packed rows, 0 where a sentence begins;
-            None where each row is one.
-
-    Returns:
-        int32 [B, T].
-    """
-    begins = ops.cast(begins, "int32")
-    begun = ops.cumsum(begins, axis=1)
-    if positions is None:
-        return begun
-    # Where the sentence of each token begins.
-    first = ops.arange(ops.shape(begins)[1])[None] - positions
-    return begun - ops.take_along_axis(begun - begins, first, axis=1)
-
-
 @keras.saving.register_keras_serializable("keras_transformer")
 class LearnedPositionEmbedding(PositionLayer):
     """Adds a learned vector for each position.

@@ -43,6 +43,12 @@ VARIANTS = {
         "target_words_from": 8,
         "d_model": 12,
     },
+    "next-word": {
+        "positions": "next-word",
+        "source_words_from": 7,
+        "target_words_from": 8,
+        "d_model": 12,
+    },
     "marian": {
         "output_bias": True,
         "sinusoid_rates": "marian",

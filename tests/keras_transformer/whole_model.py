@@ -22,28 +22,47 @@ def _table(config, weights, side, name="embeddings"):
     return weights[f"{shared[side]}_embedding/{name}"]
 
 
-def _embed(config, weights, ids, positions, side, training):
+def _embed(config, weights, ids, positions, side, training, next_words=0.0):
     table = _table(config, weights, side)
     kept = 1.0 - config.dropout if training else 1.0
-    rows, word = [], 0
-    for number, position in zip(ids, positions):
-        if position == 0:
-            word = {"source": -1, "target": 0}[side]
+    words = _words(config, ids, positions, side)
+    rows = []
+    for number, position, word in zip(ids, positions, words):
         if config.positions == "learned":
             place = weights[f"{side}_positions/embeddings"][position]
-        elif config.positions == "words":
-            word += _is_new_word(config, number, side)
+        elif config.counts_words:
             halves = [
                 reference.sinusoid(each, config.d_model // 2)
-                for each in (position, max(word, 0))
+                for each in (position, word)
             ]
             place = np.concatenate(halves)
         else:
             place = reference.sinusoid(
                 position, config.d_model, config.sinusoid_rates
             )
-        rows.append(kept * (table[number] * math.sqrt(config.d_model) + place))
-    return np.stack(rows)
+        rows.append(table[number] * math.sqrt(config.d_model) + place)
+    return kept * (np.stack(rows) + next_words)
+
+
+def _words(config, ids, positions, side):
+    """The word that each token is of, or of targets how many were said."""
+    words, word = [], 0
+    for number, position in zip(ids, positions):
+        if position == 0:
+            word = {"source": -1, "target": 0}[side]
+        word += _is_new_word(config, number, side)
+        words.append(max(word, 0))
+    return np.array(words)
+
+
+def _next_words(memory, words, said, may_look):
+    """For each target token the mean of the next word's states."""
+    rows = np.zeros((len(said), memory.shape[1]))
+    for row, number in enumerate(said):
+        its = memory[(words == number) & may_look[row]]
+        if len(its):
+            rows[row] = its.mean(axis=0)
+    return rows
 
 
 def _is_new_word(config, number, side):
@@ -83,15 +102,32 @@ def run_pair(
         reference.may_attend(source, source_segments, source_segments, window),
         training,
     )
+    may_look = reference.may_attend(source, target_segments, source_segments)
+    next_words = 0.0
+    if config.positions == "next-word":
+        next_words = _next_words(
+            memory,
+            _words(config, source, source_positions, "source"),
+            _words(config, target, target_positions, "target"),
+            may_look,
+        )
     states, decoder_seen, crossed = reference.decoder(
         config,
         reference.below(weights, "decoder"),
-        _embed(config, weights, target, target_positions, "target", training),
+        _embed(
+            config,
+            weights,
+            target,
+            target_positions,
+            "target",
+            training,
+            next_words,
+        ),
         memory,
         reference.may_attend(
             target, target_segments, target_segments, window, causal=True
         ),
-        reference.may_attend(source, target_segments, source_segments),
+        may_look,
         training,
     )
     logits = states @ _table(config, weights, "output").T

@@ -29,7 +29,7 @@ def write(path, **changes) -> None:
     fitting = {
         "vocabulary_size": symbols.vocabulary_size,
         "source_vocabulary_size": tokenizer.vocabulary_size,
-        "positions": "words",
+        "positions": "next-word",
         "source_words_from": tokenizer.words_from,
         "target_words_from": symbols.tags_from,
         "num_layers": 1,
