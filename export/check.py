@@ -32,6 +32,7 @@ from export.server_runtime.saved_model import (
 from export.server_runtime.session import ServerError, ServerSession
 from export.serving.comparison import ANSWERS, Comparison
 from export.serving.warm_up import made_up_texts, read_warm_up
+from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 
 _LATER = 5
@@ -205,6 +206,9 @@ def _model_answers(version, task, vocabulary, limits):
     # A description of an older export does not say.
     if limits.get("target_pieces") is not None:
         settings["target_pieces"] = read_ids(version)
+    if limits.get("shortlist") is not None:
+        settings["shortlist"] = str(version / shortlist.FILE)
+        settings["shortlist_size"] = limits["shortlist"]
     number = sum(_BATCHES)
     source, _ = sides_of(vocabulary)
     texts = made_up_texts(source, (_LENGTHS * number)[:number])

@@ -27,13 +27,15 @@ from export.serving.served_translator import ServedTranslator
 from export.serving.warm_up import WARM_UP_FILE, make_warm_up
 from export.translators import (
     search_flags,
+    shortlist,
+    shortlist_flag,
     target_pieces,
     target_pieces_flag,
 )
 
 FLAGS = flags.FLAGS
 
-for module in (search_flags, target_pieces_flag):
+for module in (search_flags, target_pieces_flag, shortlist_flag):
     flags.adopt_module_key_flags(module)
 
 flags.DEFINE_string(
@@ -78,7 +80,9 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(_version(export_dir, FLAGS.version))
-    search = search_flags.given("max_source_tokens", "target_pieces")
+    search = search_flags.given(
+        *("max_source_tokens", "target_pieces", "shortlist", "shortlist_size")
+    )
     checks = [_check] if FLAGS.check else []
     save(directory, path, search, checks)
     name, signatures = _SERVED[task_of(path)]
@@ -101,7 +105,8 @@ def save(directory, path, search, checks=()):
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
         search: dict of what ServedTranslator or ServedParser takes, of
-            target pieces the files that have them.
+            target pieces the files that have them, of a shortlist its file,
+            with `shortlist_size` beside.
         checks: functions of the model directory's path and the version's
             temporary folder, called before it gets its name; they raise
             InputError.
@@ -137,6 +142,8 @@ def save(directory, path, search, checks=()):
                 ),
                 encoding="utf-8",
             )
+        if "shortlist" in search:
+            shortlist.copy(search["shortlist"], temporary / shortlist.FILE)
         for check in checks:
             check(directory.path, temporary)
 
@@ -144,13 +151,18 @@ def save(directory, path, search, checks=()):
 def _servable(directory, search):
     if not directory.symbols_path.exists():
         tokenizer = directory.load_tokenizer()
+        model = directory.load_model()
+        search = shortlist.read_by(search, tokenizer, model.config)
         search = target_pieces.read_by(search, tokenizer)
-        return ServedTranslator(directory.load_model(), tokenizer, **search)
+        return ServedTranslator(model, tokenizer, **search)
     # nltk takes seconds to load.
     from export.parsing.parser import Parser
     from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
 
-    for name in ("stop", "max_output_extra", "target_pieces"):
+    for name in (
+        *("stop", "max_output_extra"),
+        *("target_pieces", "shortlist", "shortlist_size"),
+    ):
         if name in search:
             raise InputError(
                 f"--{name} is of translations, and {directory.path} is a "

@@ -31,7 +31,11 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from export.lines import line_flags
-from export.translators import search_flags, target_pieces_flag
+from export.translators import (
+    search_flags,
+    shortlist_flag,
+    target_pieces_flag,
+)
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import UnknownCharacter
@@ -41,6 +45,7 @@ FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(line_flags)
 flags.adopt_module_key_flags(search_flags)
 flags.adopt_module_key_flags(target_pieces_flag)
+flags.adopt_module_key_flags(shortlist_flag)
 
 flags.DEFINE_multi_string(
     "model",
@@ -116,7 +121,10 @@ def _translator():
     return load_translator(
         FLAGS.model,
         FLAGS.batch_tokens,
-        search_flags.given("min_length", "ensemble_mean", "target_pieces"),
+        search_flags.given(
+            *("min_length", "ensemble_mean"),
+            *("target_pieces", "shortlist", "shortlist_size"),
+        ),
         wanted,
     )
 

@@ -19,6 +19,7 @@ from keras_transformer.decoding.sampling import (
     sample,
     sample_ids,
 )
+from keras_transformer.decoding.shortlist import Shortlist
 from keras_transformer.decoding.target_pieces import TargetPieces
 from keras_transformer.decoding.translate import (
     align_ids,
@@ -74,6 +75,7 @@ __all__ = [
     "SearchRules",
     "SelfMask",
     "SharedEmbedding",
+    "Shortlist",
     "SinusoidalPositionEncoding",
     "TargetPieces",
     "Transformer",

@@ -66,8 +66,9 @@ def refuse_parser_fields(config):
         )
     if config.counts_words:
         raise InputError(
-            f"positions={config.positions} is of parsers, which say one tag for "
-            "each word; use trainers.parsing, or --set=positions=sinusoidal."
+            f"positions={config.positions} is of parsers, which say one tag "
+            "for each word; use trainers.parsing, or "
+            "--set=positions=sinusoidal."
         )
 
 

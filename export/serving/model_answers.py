@@ -23,9 +23,14 @@ def main(arguments):
 
 
 def _translations(model_dir, settings, texts):
+    from export.model_directory import ModelDirectory
+    from export.translators import shortlist
     from export.translators.translator import Translator
 
-    return translations(Translator.from_directory(model_dir, **settings), texts)
+    directory = ModelDirectory(model_dir)
+    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    settings = shortlist.read_by(settings, tokenizer, model.config)
+    return translations(Translator(model, tokenizer, **settings), texts)
 
 
 def _parses(model_dir, settings, texts):

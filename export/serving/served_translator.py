@@ -42,7 +42,7 @@ class ServedTranslator(tf.Module):
             id counted: one over-long text must not fail a merged batch. Of
             its characters so many are read as `character_limit` says.
         **search: of IdTranslator: beam_size, alpha, max_output_extra, stop,
-            target_pieces.
+            target_pieces, shortlist.
 
     Raises:
         ValueError: a number is out of range.
@@ -89,6 +89,7 @@ class ServedTranslator(tf.Module):
             "max_source_tokens": self.max_source_tokens,
             "max_output_extra": self.config.max_output_extra,
             "target_pieces": self.target_pieces and len(self.target_pieces),
+            "shortlist": self._ids.shortlist and self._ids.shortlist.size,
         }
 
     def signatures(self):

@@ -46,15 +46,19 @@ class IdTranslator:
         target_pieces: ids of the pieces that are said, and no others, in a
             search without a prefix; see `kt.TargetPieces`. None for all.
             `score` and `sample` are the whole model's.
+        shortlist: kt.Shortlist that says which pieces each sentence's search
+            may say, in the place of `target_pieces`; None for all.
 
     Attributes:
         config: the model's, with what was asked for in it.
         stop: when a sentence stops.
         target_pieces: list of the ids, filled up; None for all.
+        shortlist: as given.
         searched: the model, or that of the pieces alone.
 
     Raises:
-        ValueError: a number is out of range.
+        ValueError: a number is out of range, or there are both target pieces
+            and a shortlist.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class IdTranslator:
         stop=None,
         max_output_tokens=None,
         target_pieces=None,
+        shortlist=None,
     ):
         asked = {
             "beam_size": beam_size,
@@ -84,12 +89,22 @@ class IdTranslator:
         if stop is not None:
             self._rules = dataclasses.replace(self._rules, stop=stop)
         self.stop = self._rules.stop
-        self.searched, self._to_ids = model, tf.identity
-        self.target_pieces = None
+        if target_pieces is not None and shortlist is not None:
+            raise ValueError("A search has target_pieces or a shortlist.")
+        self.target_pieces, self.shortlist = None, shortlist
         if target_pieces is not None:
             pieces = kt.TargetPieces(target_pieces, self.config.vocabulary_size)
-            self.searched, self._to_ids = pieces.only(model), pieces.to_ids
+            self.searched = pieces.only(model)
+            self._to_ids = lambda tokens, source: pieces.to_ids(tokens)
             self.target_pieces = pieces.ids.tolist()
+        elif shortlist is not None:
+            self.searched, self._to_ids = (
+                shortlist.only(model),
+                shortlist.to_ids,
+            )
+        else:
+            self.searched = model
+            self._to_ids = lambda tokens, source: tokens
         # A function of its own, which all graphs of this model share.
         self._encode = tf.function(
             model.encode, input_signature=[_IDS], autograph=False
@@ -117,8 +132,8 @@ class IdTranslator:
             ValueError: there is a prefix, which may have any piece, and only
                 some pieces are said.
         """
-        if self.target_pieces is not None and not isinstance(prefix, tuple):
-            raise ValueError("A search of target_pieces takes no prefix.")
+        if self.searched is not self._model and not isinstance(prefix, tuple):
+            raise ValueError("A search of some pieces takes no prefix.")
         capacity = kt.output_capacity(source, self.config)
         constraints = self._constraints(source, prefix)
         rules = dataclasses.replace(self._rules, n_best=n_best)
@@ -127,16 +142,15 @@ class IdTranslator:
             found = kt.translate_ids(
                 *request, self._recording(decoder, capacity, align)
             )
-            return self._found(*found, align)
+            return self._found(source, *found, align)
         decoder = self.searched.beam_decoder(rules.beam_size, ForwardedCache)
         tokens, scores, record = kt.translate_ids_in_segments(
             *request,
             self._encode(source),
             decoder=self._recording(decoder, capacity, align),
         )
-        return self._found(
-            trim(tokens[:, :1]) if align else tokens, scores, record, align
-        )
+        tokens = trim(tokens[:, :1]) if align else tokens
+        return self._found(source, tokens, scores, record, align)
 
     def new_decoder(self):
         """Returns a decoder for `search`, made once for all calls."""
@@ -171,12 +185,12 @@ class IdTranslator:
     def _recording(self, decoder, capacity, align):
         return RecordingDecoder(decoder, capacity) if align else decoder
 
-    def _found(self, tokens, scores, record, align):
+    def _found(self, source, tokens, scores, record, align):
         if not align:
-            return Found(self._to_ids(tokens), scores)
+            return Found(self._to_ids(tokens, source), scores)
         best = tokens[:, :1]
         alignments = kt.alignments_of(record, best)
-        return Found(self._to_ids(best), scores[:, :1], alignments)
+        return Found(self._to_ids(best, source), scores[:, :1], alignments)
 
 
 class ForwardedCache(kt.Cache):

@@ -8,7 +8,7 @@ from export.server_runtime.saved_model import (
     is_folder,
     task_of,
 )
-from export.translators import target_pieces
+from export.translators import shortlist, target_pieces
 
 # What an export cannot do: the flag that asks for it, and why.
 _NOT_EXPORTED = {
@@ -26,7 +26,8 @@ def load_translator(models, batch_tokens, search, wanted=()):
             which the newest is taken.
         batch_tokens: source positions in a batch, padding counted.
         search: dict of what IdTranslator takes and `ensemble_mean`, only what
-            was asked for; of target pieces the files that have them.
+            was asked for; of target pieces the files that have them, of a
+            shortlist its file, with `shortlist_size` beside.
         wanted: of "compiled" and "prefixes", what the translator must do.
 
     Returns:
@@ -36,7 +37,7 @@ def load_translator(models, batch_tokens, search, wanted=()):
         InputError: a path is none of these; one of several, or one with a
             search or with what no export does, is an export, or one is of a
             parser; the models do not go together, or the flags; a file of
-            target pieces is none.
+            target pieces or of a shortlist is none.
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
@@ -52,12 +53,14 @@ def load_translator(models, batch_tokens, search, wanted=()):
         from export.translators.translator import Translator
 
         search = dict(search)
-        if "prefixes" in wanted and "target_pieces" in search:
-            raise InputError(
-                "--prefixes may have any piece, and --target_pieces says which "
-                "ones translations have: leave out one of them."
-            )
+        for name in ("target_pieces", "shortlist"):
+            if "prefixes" in wanted and name in search:
+                raise InputError(
+                    f"--prefixes may have any piece, and --{name} says which "
+                    "ones translations have: leave out one of them."
+                )
         model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
+        search = shortlist.read_by(search, tokenizer, model.config)
         search = target_pieces.read_by(search, tokenizer)
         return Translator(
             model,

@@ -57,7 +57,7 @@ class Translator(TextTranslator):
         at_once: batches that are asked for at a time; 1 where other processes
             have the other processors.
         **search: of IdTranslator: beam_size, alpha, max_output_extra,
-            min_length, stop, target_pieces.
+            min_length, stop, target_pieces, shortlist.
 
     Raises:
         ValueError: a number is out of range.

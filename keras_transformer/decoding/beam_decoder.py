@@ -22,6 +22,8 @@ class BeamState(typing.NamedTuple):
         words: int32 [B, K], how many words each has said, where positions
             count them; else ().
         next_words: SourceWords, for positions="next-word"; else ().
+        output: what the output layer keeps of each sentence, see
+            `TransformerOfPieces`; else ().
     """
 
     memory: typing.Any
@@ -30,6 +32,7 @@ class BeamState(typing.NamedTuple):
     ancestry: typing.Any
     words: typing.Any = ()
     next_words: typing.Any = ()
+    output: typing.Any = ()
 
 
 class BeamDecoder:

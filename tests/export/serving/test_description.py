@@ -79,7 +79,7 @@ def test_its_limits_are_those_of_the_search_asked_for(model_path):
     asked = {"max_source_tokens": tiny.MAX_SOURCE_TOKENS, **search}
     servable = ServedTranslator(model, directory.load_tokenizer(), **asked)
     limits = describe(directory, servable)["limits"]
-    assert limits == asked | {"target_pieces": None}
+    assert limits == asked | {"target_pieces": None, "shortlist": None}
     for name in ("beam_size", "alpha", "max_output_extra"):
         assert getattr(model.config, name) != search[name]
 

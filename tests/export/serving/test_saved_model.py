@@ -1,6 +1,7 @@
 """The export command: what it writes, what it refuses, what it leaves."""
 
 import collections
+import gzip
 import hashlib
 import json
 import shutil
@@ -19,11 +20,13 @@ from export.server_runtime.saved_model import (
     foreign_operations,
     read_description,
 )
+from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 from export.translators.text_ids import padded
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import saved_model_runs, tiny
+from tests.export.translators.made_up_shortlist import made_up_shortlist
 
 # Of tensorflow-text; linked into every stock server since 2.8.
 TEXT_OPERATIONS = {
@@ -147,6 +150,32 @@ def test_an_export_of_target_pieces_passes_its_check(
     assert "Cannot read" in refused
 
 
+@pytest.mark.slow
+def test_an_export_with_a_shortlist_passes_its_check(
+    export, tmp_path, model_path, server
+):
+    path = tmp_path / "lex"
+    directory = ModelDirectory(model_path)
+    tokenizer, config = directory.load_tokenizer(), directory.read_config()
+    path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
+    _, refused = export(f"--shortlist={path}", "--shortlist_size=40")
+    assert refused is None
+    version = tmp_path / "e" / "1"
+    assert read_description(version)["limits"]["shortlist"] == 40
+    copied = gzip.decompress((version / shortlist.FILE).read_bytes())
+    assert copied == path.read_bytes()
+    held = shortlist.read_shortlist(path, tokenizer, config, 40)
+    translator = Translator.from_directory(model_path, shortlist=held)
+    texts = made_up_text.sentences()[:5]
+    found = server.run(version, text=texts).texts("translation")
+    assert found == [each.text for each in translator.translate(texts)]
+    whole = Translator.from_directory(model_path)
+    assert found != [each.text for each in whole.translate(texts)]
+    assert foreign_operations(version) == []
+    _, refused = export(f"--shortlist={path}", "--shortlist_size=200")
+    assert "leaves none out" in refused
+
+
 def test_the_export_says_what_it_is(exported, model_path):
     path = exported / "assets.extra" / "translator.json"
     found = json.loads(path.read_text())
@@ -167,6 +196,7 @@ def test_the_export_says_what_it_is(exported, model_path):
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_output_extra": tiny.CONFIG["max_output_extra"],
         "target_pieces": None,
+        "shortlist": None,
     }
     assert found["signatures"].keys() == SIGNATURES.keys()
     for name, sides in SIGNATURES.items():

@@ -214,6 +214,7 @@ def test_other_answers_are_told(compared, signature, tree, score, place):
         ("--stop=finished", "--stop is of translations"),
         ("--max_output_extra=9", "--max_output_extra is of translations"),
         ("--target_pieces=x", "--target_pieces is of translations"),
+        ("--shortlist=x", "--shortlist is of translations"),
         ("--max_source_tokens=63", "give 64 at least"),
     ],
 )
