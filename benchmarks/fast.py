@@ -3,12 +3,13 @@
     python benchmarks/fast.py --teacher=runs/demo --student=out/student \
         --target_pieces=out/corpus/train.fr
 
-Ours with the whole output layer and with that of the target pieces, and the
-student in CTranslate2, float32 and int8, at beam 4 and 1. All translate the
-first sentences of the teacher's test split one by one and 32 at a time; they
-take turns, and the shortest of --rounds visits counts. BLEU is of the whole
-split; `beside the teacher` is the difference to the first row, with its 95 %
-interval by paired bootstrap.
+Ours with the whole output layer, with that of the target pieces and with a
+shortlist; teacher and student in CTranslate2, float32, and the student in int8,
+at each beam. All translate the first sentences of the teacher's test split one
+by one and 32 at a time; they take turns, and the shortest of --rounds visits
+counts. BLEU is of the whole split; `beside the teacher` is the difference to
+the first row, with its 95 % interval by paired bootstrap. --noscore leaves both
+out, for widened models, which say what small ones do.
 """
 
 import dataclasses
@@ -30,6 +31,7 @@ from benchmarks.harness import report
 from benchmarks.peers.ctranslate2_translator import CTranslate2
 from export import command
 from export.model_directory import ModelDirectory
+from export.translators import search_flags, shortlist_flag
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from trainers import processes
@@ -40,17 +42,19 @@ from trainers.scores.paired import bleu_difference
 
 FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(bleu_tokenizers)
+flags.adopt_module_key_flags(shortlist_flag)
 
 flags.DEFINE_string("teacher", None, "Model directory.", required=True)
 flags.DEFINE_string("student", None, "Model directory.", required=True)
-flags.DEFINE_multi_string(
-    "target_pieces", None, "As of export.translate.", required=True
-)
+flags.DEFINE_multi_string("target_pieces", [], "As of export.translate.")
+flags.DEFINE_list("beams", ["4", "1"], "Beams of each search.")
+flags.DEFINE_boolean("score", True, "Whether BLEU is measured.")
 flags.DEFINE_integer("sentences", 128, "How many are timed.", lower_bound=1)
 flags.DEFINE_integer("rounds", 5, "Visits of each system.", lower_bound=1)
 flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
 
 _SIZES = (1, 32)
+_SHORTLIST = ("shortlist", "shortlist_size")
 # Some libraries' threads wait busily for more work at first.
 _PAUSE = 0.3
 
@@ -77,43 +81,67 @@ def main(_):
         load = (
             f"load average {before:.1f} before, {os.getloadavg()[0]:.1f} after"
         )
-        said = [_all(system, list(scored.sources)) for system in systems]
+        said = []
+        if FLAGS.score:
+            said = [_all(system, list(scored.sources)) for system in systems]
     lines = [
-        "| | beam | sentences/s, one by one | sentences/s, 32 at a time | BLEU "
-        "| beside the teacher |",
-        "|---|---|---|---|---|---|",
+        "| | beam | sentences/s, one by one | sentences/s, 32 at a time |",
+        "|---|---|---|---|",
     ]
-    for system, texts in zip(systems, said):
+    for system in systems:
         speeds = [FLAGS.sentences / min(system.seconds[s]) for s in _SIZES]
-        found = bleu_difference(texts, said[0], scored, tokenize)
-        bleu = score_bleu(texts, scored, tokenize)
         lines.append(
             f"| {system.name} | {system.beam} | {speeds[0]:.1f} | "
-            f"{speeds[1]:.0f} | {bleu.score:.2f} | {found.difference:+.2f} "
-            f"({found.low:+.2f} to {found.high:+.2f}) |"
+            f"{speeds[1]:.0f} |"
         )
-    end = f"{len(scored.sources):,} sentences, {bleu.signature}; {load}."
+    end = f"{load}."
+    if FLAGS.score:
+        scores, signature = _scores(said, scored, tokenize)
+        lines = [line + score for line, score in zip(lines, scores)]
+        end = f"{len(scored.sources):,} sentences, {signature}; {end}"
     head = report.line("benchmarks/fast.py", sys.argv[1:], "tensorflow")
     report.publish("\n".join([head, "", *lines, "", end]), FLAGS.output)
 
 
+def _scores(said, scored, tokenize):
+    """Returns the columns of BLEU, a list of str, and its signature."""
+    columns = [" BLEU | beside the teacher |", "---|---|"]
+    for texts in said:
+        found = bleu_difference(texts, said[0], scored, tokenize)
+        bleu = score_bleu(texts, scored, tokenize)
+        columns.append(
+            f" {bleu.score:.2f} | {found.difference:+.2f} "
+            f"({found.low:+.2f} to {found.high:+.2f}) |"
+        )
+    return columns, bleu.signature
+
+
 def _systems(folder):
-    student = pathlib.Path(FLAGS.student)
+    models = {
+        "teacher": pathlib.Path(FLAGS.teacher),
+        "student": pathlib.Path(FLAGS.student),
+    }
+    layers = {"": {}}
+    if FLAGS.target_pieces:
+        layers[", target pieces"] = {"target_pieces": FLAGS.target_pieces}
+    if FLAGS.shortlist:
+        layers[", shortlist"] = search_flags.given(*_SHORTLIST)
     found = []
-    for beam in (4, 1):
-        for name, path in (("teacher", FLAGS.teacher), ("student", student)):
-            for layer, more in (
-                ("", {}),
-                (", target pieces", {"target_pieces": FLAGS.target_pieces}),
-            ):
-                search = {"beam_size": beam, **more}
+    for beam in map(int, FLAGS.beams):
+        for name, path in models.items():
+            for layer, more in layers.items():
+                search = {**more, "beam_size": beam}
                 ours = load_translator([path], BATCH_TOKENS, search)
                 found.append(_System(name + layer, beam, _asking(ours), {}))
-        for name, make in (
-            ("student, CTranslate2 float32", ctranslate2),
-            ("student, CTranslate2 int8", ctranslate2_int8),
+        for name, number_format, make in (
+            ("teacher", "float32", ctranslate2),
+            ("student", "float32", ctranslate2),
+            ("student", "int8", ctranslate2_int8),
         ):
-            peer = CTranslate2(_job(student, beam, make(student, folder)))
+            path, place = models[name], folder / name
+            place.mkdir(exist_ok=True)
+            peer = CTranslate2(_job(path, beam, make(path, place)))
+            name = f"{name}, CTranslate2 {number_format}"
             found.append(_System(name, beam, _asking_peer(peer), {}))
     return found
 

@@ -9,7 +9,8 @@ are loaded as TensorFlow Serving loads them and take turns, sentence by
 sentence. `ratio` is the median over sentences and rounds of the time with the
 whole layer to that with the other, and the quarters' bounds beside it. With
 --target_pieces one export more has the pieces of these files, as
-`export.saved_model` makes it; `same` is how many texts are those of the whole.
+`export.saved_model` makes it; with --shortlist one more for each of
+--shortlist_sizes. `same` is how many texts are those of the whole.
 """
 
 import concurrent.futures
@@ -37,6 +38,8 @@ flags.DEFINE_string("model_dir", None, "The model.", required=True)
 flags.DEFINE_string("text", None, "UTF-8 text, a line each.", required=True)
 flags.DEFINE_list("sizes", [], "Pieces of output layers.")
 flags.DEFINE_multi_string("target_pieces", [], "As of export.saved_model.")
+flags.DEFINE_string("shortlist", None, "As of export.saved_model.")
+flags.DEFINE_list("shortlist_sizes", ["1024"], "Pieces of a sentence's list.")
 flags.DEFINE_integer("sentences", 16, "How many of the text.", lower_bound=1)
 flags.DEFINE_integer("batch_size", 1, "Sentences in a request.", lower_bound=1)
 flags.DEFINE_integer("rounds", 7, "How often each is asked.", lower_bound=1)
@@ -57,7 +60,8 @@ def main(_):
             sizes = pool.submit(
                 _export,
                 *(FLAGS.model_dir, folder, [*map(int, FLAGS.sizes)]),
-                FLAGS.target_pieces,
+                *(FLAGS.target_pieces, FLAGS.shortlist),
+                [*map(int, FLAGS.shortlist_sizes)],
             ).result()
         sessions = [ServerSession(path) for path, _ in sizes]
         batches = [
@@ -68,29 +72,35 @@ def main(_):
     _print([size for _, size in sizes], times, texts, lines)
 
 
-def _export(model_dir, folder, sizes, files):
+def _export(model_dir, folder, sizes, files, shortlist, list_sizes):
     """Returns a list of pairs: an export's path and its pieces."""
     import tensorflow as tf
 
     from export.model_directory import ModelDirectory
     from export.serving.served_translator import ServedTranslator
+    from export.translators.shortlist import read_shortlist
     from export.translators.target_pieces import ids_of_text
 
     directory = ModelDirectory(model_dir)
     tokenizer = directory.load_tokenizer()
-    asked = [None, *map(range, sizes)]
+    asked = [{}, *({"target_pieces": range(size)} for size in sizes)]
     if files:
-        asked.append(ids_of_text(tokenizer, files))
+        asked.append({"target_pieces": ids_of_text(tokenizer, files)})
+    if shortlist:
+        config = directory.read_config()
+        asked += [
+            {"shortlist": read_shortlist(shortlist, tokenizer, config, size)}
+            for size in list_sizes
+        ]
     made = []
-    for number, ids in enumerate(asked):
-        servable = ServedTranslator(
-            directory.load_model(), tokenizer, target_pieces=ids
-        )
+    for number, search in enumerate(asked):
+        servable = ServedTranslator(directory.load_model(), tokenizer, **search)
         path = pathlib.Path(folder, str(number))
         signatures = {"serving_default": servable.translate}
         tf.saved_model.save(servable, str(path), signatures=signatures)
-        kept = servable.target_pieces or range(tokenizer.vocabulary_size)
-        made.append((path, len(kept)))
+        limits = servable.limits()
+        kept = limits["target_pieces"] or limits["shortlist"]
+        made.append((path, kept or tokenizer.vocabulary_size))
     return made
 
 

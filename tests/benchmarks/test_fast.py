@@ -5,6 +5,7 @@ import pytest
 from export.model_directory import ModelDirectory
 from tests.benchmarks import decoding
 from tests.export import tiny
+from tests.export.translators.made_up_shortlist import made_up_shortlist
 from tests.trainers import cipher
 
 
@@ -19,19 +20,23 @@ def test_a_teacher_beside_its_student(tmp_path):
     for name, layers in (("teacher", 2), ("student", 1)):
         tiny.write(tmp_path / name, num_decoder_layers=layers)
         ModelDirectory(tmp_path / name).write_run(run)
+    tokenizer = ModelDirectory(tmp_path / "teacher").load_tokenizer()
+    (tmp_path / "lex").write_text(made_up_shortlist(tokenizer), "utf-8")
     result = decoding.run(
         "fast",
         f"--teacher={tmp_path / 'teacher'}",
         f"--student={tmp_path / 'student'}",
         f"--target_pieces={tmp_path / 'toy.train.xx'}",
+        *(f"--shortlist={tmp_path / 'lex'}", "--shortlist_size=40"),
         "--sentences=4",
         "--rounds=1",
     )
     assert result.code == 0, result.err
     rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| \d+ \|", result.out)
     names = [
-        *("teacher", "teacher, target pieces"),
-        *("student", "student, target pieces"),
+        *("teacher", "teacher, target pieces", "teacher, shortlist"),
+        *("student", "student, target pieces", "student, shortlist"),
+        "teacher, CTranslate2 float32",
         *("student, CTranslate2 float32", "student, CTranslate2 int8"),
     ]
     assert rows == [(name, beam) for beam in "41" for name in names]
