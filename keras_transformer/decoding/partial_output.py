@@ -96,15 +96,27 @@ class OtherPieces:
         count: how many are left out.
 
     Attributes:
-        mean: float64 [D] array, of the rows.
-        covariance: keras.Variable, float32 [D, D].
+        weights: list of keras.Variable: the rows' mean, float32 [D], and
+            covariance, float32 [D, D].
     """
 
     def __init__(self, rows, count):
-        self.mean = rows.mean(axis=0)
-        apart = rows - self.mean
-        self.covariance = constant("covariance", apart.T @ apart / len(rows))
+        mean = rows.mean(axis=0)
+        apart = rows - mean
+        self.weights = [
+            constant("mean", mean),
+            constant("covariance", apart.T @ apart / len(rows)),
+        ]
         self._log_count = math.log(count)
+
+    def logit(self, states):
+        """Returns the log-sum-exp of their logits: float32 [..., 1].
+
+        Args:
+            states: float32 [..., D].
+        """
+        mean = ops.sum(states * self.weights[0], axis=-1, keepdims=True)
+        return mean + self.spread(states)
 
     def spread(self, states):
         """Returns the log-sum-exp of their logits above the mean logit.
@@ -121,7 +133,7 @@ class OtherPieces:
             float32 [..., 1].
         """
         variance = ops.sum(
-            states * linear(states, self.covariance), axis=-1, keepdims=True
+            states * linear(states, self.weights[1]), axis=-1, keepdims=True
         )
         # Rounding may leave it below 0.
         variance = ops.maximum(variance, 0.0)

@@ -6,6 +6,8 @@ multiplies by the rows of those alone. Each sentence has a list of its own, so
 that its answer does not depend on its batch.
 """
 
+import functools
+
 import numpy as np
 from keras import ops
 
@@ -35,12 +37,14 @@ class Shortlist:
         probabilities: float32 [V_s, n] array, of each; 0 where there are
             fewer.
         everywhere: float32 [V] array, what is added of each target id for
-            any sentence, such as how frequent it is.
+            any sentence, such as how frequent it is; 0 of those that no
+            translation had.
         size: L, pieces in a list.
 
     Attributes:
         size: as given, or V where that is less.
         vocabulary_size: V.
+        had: boolean [V] array, the target ids that translations had.
         weights: list of keras.Variable of the arrays.
 
     Raises:
@@ -71,6 +75,8 @@ class Shortlist:
             )
         self.size = min(size, self.vocabulary_size)
         everywhere = everywhere.astype("float32")
+        self.had = everywhere > 0
+        self.had[[*_SPECIAL_IDS]] = True
         everywhere[[*_SPECIAL_IDS]] = _CERTAIN
         self.weights = [
             constant("targets", targets, "int32"),
@@ -142,31 +148,35 @@ class Shortlist:
 class _OutputOfShortlist:
     """The output layer, whose rows are another sentence's others.
 
-    What is left out is nearly everything, so that OtherPieces are of all.
+    A sentence's list leaves out nearly everything, so that what is left out
+    is estimated once for all sentences. Pieces that no translation had, such
+    as those of the source's language alone, are unlike the rest: both kinds
+    are estimated on their own.
 
     Args:
         model: Transformer.
         shortlist: Shortlist.
 
     Attributes:
-        weights: list of keras.Variable: the shortlist's, and of OtherPieces
-            the mean, float32 [D], and the covariance.
+        weights: list of keras.Variable: the shortlist's, and those of each
+            kind's OtherPieces.
     """
 
     def __init__(self, model, shortlist):
         self._embedding = model.output_embedding
         self._shortlist = shortlist
         matrix = ops.convert_to_numpy(self._embedding.matrix())
-        self._others = OtherPieces(
-            matrix.astype("float64"),
-            # The unknown piece is one of them.
-            shortlist.vocabulary_size - shortlist.size + 1,
-        )
-        self._mean = constant("mean", self._others.mean)
+        matrix = matrix.astype("float64")
+        had = shortlist.had
+        # The unknown piece, which is in the list, is one of them.
+        left = max(int(had.sum()) - shortlist.size + 1, 1)
+        self._kinds = [OtherPieces(matrix[had], left)]
+        if not had.all():
+            others = matrix[~had]
+            self._kinds.append(OtherPieces(others, len(others)))
         self.weights = [
             *shortlist.weights,
-            self._mean,
-            self._others.covariance,
+            *(weight for kind in self._kinds for weight in kind.weights),
         ]
 
     def kept(self, source):
@@ -177,10 +187,6 @@ class _OutputOfShortlist:
         if self._embedding.bias is not None:
             bias = ops.take(self._embedding.bias, ids, axis=0)
             rows = ops.concatenate([rows, bias[..., None]], axis=-1)
-        mean = ops.broadcast_to(self._mean, ops.shape(rows[:, :1]))
-        rows = ops.concatenate(
-            [rows[:, :UNKNOWN_ID], mean, rows[:, UNKNOWN_ID + 1 :]], axis=1
-        )
         return ids, ops.transpose(rows, (0, 2, 1))
 
     def to_ids(self, numbers, kept):
@@ -190,9 +196,10 @@ class _OutputOfShortlist:
     def logits(self, states, kept):
         """See `TransformerOfPieces`."""
         states = self._embedding.beside(ops.cast(states, "float32"))
-        logits = ops.matmul(states, kept[1])
+        kinds = [kind.logit(states) for kind in self._kinds]
+        others = functools.reduce(ops.logaddexp, kinds)
         unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
-        return logits + ops.where(unknown, self._others.spread(states), 0.0)
+        return ops.where(unknown, others, ops.matmul(states, kept[1]))
 
 
 def _take_own(ids, numbers):

@@ -106,7 +106,7 @@ class _OutputOfPieces:
         others[UNKNOWN_ID] = True
         self._others = OtherPieces(matrix[others], int(others.sum()))
         kept = matrix[pieces.ids]
-        kept[UNKNOWN_ID] = self._others.mean
+        kept[UNKNOWN_ID] = matrix[others].mean(axis=0)
         added = np.zeros((len(kept), 1))
         added[UNKNOWN_ID] = 1.0
         self._pieces = pieces
@@ -114,7 +114,7 @@ class _OutputOfPieces:
         self._projection = constant(
             "projection", np.concatenate([kept, added], axis=1).T
         )
-        self.weights = [self._projection, self._others.covariance]
+        self.weights = [self._projection, *self._others.weights]
 
     def kept(self, source):
         """See `TransformerOfPieces`."""
