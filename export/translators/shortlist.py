@@ -24,7 +24,7 @@ SIZE = 1024
 
 # Target pieces of each source piece that are looked at: the likeliest, and the
 # same piece where the target's vocabulary has it, since names are copied.
-_BEST = 63
+_BEST = 100
 _SAME = 0.01
 
 _MERGED_AT_LEAST = 1_000_000

@@ -44,7 +44,10 @@ class Shortlist:
     Attributes:
         size: as given, or V where that is less.
         vocabulary_size: V.
-        had: boolean [V] array, the target ids that translations had.
+        rare: int array, the target ids that translations had and that are
+            not among the L most frequent ones; the unknown piece stands for
+            them and is one.
+        never: int array, those that no translation had.
         weights: list of keras.Variable of the arrays.
 
     Raises:
@@ -75,9 +78,11 @@ class Shortlist:
             )
         self.size = min(size, self.vocabulary_size)
         everywhere = everywhere.astype("float32")
-        self.had = everywhere > 0
-        self.had[[*_SPECIAL_IDS]] = True
         everywhere[[*_SPECIAL_IDS]] = _CERTAIN
+        order = np.argsort(-everywhere, kind="stable")
+        rare = order[self.size :]
+        self.never = np.sort(rare[everywhere[rare] == 0])
+        self.rare = np.append(rare[everywhere[rare] > 0], UNKNOWN_ID)
         self.weights = [
             constant("targets", targets, "int32"),
             constant("probabilities", probabilities),
@@ -148,10 +153,10 @@ class Shortlist:
 class _OutputOfShortlist:
     """The output layer, whose rows are another sentence's others.
 
-    A sentence's list leaves out nearly everything, so that what is left out
-    is estimated once for all sentences. Pieces that no translation had, such
-    as those of the source's language alone, are unlike the rest: both kinds
-    are estimated on their own.
+    What a list leaves out is estimated once for all sentences: it is the rare
+    pieces, but for those that a sentence asks for. Pieces that no translation
+    had, such as those of the source's language alone, are unlike these: both
+    kinds are estimated on their own.
 
     Args:
         model: Transformer.
@@ -167,13 +172,10 @@ class _OutputOfShortlist:
         self._shortlist = shortlist
         matrix = ops.convert_to_numpy(self._embedding.matrix())
         matrix = matrix.astype("float64")
-        had = shortlist.had
-        # The unknown piece, which is in the list, is one of them.
-        left = max(int(had.sum()) - shortlist.size + 1, 1)
-        self._kinds = [OtherPieces(matrix[had], left)]
-        if not had.all():
-            others = matrix[~had]
-            self._kinds.append(OtherPieces(others, len(others)))
+        kinds = matrix[shortlist.rare], matrix[shortlist.never]
+        self._kinds = [
+            OtherPieces(rows, len(rows)) for rows in kinds if len(rows)
+        ]
         self.weights = [
             *shortlist.weights,
             *(weight for kind in self._kinds for weight in kind.weights),
