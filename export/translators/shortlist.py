@@ -2,8 +2,8 @@
 
 A line has a target piece, a source piece and the probability that the first is
 a translation of the second, with spaces between; "NULL" in the source's place
-is for any sentence, however its source reads. export.shortlist writes it; so do
-programs that align text which was split into the same pieces.
+is for any sentence, however its source reads. trainers.shortlist writes it; so
+do programs that align text which was split into the same pieces.
 """
 
 import gzip
@@ -67,7 +67,7 @@ def read_shortlist(path, tokenizer, config, size=None):
         except ValueError:
             raise InputError(
                 f"Line {number} of {path} is not a target piece, a source "
-                "piece and a probability; make the file with export.shortlist."
+                "piece and a probability; trainers.shortlist makes such files."
             ) from None
         wanted = targets.id(target, path, number)
         if source == ANY_SOURCE:
@@ -77,7 +77,7 @@ def read_shortlist(path, tokenizer, config, size=None):
             values.append(probability)
     if not pairs:
         raise InputError(
-            f"There is nothing in {path}; make it with export.shortlist."
+            f"There is nothing in {path}; make it with trainers.shortlist."
         )
     table = _table(np.array(pairs), np.array(values), config.source_pieces)
     return kt.Shortlist(*_with_same(*table, sources, targets), everywhere, size)

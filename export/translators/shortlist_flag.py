@@ -7,7 +7,7 @@ from export.translators.shortlist import SIZE
 flags.DEFINE_string(
     "shortlist",
     None,
-    "File of which pieces each source piece may become, as export.shortlist "
+    "File of which pieces each source piece may become, as trainers.shortlist "
     "writes it. A step then multiplies by those of the sentence alone; longer "
     "sentences share the same number of them.",
 )

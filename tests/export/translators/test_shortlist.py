@@ -1,4 +1,4 @@
-"""Shortlists: the file, the command that makes it, and translations by it."""
+"""Shortlists: the file, and translations by it."""
 
 import collections
 import gzip
@@ -6,7 +6,6 @@ import gzip
 import numpy as np
 import pytest
 
-import keras_transformer as kt
 from export.errors import InputError
 from export.serving.served_translator import ServedTranslator
 from export.translators import shortlist
@@ -14,7 +13,7 @@ from export.translators.load import load_translator
 from export.translators.text_ids import padded
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import commands, tiny
+from tests.export import tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
 
 TEXTS = [*made_up_text.sentences()[:5], ""]
@@ -144,74 +143,3 @@ def test_what_is_no_shortlist_is_refused(
 def test_flags_that_do_not_go_together(model_path, search, wanted, message):
     with pytest.raises(InputError, match=message):
         load_translator([model_path], 64, search, wanted)
-
-
-def test_the_command_counts_what_the_model_attends_to(
-    model_path, translator, tmp_path
-):
-    sides = [made_up_text.sentences()[start : start + 30] for start in (0, 40)]
-    sides[0][3] = sides[1][4] = ""
-    for name, lines in zip("st", sides):
-        text = "".join(f"{line}\n" for line in lines)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    files = f"--input={tmp_path / 's'}", f"--translations={tmp_path / 't'}"
-    output = tmp_path / "lex.gz"
-    code, said, told = commands.run(
-        *("export.shortlist", model_path, []),
-        *(*files, f"--output={output}", "--best=5"),
-    )
-    assert code == 0, told
-    assert "of 28 pairs" in said[-1]
-    expected = _counted(translator, *sides)
-    text = gzip.decompress(output.read_bytes()).decode()
-    found = collections.defaultdict(dict)
-    for line in text.splitlines():
-        target, source, probability = line.split(" ")
-        found[source][target] = float(probability)
-    everywhere = found.pop("NULL")
-    assert sum(everywhere.values()) == pytest.approx(1, abs=1e-4)
-    assert found.keys() == expected.keys()
-    for source, targets in found.items():
-        best = sorted(expected[source].values(), reverse=True)[:5]
-        total = sum(expected[source].values())
-        assert sorted(targets.values(), reverse=True) == pytest.approx(
-            [value / total for value in best], abs=1e-4
-        )
-        for target, probability in targets.items():
-            share = expected[source][target] / total
-            assert probability == pytest.approx(share, abs=1e-4)
-    # It is what --shortlist takes.
-    shortlist.read_shortlist(
-        output, translator.tokenizer, translator.model.config, SIZE
-    )
-
-
-def _counted(translator, sources, targets):
-    """The weights of the four most attended source pieces, one by one."""
-    tokenizer, model = translator.tokenizer, translator.model
-    counts = collections.defaultdict(collections.Counter)
-    for pair in zip(sources, targets):
-        if not all(pair):
-            continue
-        source, target = (ids[None] for ids in tokenizer.encode(list(pair)))
-        weights = np.asarray(kt.align_ids(model, source, target))[0]
-        for row, number in zip(weights, target[0]):
-            for place in np.argsort(-row)[:4]:
-                one = int(source[0, place])
-                if number > 3 and one > 3:
-                    names = map(tokenizer.id_to_piece, (one, int(number)))
-                    source_name, target_name = names
-                    counts[source_name][target_name] += float(row[place])
-    return counts
-
-
-def test_the_command_refuses_text_without_pairs(model_path, tmp_path):
-    (tmp_path / "s").write_text("a\n\n", encoding="utf-8")
-    (tmp_path / "t").write_text("\nb\n", encoding="utf-8")
-    code, _, told = commands.run(
-        *("export.shortlist", model_path, [], f"--output={tmp_path / 'lex'}"),
-        *(f"--input={tmp_path / 's'}", f"--translations={tmp_path / 't'}"),
-    )
-    assert code == 2
-    assert "No pair of" in told[-1]
-    assert not (tmp_path / "lex").exists()

@@ -1,4 +1,4 @@
-"""Makes a shortlist: `python -m export.shortlist --model=M ...`.
+"""Makes a shortlist: `python -m trainers.shortlist --model=M ...`.
 
 Line N of --translations is taken for a translation of line N of --input, such
 as the two sides of the training data. What the model attends to while it says

@@ -1,0 +1,1 @@
+"""Searches that say some pieces alone: tests of output layers of some."""
