@@ -1,8 +1,8 @@
 """Times this project beside others, and parts of it alone.
 
 The commands lie here: `train_step`, `decode`, `serving`, `target_pieces`,
-`fast`, `grammar`, `data`, `complexity`, and `widened`, which makes the model
-that `decode` wants. They import the rooms; every room may import harness and
-the project's three floors, and none a command. `peers` imports training_step
-and decoding; worker processes load it by name.
+`fast`, `students`, `grammar`, `data`, `complexity`, and `widened`, which makes
+the model that `decode` wants. They import the rooms; every room may import
+harness and the project's three floors, and none a command. `peers` imports
+training_step and decoding; worker processes load it by name.
 """

@@ -43,9 +43,6 @@ class PairedDifference:
 def bleu_difference(hypotheses, others, evaluation_set, tokenize):
     """Compares the BLEU of two systems by paired bootstrap resampling.
 
-    Several test sets are compared as one when their sentences stand one after
-    the other.
-
     Args:
         hypotheses: list of str, one for each source.
         others: the same of the system that is compared with.
@@ -55,21 +52,52 @@ def bleu_difference(hypotheses, others, evaluation_set, tokenize):
     Returns:
         PairedDifference, above 0 where `hypotheses` are better.
     """
+    counts = (
+        bleu_counts(texts, evaluation_set, tokenize)
+        for texts in (hypotheses, others)
+    )
+    return difference_of(*counts)
+
+
+def bleu_counts(texts, evaluation_set, tokenize):
+    """Returns what BLEU is computed of, int [sentences, n] array.
+
+    Counts of several test sets, one under the other, are those of one that
+    has the sentences of all. A sum of the counts of several systems on the
+    same sentences is of a set in which each sentence is there for each of
+    them: of trainings that differ in their seed, say.
+
+    Args:
+        texts: list of str, one for each source.
+        evaluation_set: EvaluationSet, of which all sentences are scored.
+        tokenize: name of sacreBLEU's tokeniser.
+    """
     metric = bleu_tokenizers.metric(tokenize)
     references = evaluation_set.reference_streams()
-    both = [
-        np.array(metric._extract_corpus_statistics(texts, references))
-        for texts in (hypotheses, others)
-    ]
+    return np.array(metric._extract_corpus_statistics(texts, references))
+
+
+def difference_of(counts, others):
+    """Compares two systems by their `bleu_counts` on the same sentences.
+
+    Args:
+        counts: int [sentences, n] array.
+        others: the same of the system that is compared with.
+
+    Returns:
+        PairedDifference, above 0 where the first is better.
+    """
+    # How a score follows from counts does not depend on the tokeniser.
+    metric = bleu_tokenizers.metric("13a")
 
     def difference(places):
         ours, theirs = (
             metric._compute_score_from_stats(rows[places].sum(0).tolist())
-            for rows in both
+            for rows in (counts, others)
         )
         return ours.score - theirs.score
 
-    count = len(evaluation_set.sources)
+    count = len(counts)
     chance = np.random.default_rng(_SEED)
     resampled = [
         difference(chance.choice(count, size=count))

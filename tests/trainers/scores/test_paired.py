@@ -49,3 +49,24 @@ def test_equal_translations_differ_by_nothing(evaluation_set):
         HYPOTHESES, HYPOTHESES, evaluation_set, "13a"
     )
     assert (found.difference, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_test_sets_and_systems_are_pooled(evaluation_set):
+    """As one set that has every sentence for every system."""
+    counts = [
+        paired.bleu_counts(texts, evaluation_set, "13a")
+        for texts in (HYPOTHESES, WORSE)
+    ]
+    better, worse = counts
+    pooled = paired.difference_of(
+        np.concatenate([better + worse, worse + worse]),
+        np.concatenate([worse + worse, worse + better]),
+    )
+    texts = [*HYPOTHESES, *WORSE, *WORSE, *WORSE]
+    others = [*WORSE, *WORSE, *WORSE, *HYPOTHESES]
+    streams = [4 * list(each) for each in evaluation_set.reference_streams()]
+    scores = [
+        sacrebleu.corpus_bleu(each, streams).score for each in (texts, others)
+    ]
+    assert pooled.difference == pytest.approx(scores[0] - scores[1])
+    assert pooled.low < pooled.difference < pooled.high
