@@ -109,10 +109,7 @@ def _scores(said, scored, tokenize):
     for texts in said:
         found = bleu_difference(texts, said[0], scored, tokenize)
         bleu = score_bleu(texts, scored, tokenize)
-        columns.append(
-            f" {bleu.score:.2f} | {found.difference:+.2f} "
-            f"({found.low:+.2f} to {found.high:+.2f}) |"
-        )
+        columns.append(f" {bleu.score:.2f} | {found.cell} |")
     return columns, bleu.signature
 
 

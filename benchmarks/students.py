@@ -60,7 +60,7 @@ def main(_):
         )
         for name in ("counts", "teachers")
     )
-    rows.append(["all", "all", "", "", _told(difference_of(ours, theirs))])
+    rows.append(["all", "all", "", "", difference_of(ours, theirs).cell])
     header = ["corpus", "student", "BLEU", "teacher", "difference"]
     lines = [
         report.line("benchmarks/students.py", sys.argv[1:], "tensorflow"),
@@ -108,16 +108,11 @@ def _students(folder):
 
 
 def _row(student):
-    difference = difference_of(student.counts, student.teachers)
     return [
         *(student.corpus, student.name),
         *(f"{student.bleu:.2f}", f"{student.teacher:.2f}"),
-        _told(difference),
+        difference_of(student.counts, student.teachers).cell,
     ]
-
-
-def _told(found):
-    return f"{found.difference:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
 
 
 if __name__ == "__main__":

@@ -132,12 +132,11 @@ class _Pieces:
     """Ids by pieces."""
 
     def __init__(self, tokenizer):
-        self._vocabulary = sentencepiece.SentencePieceProcessor(
+        vocabulary = sentencepiece.SentencePieceProcessor(
             model_proto=tokenizer.proto
         )
-        self._unknown = self._vocabulary.unk_id()
         self.names = [
-            self._vocabulary.IdToPiece(number)
+            vocabulary.IdToPiece(number)
             for number in range(tokenizer.vocabulary_size)
         ]
         self.ids = {name: number for number, name in enumerate(self.names)}

@@ -12,9 +12,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels.projections import linear
 from keras_transformer.layers.cache import Cache
+
+# They are among any pieces, and keep their numbers.
+SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 
 class TransformerOfPieces:
@@ -92,22 +96,21 @@ class OtherPieces:
     """What is known of the pieces that are left out.
 
     Args:
-        rows: float64 [n, D] array, theirs or like theirs.
-        count: how many are left out.
+        rows: float64 [n, D] array, theirs.
 
     Attributes:
         weights: list of keras.Variable: the rows' mean, float32 [D], and
             covariance, float32 [D, D].
     """
 
-    def __init__(self, rows, count):
+    def __init__(self, rows):
         mean = rows.mean(axis=0)
         apart = rows - mean
         self.weights = [
             constant("mean", mean),
             constant("covariance", apart.T @ apart / len(rows)),
         ]
-        self._log_count = math.log(count)
+        self._log_count = math.log(len(rows))
 
     def logit(self, states):
         """Returns the log-sum-exp of their logits: float32 [..., 1].

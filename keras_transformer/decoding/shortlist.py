@@ -11,15 +11,14 @@ import functools
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.partial_output import (
+    SPECIAL_IDS,
     OtherPieces,
     TransformerOfPieces,
     constant,
 )
-
-_SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 # Beyond what the pieces of any sentence add up to.
 _CERTAIN = 1e6
@@ -72,13 +71,13 @@ class Shortlist:
                 "A shortlist's targets have ids from 0 to "
                 f"{self.vocabulary_size - 1}."
             )
-        if size <= len(_SPECIAL_IDS):
+        if size <= len(SPECIAL_IDS):
             raise ValueError(
-                f"size must be above {len(_SPECIAL_IDS)}, not {size}."
+                f"size must be above {len(SPECIAL_IDS)}, not {size}."
             )
         self.size = min(size, self.vocabulary_size)
         everywhere = everywhere.astype("float32")
-        everywhere[[*_SPECIAL_IDS]] = _CERTAIN
+        everywhere[[*SPECIAL_IDS]] = _CERTAIN
         order = np.argsort(-everywhere, kind="stable")
         rare = order[self.size :]
         self.never = np.sort(rare[everywhere[rare] == 0])
@@ -173,9 +172,7 @@ class _OutputOfShortlist:
         matrix = ops.convert_to_numpy(self._embedding.matrix())
         matrix = matrix.astype("float64")
         kinds = matrix[shortlist.rare], matrix[shortlist.never]
-        self._kinds = [
-            OtherPieces(rows, len(rows)) for rows in kinds if len(rows)
-        ]
+        self._kinds = [OtherPieces(rows) for rows in kinds if len(rows)]
         self.weights = [
             *shortlist.weights,
             *(weight for kind in self._kinds for weight in kind.weights),
@@ -184,12 +181,7 @@ class _OutputOfShortlist:
     def kept(self, source):
         """Returns each sentence's ids and rows, int32 and float32 [B, D, L]."""
         ids = self._shortlist.ids(source)
-        rows = ops.take(self._embedding.embeddings, ids, axis=0)
-        rows = ops.cast(rows, "float32")
-        if self._embedding.bias is not None:
-            bias = ops.take(self._embedding.bias, ids, axis=0)
-            rows = ops.concatenate([rows, bias[..., None]], axis=-1)
-        return ids, ops.transpose(rows, (0, 2, 1))
+        return ids, ops.transpose(self._embedding.rows(ids), (0, 2, 1))
 
     def to_ids(self, numbers, kept):
         """See `TransformerOfPieces`."""

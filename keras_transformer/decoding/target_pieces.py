@@ -7,16 +7,15 @@ multiplies by all, normalises all and looks for the best among all.
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.partial_output import (
+    SPECIAL_IDS,
     OtherPieces,
     TransformerOfPieces,
     constant,
 )
 from keras_transformer.kernels.projections import linear
-
-_SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 # The highest logits are looked for in groups of so many.
 _MULTIPLE = 32
@@ -42,7 +41,7 @@ class TargetPieces:
     """
 
     def __init__(self, ids, vocabulary_size):
-        kept = {*map(int, ids), *_SPECIAL_IDS}
+        kept = {*map(int, ids), *SPECIAL_IDS}
         outside = [each for each in kept if not 0 <= each < vocabulary_size]
         if outside:
             raise ValueError(
@@ -101,12 +100,13 @@ class _OutputOfPieces:
 
     def __init__(self, embedding, pieces):
         matrix = ops.convert_to_numpy(embedding.matrix()).astype("float64")
-        others = np.ones(len(matrix), bool)
-        others[pieces.ids] = False
-        others[UNKNOWN_ID] = True
-        self._others = OtherPieces(matrix[others], int(others.sum()))
+        left_out = np.ones(len(matrix), bool)
+        left_out[pieces.ids] = False
+        left_out[UNKNOWN_ID] = True
+        others = matrix[left_out]
+        self._others = OtherPieces(others)
         kept = matrix[pieces.ids]
-        kept[UNKNOWN_ID] = matrix[others].mean(axis=0)
+        kept[UNKNOWN_ID] = others.mean(axis=0)
         added = np.zeros((len(kept), 1))
         added[UNKNOWN_ID] = 1.0
         self._pieces = pieces

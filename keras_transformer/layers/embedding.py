@@ -105,6 +105,21 @@ class SharedEmbedding(keras.layers.Layer):
         bias = ops.cast(self.bias, "float32")
         return ops.concatenate([matrix, bias[:, None]], axis=1)
 
+    def rows(self, ids):
+        """Returns rows of `matrix`, without making the whole of it.
+
+        Args:
+            ids: int32 [...].
+
+        Returns:
+            float32 [..., D], or [..., D + 1].
+        """
+        rows = ops.cast(ops.take(self.embeddings, ids, axis=0), "float32")
+        if self.bias is None:
+            return rows
+        bias = ops.cast(ops.take(self.bias, ids, axis=0), "float32")
+        return ops.concatenate([rows, bias[..., None]], axis=-1)
+
     def beside(self, states):
         """Returns float [..., D], or float32 [..., D + 1] that end with 1."""
         if self.bias is None:

@@ -32,6 +32,11 @@ class PairedDifference:
     how: str
 
     @property
+    def cell(self):
+        """What stands in a table, a str."""
+        return f"{self.difference:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+    @property
     def line(self):
         """What is printed, a str."""
         return (
