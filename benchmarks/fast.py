@@ -4,12 +4,13 @@
         --target_pieces=out/corpus/train.fr
 
 Ours with the whole output layer, with that of the target pieces and with a
-shortlist; teacher and student in CTranslate2, float32, and the student in int8,
-at each beam. All translate the first sentences of the teacher's test split one
-by one and 32 at a time; they take turns, and the shortest of --rounds visits
-counts. BLEU is of the whole split; `beside the teacher` is the difference to
-the first row, with its 95 % interval by paired bootstrap. --noscore leaves both
-out, for widened models, which say what small ones do.
+shortlist, and with --compiled the last of these compiled, which takes sentences
+one by one; teacher and student in CTranslate2, float32, and the student in
+int8, at each beam. All translate the first sentences of the teacher's test
+split one by one and 32 at a time; they take turns, and the shortest of --rounds
+visits counts. BLEU is of the whole split; `beside the teacher` is the
+difference to the first row, with its 95 % interval by paired bootstrap.
+--noscore leaves both out, for widened models, which say what small ones do.
 """
 
 import dataclasses
@@ -49,6 +50,7 @@ flags.DEFINE_string("student", None, "Model directory.", required=True)
 flags.DEFINE_multi_string("target_pieces", [], "As of export.translate.")
 flags.DEFINE_list("beams", ["4", "1"], "Beams of each search.")
 flags.DEFINE_boolean("score", True, "Whether BLEU is measured.")
+flags.DEFINE_boolean("compiled", False, "Whether ours is timed compiled too.")
 flags.DEFINE_integer("sentences", 128, "How many are timed.", lower_bound=1)
 flags.DEFINE_integer("rounds", 5, "Visits of each system.", lower_bound=1)
 flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
@@ -64,7 +66,14 @@ class _System:
     name: str
     beam: int
     translate: types.FunctionType
-    seconds: dict
+    sizes: tuple = _SIZES
+    seconds: dict = dataclasses.field(default_factory=dict)
+
+    def speed(self, size, form):
+        """Returns the sentences a second at a batch size, as text."""
+        if size not in self.sizes:
+            return ""
+        return format(FLAGS.sentences / min(self.seconds[size]), form)
 
 
 def main(_):
@@ -89,11 +98,9 @@ def main(_):
         "|---|---|---|---|",
     ]
     for system in systems:
-        speeds = [FLAGS.sentences / min(system.seconds[s]) for s in _SIZES]
-        lines.append(
-            f"| {system.name} | {system.beam} | {speeds[0]:.1f} | "
-            f"{speeds[1]:.0f} |"
-        )
+        speeds = map(system.speed, _SIZES, (".1f", ".0f"))
+        cells = system.name, str(system.beam), *speeds
+        lines.append(f"| {' | '.join(cells)} |")
     end = f"{load}."
     if FLAGS.score:
         scores, signature = _scores(said, scored, tokenize)
@@ -129,7 +136,13 @@ def _systems(folder):
             for layer, more in layers.items():
                 search = {**more, "beam_size": beam}
                 ours = load_translator([path], BATCH_TOKENS, search)
-                found.append(_System(name + layer, beam, _asking(ours), {}))
+                found.append(_System(name + layer, beam, _asking(ours)))
+            if FLAGS.compiled:
+                # The last layer is the smallest.
+                ours = load_translator([path], 1, search, ["compiled"])
+                layer += ", compiled"
+                system = _System(name + layer, beam, _asking(ours), (1,))
+                found.append(system)
         for name, number_format, make in (
             ("teacher", "float32", ctranslate2),
             ("student", "float32", ctranslate2),
@@ -139,7 +152,7 @@ def _systems(folder):
             place.mkdir(exist_ok=True)
             peer = CTranslate2(_job(path, beam, make(path, place)))
             name = f"{name}, CTranslate2 {number_format}"
-            found.append(_System(name, beam, _asking_peer(peer), {}))
+            found.append(_System(name, beam, _asking_peer(peer)))
     return found
 
 
@@ -178,6 +191,8 @@ def _time(systems, sentences):
         ]
         for number in range(FLAGS.rounds + 1):
             for system in systems:
+                if size not in system.sizes:
+                    continue
                 time.sleep(_PAUSE)
                 started = time.perf_counter()
                 for batch in batches:

@@ -28,14 +28,16 @@ def test_a_teacher_beside_its_student(tmp_path):
         f"--student={tmp_path / 'student'}",
         f"--target_pieces={tmp_path / 'toy.train.xx'}",
         *(f"--shortlist={tmp_path / 'lex'}", "--shortlist_size=40"),
-        "--sentences=4",
+        *("--compiled", "--sentences=4"),
         "--rounds=1",
     )
     assert result.code == 0, result.err
-    rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| \d+ \|", result.out)
+    rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| \d* \|", result.out)
     names = [
         *("teacher", "teacher, target pieces", "teacher, shortlist"),
+        "teacher, shortlist, compiled",
         *("student", "student, target pieces", "student, shortlist"),
+        "student, shortlist, compiled",
         "teacher, CTranslate2 float32",
         *("student, CTranslate2 float32", "student, CTranslate2 int8"),
     ]

@@ -41,8 +41,11 @@ def _searched(translator, lines, rules):
             f"{translator.beam_size}; search with "
             f"--beam_size={rules.best_of}, or compare fewer."
         )
-    texts = [line.text for line in lines]
-    return _texts(translator.n_best(texts, rules.best_of))
+    # A corpus may have a sentence several times, with other references.
+    texts = [*dict.fromkeys(line.text for line in lines)]
+    found = _texts(translator.n_best(texts, rules.best_of))
+    found = dict(zip(texts, found, strict=True))
+    return [found[line.text] for line in lines]
 
 
 def _drawn(translator, lines, rules):

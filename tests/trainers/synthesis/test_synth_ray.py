@@ -116,3 +116,24 @@ def test_ray_nodes_and_workers_may_die(text, model_path, tmp_path):
         _, err = two.communicate()
         assert "has the 2 processors and 0 GPUs that a shard needs" in err
     assert not [*other.iterdir()]
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_lost_head_is_told_and_the_work_goes_on(text, model_path, tmp_path):
+    alone, output = tmp_path / "alone", tmp_path / "out"
+    with Cluster(nodes=2) as cluster:
+        process = start(text, model_path, output, f"--ray={cluster.address}")
+        try:
+            until(lambda: shards_in(output) > 1, "some shards")
+            cluster.kill_node(0)
+            _, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    # Ray ends the process itself, after a minute.
+    assert process.returncode
+    assert "GCS may have been killed" in err
+    assert 1 < shards_in(output) < 100
+    finish(start(text, model_path, output, "--workers=1"))
+    finish(start(text, model_path, alone, "--workers=1"))
+    assert contents(output) == contents(alone)

@@ -102,6 +102,24 @@ class Canned:
         return [IdPair([0], [0], False) for _ in texts]
 
 
+def test_a_sentence_of_several_references_is_searched_once(monkeypatch):
+    first, other = (line.text for line in LINES[:2])
+    lines = [Line(n, text) for n, text in enumerate((first, other, first))]
+    asked = []
+    n_best = Canned.n_best
+
+    def noted(translator, texts, n):
+        asked.extend(texts)
+        return n_best(translator, texts, n)
+
+    monkeypatch.setattr(Canned, "n_best", noted)
+    made = make(Canned(), lines, rules())
+    assert asked == [first, other]
+    assert [source for source, _ in made.pairs] == [first, other, first]
+    targets = [target for _, target in made.pairs]
+    assert targets[0] == targets[2] == Canned().candidates(first, 1)[0]
+
+
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 @pytest.mark.parametrize("decoding", ["beam", "sample"])
 def test_the_best_of_several_is_the_references_nearest(metric, decoding):
