@@ -101,7 +101,8 @@ class TransformerConfig:
         batch_tokens: budget of target tokens (and of source tokens) of one
             update, over all replicas.
         average_checkpoints: how many of the last checkpoints are averaged
-            into the final weights (section 6.1); 0 or 1 is off.
+            into the final weights (section 6.1); 0 or 1 is off. With
+            `cooldown_steps` those of its last third alone.
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty.
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",

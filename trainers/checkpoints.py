@@ -160,19 +160,20 @@ class Checkpoints:
                 return True
         return False
 
-    def average(self, model, count):
+    def average(self, model, count, first=0):
         """Sets a model to the mean of its latest checkpoints (section 6.1).
 
         Args:
             model: as given to `save`; its optimizer is left alone.
             count: how many, at most.
+            first: step of the earliest that may go in.
 
         Returns:
             The steps of the checkpoints that went in.
         """
         used, sums = [], None
         for step in reversed(self.steps()):
-            if len(used) == count:
+            if len(used) == count or step < first:
                 break
             arrays = _read(self.path(step))
             if arrays is None:

@@ -129,6 +129,12 @@ def test_the_average_is_numpys_mean_in_float64(saved, count):
             assert (actual == before[place]).all()
 
 
+def test_earlier_ones_stay_out_of_the_average(saved):
+    checkpoints, model, _ = saved
+    assert checkpoints.average(model, 9, first=20) == [20, 30]
+    assert checkpoints.average(model, 1, first=20) == [30]
+
+
 def test_the_average_loses_nothing_to_rounding(checkpoints):
     """In float32 the sum of these would be 0."""
     model = new_model()

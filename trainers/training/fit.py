@@ -241,13 +241,25 @@ def _final_weights(model, plan, config, checkpoints, step, history):
         model.optimizer.finalize_variable_values(model.trainable_weights)
         return step, f"moving average of momentum {plan.ema}"
     if config.average_checkpoints > 1:
-        used = checkpoints.average(model, config.average_checkpoints)
+        used = checkpoints.average(
+            model, config.average_checkpoints, _averaged_from(config, step)
+        )
         if used:
             print("Averaged the checkpoints of steps", *used)
             steps = ", ".join(map(str, used))
             return step, f"average of the checkpoints of steps {steps}"
         print("There is no checkpoint to average: the last step is used.")
     return step, "the last step"
+
+
+def _averaged_from(config, step):
+    """Returns the step from which on checkpoints may be averaged.
+
+    While the rate falls to 0 a model gains so much that those of its first
+    two thirds would undo some of it.
+    """
+    settled = config.train_steps - config.cooldown_steps // 3
+    return settled if config.cooldown_steps and step >= settled else 0
 
 
 def _describe_best(measure, better):

@@ -4,6 +4,8 @@ All of them, to go on with the same model (`--init_from`), or the embeddings and
 some layers of a deeper or shallower one (`--init_layers_from`): a student
 begins with layers of its teacher at even distances, which learns faster than
 from nothing ("shrink and fine-tune": Shleifer & Rush 2020, arXiv 2010.13002).
+Layers that a deeper one has beside these do nothing at first, so that it begins
+as its teacher does (Net2DeeperNet: Chen et al. 2016, arXiv 1511.05641).
 """
 
 import re
@@ -32,6 +34,8 @@ flags.DEFINE_string(
 _NUMBERS = ("num_layers", "num_decoder_layers")
 _STACKS = dict(zip(("encoder", "decoder"), _NUMBERS))
 _OF_A_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(.*)")
+_RESIDUAL = re.compile(r"\w+_residual/")
+_OUTPUT = re.compile(r"/output_(kernel|bias)$")
 
 
 def asked_for():
@@ -134,8 +138,10 @@ class TeacherLayers(WholeModel):
         teacher = self.directory.load_model()
         origins = layer_origins(model.config, teacher.config)
         theirs = {_path(weight): weight for weight in teacher.weights}
+        norm = model.config.norm
         for weight in model.weights:
-            weight.assign(theirs[_origin(_path(weight), origins)].numpy())
+            path, multiple = _origin(_path(weight), origins, norm)
+            weight.assign(theirs[path].numpy() * multiple)
         for stack, numbers in origins.items():
             print(
                 f"Layers of {self.directory.path} that the {stack}'s begin "
@@ -155,7 +161,8 @@ def layer_origins(student, teacher):
         A dict of "encoder" and "decoder" to a list of the numbers of the
         teacher's layers, from 1, one of each of the student's: the first, the
         last and those at even distances between them; of a student with more
-        layers some several times; the first alone of one with a single layer.
+        layers some several times, of which the later ones hand on what the
+        first makes; the first alone of one with a single layer.
     """
     ours, theirs = student.architecture(), teacher.architecture()
     return {
@@ -174,9 +181,17 @@ def _path(weight):
     return weight.path.split("/", 1)[1]
 
 
-def _origin(path, origins):
+def _origin(path, origins, norm):
+    """Returns where a student's weight comes from, and what it is times."""
     found = _OF_A_LAYER.fullmatch(path)
     if not found:
-        return path
+        return path, 1
     stack, number, rest = found.groups()
-    return f"{stack}/layer_{origins[stack][int(number) - 1]}/{rest}"
+    *before, origin = origins[stack][: int(number)]
+    repeated = origin in before
+    if repeated and norm == "post":
+        # What the layer before ended with: normalised once more in the same
+        # way, its output stays nearly the same.
+        rest = _RESIDUAL.sub("feed_forward_residual/", rest)
+    origin = f"{stack}/layer_{origin}/{rest}"
+    return origin, 0 if repeated and _OUTPUT.search(rest) else 1
