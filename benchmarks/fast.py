@@ -140,9 +140,8 @@ def _systems(folder):
             if FLAGS.compiled:
                 # The last layer is the smallest.
                 ours = load_translator([path], 1, search, ["compiled"])
-                layer += ", compiled"
-                system = _System(name + layer, beam, _asking(ours), (1,))
-                found.append(system)
+                name = f"{name}{layer}, compiled"
+                found.append(_System(name, beam, _asking(ours), (1,)))
         for name, number_format, make in (
             ("teacher", "float32", ctranslate2),
             ("student", "float32", ctranslate2),
