@@ -125,23 +125,23 @@ def _systems(folder):
         "teacher": pathlib.Path(FLAGS.teacher),
         "student": pathlib.Path(FLAGS.student),
     }
-    layers = {"": {}}
+    ways = [("", {}, (), _SIZES)]
     if FLAGS.target_pieces:
-        layers[", target pieces"] = {"target_pieces": FLAGS.target_pieces}
+        search = {"target_pieces": FLAGS.target_pieces}
+        ways.append((", target pieces", search, (), _SIZES))
     if FLAGS.shortlist:
-        layers[", shortlist"] = search_flags.given(*_SHORTLIST)
+        search = search_flags.given(*_SHORTLIST)
+        ways.append((", shortlist", search, (), _SIZES))
+    if FLAGS.compiled:
+        way, search, _, _ = ways[-1]
+        ways.append((f"{way}, compiled", search, ("compiled",), (1,)))
     found = []
     for beam in map(int, FLAGS.beams):
         for name, path in models.items():
-            for layer, more in layers.items():
-                search = {**more, "beam_size": beam}
-                ours = load_translator([path], BATCH_TOKENS, search)
-                found.append(_System(name + layer, beam, _asking(ours)))
-            if FLAGS.compiled:
-                # The last layer is the smallest.
-                ours = load_translator([path], 1, search, ["compiled"])
-                name = f"{name}{layer}, compiled"
-                found.append(_System(name, beam, _asking(ours), (1,)))
+            for way, search, wanted, sizes in ways:
+                search = {**search, "beam_size": beam}
+                ours = load_translator([path], BATCH_TOKENS, search, wanted)
+                found.append(_System(name + way, beam, _asking(ours), sizes))
         for name, number_format, make in (
             ("teacher", "float32", ctranslate2),
             ("student", "float32", ctranslate2),

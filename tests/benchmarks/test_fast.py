@@ -32,7 +32,7 @@ def test_a_teacher_beside_its_student(tmp_path):
         "--rounds=1",
     )
     assert result.code == 0, result.err
-    rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| \d* \|", result.out)
+    rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| (\d*) \|", result.out)
     names = [
         *("teacher", "teacher, target pieces", "teacher, shortlist"),
         "teacher, shortlist, compiled",
@@ -41,5 +41,9 @@ def test_a_teacher_beside_its_student(tmp_path):
         "teacher, CTranslate2 float32",
         *("student, CTranslate2 float32", "student, CTranslate2 int8"),
     ]
-    assert rows == [(name, beam) for beam in "41" for name in names]
+    assert [row[:2] for row in rows] == [
+        (name, beam) for beam in "41" for name in names
+    ]
+    for name, _, together in rows:
+        assert bool(together) == (not name.endswith("compiled"))
     assert "+0.00 (+0.00 to +0.00)" in result.out

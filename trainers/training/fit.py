@@ -256,7 +256,7 @@ def _averaged_from(config, step):
     """Returns the step from which on checkpoints may be averaged.
 
     While the rate falls to 0 a model gains so much that those of its first
-    two thirds would undo some of it.
+    two thirds would undo some of it. What ended before has nothing to undo.
     """
     settled = config.train_steps - config.cooldown_steps // 3
     return settled if config.cooldown_steps and step >= settled else 0

@@ -4,8 +4,9 @@ All of them, to go on with the same model (`--init_from`), or the embeddings and
 some layers of a deeper or shallower one (`--init_layers_from`): a student
 begins with layers of its teacher at even distances, which learns faster than
 from nothing ("shrink and fine-tune": Shleifer & Rush 2020, arXiv 2010.13002).
-Layers that a deeper one has beside these do nothing at first, so that it begins
-as its teacher does (Net2DeeperNet: Chen et al. 2016, arXiv 1511.05641).
+Layers that a deeper one has beside these do nothing at first, or nearly nothing
+where each ends with a norm, so that it begins as its teacher does
+(Net2DeeperNet: Chen et al. 2016, arXiv 1511.05641).
 """
 
 import re
