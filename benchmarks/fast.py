@@ -4,15 +4,18 @@
         --target_pieces=out/corpus/train.fr
 
 Ours with the whole output layer, with that of the target pieces and with a
-shortlist, and with --compiled the last of these compiled, which takes sentences
-one by one; teacher and student in CTranslate2, float32, and the student in
-int8, at each beam. All translate the first sentences of the teacher's test
-split one by one and 32 at a time; they take turns, and the shortest of --rounds
-visits counts. BLEU is of the whole split; `beside the teacher` is the
-difference to the first row, with its 95 % interval by paired bootstrap.
+shortlist; with --served the first and the last of these also as exports in
+TensorFlow Serving's way of running them, each in a process of its own; with
+--compiled the last of them compiled, which takes sentences one by one; teacher
+and student in CTranslate2, float32, and the student in int8, at each beam. All
+translate the first sentences of the teacher's test split one by one and 32 at a
+time; they take turns, and the shortest of --rounds visits counts. BLEU is of
+the whole split; `beside the teacher` is the difference to the first row, with
+its 95 % interval by paired bootstrap.
 --noscore leaves both out, for widened models, which say what small ones do.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -26,9 +29,15 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from benchmarks.decoding.job import DecodeJob
-from benchmarks.decoding.systems import ctranslate2, ctranslate2_int8
+from benchmarks.decoding.job import AskedJob
+from benchmarks.decoding.systems import (
+    choose_decoders,
+    ctranslate2,
+    ctranslate2_int8,
+    export_once,
+)
 from benchmarks.harness import report
+from benchmarks.harness.worker import Worker
 from benchmarks.peers.ctranslate2_translator import CTranslate2
 from export import command
 from export.model_directory import ModelDirectory
@@ -50,6 +59,7 @@ flags.DEFINE_string("student", None, "Model directory.", required=True)
 flags.DEFINE_multi_string("target_pieces", [], "As of export.translate.")
 flags.DEFINE_list("beams", ["4", "1"], "Beams of each search.")
 flags.DEFINE_boolean("score", True, "Whether BLEU is measured.")
+flags.DEFINE_boolean("served", False, "Whether exports are timed too.")
 flags.DEFINE_boolean("compiled", False, "Whether ours is timed compiled too.")
 flags.DEFINE_integer("sentences", 128, "How many are timed.", lower_bound=1)
 flags.DEFINE_integer("rounds", 5, "Visits of each system.", lower_bound=1)
@@ -84,8 +94,9 @@ def main(_):
     scored = test.only(test.scored)
     tokenize = bleu_tokenizers.choose(run["target_language"], FLAGS.tokenize)
     before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        systems = _systems(pathlib.Path(folder))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        systems = _systems(pathlib.Path(folder), stack)
         _time(systems, list(scored.sources[: FLAGS.sentences]))
         load = (
             f"load average {before:.1f} before, {os.getloadavg()[0]:.1f} after"
@@ -120,28 +131,36 @@ def _scores(said, scored, tokenize):
     return columns, bleu.signature
 
 
-def _systems(folder):
+def _systems(folder, stack):
+    """Returns the list of _System; what must end is entered in the stack."""
     models = {
         "teacher": pathlib.Path(FLAGS.teacher),
         "student": pathlib.Path(FLAGS.student),
     }
-    ways = [("", {}, (), _SIZES)]
+    ways = {"": {}}
     if FLAGS.target_pieces:
-        search = {"target_pieces": FLAGS.target_pieces}
-        ways.append((", target pieces", search, (), _SIZES))
+        ways[", target pieces"] = {"target_pieces": FLAGS.target_pieces}
     if FLAGS.shortlist:
-        search = search_flags.given(*_SHORTLIST)
-        ways.append((", shortlist", search, (), _SIZES))
-    if FLAGS.compiled:
-        way, search, _, _ = ways[-1]
-        ways.append((f"{way}, compiled", search, ("compiled",), (1,)))
+        ways[", shortlist"] = search_flags.given(*_SHORTLIST)
+    last = [*ways][-1]
     found = []
     for beam in map(int, FLAGS.beams):
         for name, path in models.items():
-            for way, search, wanted, sizes in ways:
-                search = {**search, "beam_size": beam}
-                ours = load_translator([path], BATCH_TOKENS, search, wanted)
-                found.append(_System(name + way, beam, _asking(ours), sizes))
+            for way, search in ways.items():
+                ours = _loaded(path, beam, search)
+                found.append(_System(name + way, beam, _asking(ours)))
+            for way in dict.fromkeys(("", last)) if FLAGS.served else ():
+                search = {**ways[way], "beam_size": beam}
+                place = folder / f"{name}{way}-{beam}"
+                version = export_once(path, place, *_options(search))
+                job = _job(path, beam, version)
+                served = stack.enter_context(Worker(name, _served(), job))
+                asking = _asking_served(served)
+                found.append(_System(f"{name}{way}, served", beam, asking))
+            if FLAGS.compiled:
+                asking = _asking(_loaded(path, beam, ways[last], ["compiled"]))
+                name += f"{last}, compiled"
+                found.append(_System(name, beam, asking, [1]))
         for name, number_format, make in (
             ("teacher", "float32", ctranslate2),
             ("student", "float32", ctranslate2),
@@ -155,9 +174,29 @@ def _systems(folder):
     return found
 
 
+def _loaded(path, beam, search, wanted=()):
+    search = {**search, "beam_size": beam}
+    return load_translator([path], BATCH_TOKENS, search, wanted)
+
+
+def _served():
+    return choose_decoders("tensorflow", ["ours-served"])["ours-served"]
+
+
+def _options(search):
+    """Returns the flags of export.saved_model for a search."""
+    listed = {
+        name: value if isinstance(value, list) else [value]
+        for name, value in search.items()
+    }
+    return [
+        f"--{name}={each}" for name, values in listed.items() for each in values
+    ]
+
+
 def _job(student, beam, prepared):
     config = ModelDirectory(student).read_config().replace(beam_size=beam)
-    return DecodeJob(
+    return AskedJob(
         model=str(student),
         prepared=str(prepared),
         config=dataclasses.asdict(config),
@@ -171,6 +210,10 @@ def _job(student, beam, prepared):
 
 def _asking(translator):
     return lambda texts: [each.text for each in translator.translate(texts)]
+
+
+def _asking_served(worker):
+    return lambda texts: [text for text, _ in worker.warm_up(texts)]
 
 
 def _asking_peer(peer):

@@ -81,6 +81,14 @@ class DecodeJob:
         return [functools.partial(peer.translate, each) for each in batches]
 
 
+class AskedJob(DecodeJob):
+    """A DecodeJob whose sentences come with each question."""
+
+    def warm_up(self, peer, texts):
+        """Returns text and score of each of a list of str, as one batch."""
+        return peer.translate(DecodeBatch(texts, [], []))
+
+
 class Pieces:
     """A SentencePiece vocabulary, without TensorFlow.
 

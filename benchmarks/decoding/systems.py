@@ -54,6 +54,20 @@ def exported_finished(model_dir, folder):
 
 def _exported(model_dir, folder, stop):
     versions = folder / f"{model_dir.name}-exported-{stop}"
+    return export_once(model_dir, versions, f"--stop={stop}")
+
+
+def export_once(model_dir, versions, *options):
+    """Returns the folder of an exported version, made where there is none.
+
+    Args:
+        model_dir: path of the model directory.
+        versions: pathlib.Path of the folder with the versions.
+        *options: further ones of export.saved_model.
+
+    Raises:
+        InputError: the export failed.
+    """
     if versions.exists():
         return versions / "1"
     done = subprocess.run(
@@ -61,7 +75,7 @@ def _exported(model_dir, folder, stop):
             *(sys.executable, "-m", "export.saved_model", "--nocheck"),
             f"--model_dir={model_dir}",
             f"--export_dir={versions}",
-            f"--stop={stop}",
+            *options,
         ],
         cwd=ROOT,
         capture_output=True,

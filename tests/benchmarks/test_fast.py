@@ -28,22 +28,22 @@ def test_a_teacher_beside_its_student(tmp_path):
         f"--student={tmp_path / 'student'}",
         f"--target_pieces={tmp_path / 'toy.train.xx'}",
         *(f"--shortlist={tmp_path / 'lex'}", "--shortlist_size=40"),
-        *("--compiled", "--sentences=4"),
-        "--rounds=1",
+        *("--served", "--compiled", "--sentences=4"),
+        *("--beams=4", "--rounds=1"),
     )
     assert result.code == 0, result.err
     rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| (\d*) \|", result.out)
     names = [
         *("teacher", "teacher, target pieces", "teacher, shortlist"),
+        *("teacher, served", "teacher, shortlist, served"),
         "teacher, shortlist, compiled",
         *("student", "student, target pieces", "student, shortlist"),
+        *("student, served", "student, shortlist, served"),
         "student, shortlist, compiled",
         "teacher, CTranslate2 float32",
         *("student, CTranslate2 float32", "student, CTranslate2 int8"),
     ]
-    assert [row[:2] for row in rows] == [
-        (name, beam) for beam in "41" for name in names
-    ]
+    assert [row[:2] for row in rows] == [(name, "4") for name in names]
     for name, _, together in rows:
         assert bool(together) == (not name.endswith("compiled"))
     assert "+0.00 (+0.00 to +0.00)" in result.out
