@@ -6,9 +6,11 @@ import pathlib
 import platform
 import shutil
 import stat
+import tempfile
 import zlib
 
 from export.errors import InputError
+from export.places import explained, is_here, place_of, reached, reason
 
 
 @contextlib.contextmanager
@@ -21,7 +23,7 @@ def written_whole(path):
 
     Args:
         path: the file or folder to write; folders above it are made. Of a
-            link, what it leads to is written.
+            link, what it leads to is written. Of a URL (UPath), a file.
 
     Yields:
         pathlib.Path to write to; nothing is there yet.
@@ -30,9 +32,23 @@ def written_whole(path):
         InputError: the system refused to write (a full disk, say), or the
             path names a device or the like.
     """
+    written = _renamed if is_here(place_of(path)) else _sent
+    try:
+        with written(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {reason(error)}; what was there "
+            "before is untouched. Make room or choose another place, then "
+            "run the same command again."
+        ) from error
+
+
+@contextlib.contextmanager
+def _renamed(path):
     place = pathlib.Path(os.path.realpath(path))
     mode = _mode_of_file(place)
-    temporary = place.with_name(f".{_process()}.{place.name}")
+    temporary = _beside(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         _remove(temporary)
@@ -41,26 +57,41 @@ def written_whole(path):
             temporary.chmod(mode)
         _flush(temporary)
         temporary.replace(place)
-    except OSError as error:
-        raise InputError(
-            f"Cannot write {path}: {_reason(error)}; what was there "
-            "before is untouched. Make room or choose another place, then "
-            "run the same command again."
-        ) from error
     finally:
         with contextlib.suppress(OSError):
             _remove(temporary)
+
+
+@contextlib.contextmanager
+def _sent(place):
+    """Made on this machine, sent whole, then renamed there."""
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = pathlib.Path(folder, place.name)
+        yield temporary
+        there = _beside(place)
+        with reached(place):
+            place.fs.makedirs(place.parent.path, exist_ok=True)
+            place.fs.put_file(str(temporary), there.path)
+            place.fs.mv(there.path, place.path)
+
+
+def _beside(place):
+    return place.with_name(f".{_process()}.{place.name}")
 
 
 def remove_unfinished(folder, pattern):
     """Removes what killed processes left of files that were being written.
 
     Args:
-        folder: pathlib.Path where `written_whole` was to write them.
+        folder: path where `written_whole` was to write them.
         pattern: glob of their final names.
+
+    Raises:
+        InputError: the system refused to.
     """
-    for path in folder.glob(f".[0-9]*.{pattern}"):
-        _remove(path)
+    with explained(folder):
+        for path in folder.glob(f".[0-9]*.{pattern}"):
+            _remove(path)
 
 
 def _process():
@@ -85,10 +116,6 @@ def _mode_of_file(path):
             f"{path} is no place for a file; give the name of one."
         )
     return stat.S_IMODE(mode)
-
-
-def _reason(error):
-    return os.strerror(error.errno) if error.errno else error
 
 
 def _flush(path):

@@ -46,7 +46,9 @@ for module in (dataset_flags, search_flags, sampling_flags, bleu_tokenizers):
     flags.adopt_module_key_flags(module)
 
 flags.DEFINE_string(
-    "text", None, "File of lines to translate, .gz too; or give --dataset."
+    "text",
+    None,
+    "File of lines to translate, .gz too, or its URL; or give --dataset.",
 )
 flags.DEFINE_string("split", "train", "Of --dataset: train, dev or test.")
 flags.DEFINE_multi_string(
@@ -56,7 +58,10 @@ flags.DEFINE_multi_string(
     required=True,
 )
 flags.DEFINE_string(
-    "output_dir", None, "Where the pairs go, a new folder.", required=True
+    "output_dir",
+    None,
+    "Where the pairs go, a new folder, or one's URL that fsspec opens.",
+    required=True,
 )
 flags.DEFINE_enum(
     "way",

@@ -5,10 +5,10 @@ import contextlib
 import gzip
 import io
 import itertools
-import pathlib
 import zlib
 
 from export.errors import InputError
+from export.places import is_here, place_of, reached, reason
 
 # What has no line ends would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 20
@@ -53,15 +53,15 @@ def read_lines(path):
     """Yields the lines of a file, unpacking it if it ends in .gz.
 
     Args:
-        path: pathlib.Path or str.
+        path: pathlib.Path or UPath, or str of either.
 
     Raises:
         InputError: as for `decoded_lines`; or the file cannot be read, is a
             folder, or is not a whole gzip file.
     """
-    path = pathlib.Path(path)
+    path = place_of(path)
     try:
-        with _open(path) as stream:
+        with reached(path), _open(path) as stream:
             yield from decoded_lines(stream, str(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
@@ -72,7 +72,7 @@ def read_lines(path):
             f"{path} is a folder, but a text file was expected there."
         ) from error
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
 
 
 def aligned_lines(paths):
@@ -139,11 +139,17 @@ def read_references(paths, count):
     return streams
 
 
+@contextlib.contextmanager
 def _open(path):
-    if path.suffix != ".gz":
-        return path.open("rb")
-    # GzipFile finds its lines in Python; the buffer around it does so in C.
-    return io.BufferedReader(gzip.open(path, "rb"))
+    is_packed = path.suffix == ".gz"
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        if is_packed:
+            file = stack.enter_context(gzip.open(file))
+        if is_packed or not is_here(path):
+            # Gzip's files and fsspec's find lines in Python; this does in C.
+            file = stack.enter_context(io.BufferedReader(file))
+        yield file
 
 
 def _refuse_unequal(paths, readers, row, number):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from export.errors import InputError
+from export.places import reached, reason
 
 
 def resolve_languages(
@@ -296,12 +297,12 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
 def _describe(path: Path) -> str:
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with reached(path), path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
             digest.update(file.read(_MEGABYTE))
             file.seek(max(0, size - _MEGABYTE))
             digest.update(file.read(_MEGABYTE))
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
     return f"{path.name} {size} {digest.hexdigest()}"

@@ -6,7 +6,7 @@ with `train.en` and so on. Each file may be packed (`.gz`); where both are
 there the plain one is read. `val` and `valid` stand for `dev` where there is
 no `dev`, and where there is no `test.en`, the only file `test*.en` is taken.
 More references of dev and test are `….test.de.1`, `….test.de.2` and so on,
-beside `….test.de`.
+beside `….test.de`. PREFIX may be a URL that fsspec opens.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from export.errors import InputError
 from export.lines.files import aligned_lines
+from export.places import is_here, names_in, place_of, reason
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,
@@ -53,8 +54,8 @@ class TextLayout:
     """The names of the files that begin with a prefix.
 
     Args:
-        prefix: a path; the names go on with ".train.en" and so on, or with
-            "train.en" where the prefix ends with "/".
+        prefix: a path or a URL; the names go on with ".train.en" and so on,
+            or with "train.en" where the prefix ends with "/".
 
     Raises:
         InputError: the folder that the prefix lies in cannot be listed, or
@@ -63,7 +64,8 @@ class TextLayout:
 
     def __init__(self, prefix: str) -> None:
         try:
-            path = Path(prefix).expanduser()
+            path = place_of(prefix)
+            path = path.expanduser() if is_here(path) else path
         except RuntimeError as error:
             raise InputError(
                 f"text:{prefix} names no folder: {error}"
@@ -119,10 +121,10 @@ class TextLayout:
 
     def _list(self) -> frozenset[str]:
         try:
-            names = [path.name for path in self._folder.iterdir()]
+            names = names_in(self._folder)
         except OSError as error:
             raise InputError(
-                f"Cannot list {self._folder} ({error.strerror}); files such "
+                f"Cannot list {self._folder} ({reason(error)}); files such "
                 f"as {self._shown('train.', 'en')} were expected there."
             ) from error
         return frozenset(

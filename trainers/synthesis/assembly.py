@@ -9,6 +9,7 @@ import numpy as np
 
 from export.atomic import written_whole
 from export.errors import InputError
+from export.places import is_here, reason
 from trainers.synthesis.duplicates import Duplicates
 from trainers.synthesis.filters import Counts
 
@@ -17,7 +18,7 @@ def assemble(folder, shards, keys, rules):
     """Writes `train.SOURCE` and `train.TARGET` whole.
 
     Args:
-        folder: pathlib.Path.
+        folder: pathlib.Path or UPath.
         shards: Shards, all of them.
         keys: list of each shard's key.
         rules: Rules.
@@ -35,13 +36,13 @@ def assemble(folder, shards, keys, rules):
     kept = counts.pop("kept")
     repeated = np.zeros(kept, bool)
     if not rules.keep_duplicates:
+        finder = Duplicates(folder if is_here(folder) else None, kept)
         try:
-            finder = Duplicates(folder, kept)
             repeated = finder.find(_pairs(shards, keys))
         except OSError as error:
             raise InputError(
-                f"Cannot write in {folder}: {error.strerror}; make room, then "
-                "run the same command again."
+                f"Cannot write in {finder.folder}: {reason(error)}; make room, "
+                "then run the same command again."
             ) from error
     counts["duplicate"] = int(repeated.sum())
     counts["written"] = kept - counts["duplicate"]

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import pathlib
 import tempfile
 
 import numpy as np
@@ -22,12 +21,16 @@ class Duplicates:
     with a chance of 1 in 10 ** 20 among 10 ** 9 of them.
 
     Args:
-        folder: where the files may be; they are gone afterwards.
+        folder: where the files may be, of this machine; they are gone
+            afterwards. None for where temporary files are.
         count: about how many pairs there are.
+
+    Attributes:
+        folder: str, where they are.
     """
 
     def __init__(self, folder, count):
-        self._folder = pathlib.Path(folder)
+        self.folder = str(folder or tempfile.gettempdir())
         self._parts = min(count // _PART + 1, _MOST_PARTS)
 
     def find(self, pairs):
@@ -44,7 +47,7 @@ class Duplicates:
         """
         with contextlib.ExitStack() as stack:
             files = [
-                stack.enter_context(tempfile.TemporaryFile(dir=self._folder))
+                stack.enter_context(tempfile.TemporaryFile(dir=self.folder))
                 for _ in range(self._parts)
             ]
             count = self._sort_out(pairs, files)

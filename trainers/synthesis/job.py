@@ -1,11 +1,19 @@
 """A job from its lines to its corpus; what was done before is kept."""
 
+import contextlib
 import dataclasses
 import hashlib
-import pathlib
 
 from export.atomic import remove_unfinished
 from export.errors import InputError
+from export.places import (
+    explained,
+    is_here,
+    names_in,
+    place_of,
+    reached,
+    reason,
+)
 from export.progress_bar import ProgressBar
 from trainers.processes import folder_lock
 from trainers.synthesis.assembly import assemble
@@ -27,7 +35,8 @@ def synthesize(folder, source, models, rules, workers):
     """Makes a corpus of lines, or goes on with making it.
 
     Args:
-        folder: where it goes; `text:FOLDER/` is then its name.
+        folder: str, path or URL of where it goes; `text:FOLDER/` is then its
+            name.
         source: TextFile or CorpusSide.
         models: tuple of Model.
         rules: Rules.
@@ -42,11 +51,11 @@ def synthesize(folder, source, models, rules, workers):
             folder holds something else, another job or one of other lines,
             models or rules, or the system refused to write.
     """
-    folder = pathlib.Path(folder)
+    folder = place_of(folder)
     _refuse_foreign(folder)
     print(f"Reading {source.name}.", flush=True)
     manifest = Manifest(read_through(source), models, rules)
-    with folder_lock(folder, "synthesis"):
+    with _alone_in(folder):
         shards = Shards(folder / SHARDS_FOLDER)
         _clear(folder, shards)
         before = read_manifest(folder)
@@ -64,7 +73,8 @@ def synthesize(folder, source, models, rules, workers):
             # A wrong flag, most likely: there is nothing to go on with.
             if not shards.any():
                 shards.remove()
-                (folder / FILE).unlink()
+                with explained(folder):
+                    (folder / FILE).unlink()
             raise
         return _finish(folder, manifest, shards, keys)
 
@@ -99,6 +109,13 @@ def _make_shards(manifest, source, shards, workers):
     return keys
 
 
+def _alone_in(folder):
+    # No such lock is known to all that fsspec opens.
+    if not is_here(folder):
+        return contextlib.nullcontext()
+    return folder_lock(folder, "synthesis")
+
+
 def _clear(folder, shards):
     for pattern in (FILE, "train.*"):
         remove_unfinished(folder, pattern)
@@ -107,12 +124,12 @@ def _clear(folder, shards):
 
 def _refuse_foreign(folder):
     try:
-        there = [path.name for path in folder.iterdir()]
+        there = names_in(folder)
     except FileNotFoundError:
         return
     except OSError as error:
         raise InputError(
-            f"Cannot use {folder} as --output_dir: {error.strerror}."
+            f"Cannot use {folder} as --output_dir: {reason(error)}."
         ) from error
     ours = any(FILE in name or name == "synthesis.lock" for name in there)
     if there and not ours:
@@ -135,12 +152,10 @@ def _check_outputs(folder, manifest):
     for name, digest in manifest.outputs.items():
         path = folder / name
         try:
-            with path.open("rb") as file:
+            with reached(path), path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise InputError(
-                f"Cannot read {path}: {error.strerror}."
-            ) from error
+            raise InputError(f"Cannot read {path}: {reason(error)}.") from error
         if found != digest:
             raise InputError(
                 f"{path} is not as it was written; remove {folder} and run the "

@@ -5,6 +5,7 @@ import json
 
 from export.atomic import written_whole
 from export.errors import InputError
+from export.places import reached, reason
 from trainers.synthesis.lines import Input
 from trainers.synthesis.models import FILES, Model
 from trainers.synthesis.rules import Rules
@@ -73,7 +74,7 @@ def write_manifest(folder, manifest):
     """Writes a folder's manifest whole.
 
     Args:
-        folder: pathlib.Path.
+        folder: pathlib.Path or UPath.
         manifest: Manifest.
 
     Raises:
@@ -91,14 +92,15 @@ def read_manifest(folder):
     """Returns the Manifest of a folder, None where there is none.
 
     Args:
-        folder: pathlib.Path.
+        folder: pathlib.Path or UPath.
 
     Raises:
         InputError: it cannot be read, or is none of ours.
     """
     path = folder / FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with reached(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("format") != _FORMAT:
             raise ValueError("it is of another version of this program")
         models = tuple(
@@ -111,7 +113,7 @@ def read_manifest(folder):
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
     except _NOT_OURS as error:
         raise InputError(
             f"{path} is not the manifest of synthesized pairs ({error!r}); "

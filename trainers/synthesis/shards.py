@@ -5,6 +5,7 @@ import hashlib
 import json
 
 from export.atomic import remove_unfinished, written_whole
+from export.places import explained, reached
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.work import Made
 
@@ -16,7 +17,7 @@ class Shards:
     """The shards in a folder.
 
     Args:
-        folder: pathlib.Path; it need not exist.
+        folder: pathlib.Path or UPath; it need not exist.
     """
 
     def __init__(self, folder):
@@ -51,7 +52,8 @@ class Shards:
             key: hex digest of its lines.
         """
         try:
-            content = self._path(number).read_bytes()
+            with reached(self.folder):
+                content = self._path(number).read_bytes()
             first, _, lines = content.partition(b"\n")
             header = json.loads(first)
             digest = hashlib.sha256(lines).hexdigest()
@@ -64,7 +66,8 @@ class Shards:
 
     def any(self):
         """Returns whether there are shards."""
-        return any(self.folder.glob("*.jsonl"))
+        with explained(self.folder):
+            return any(self.folder.glob("*.jsonl"))
 
     def clear(self):
         """Removes what a killed process left half written."""
@@ -73,10 +76,11 @@ class Shards:
     def remove(self):
         """Removes all shards, and the folder where nothing else is in it."""
         self.clear()
-        for path in self.folder.glob("*.jsonl"):
-            path.unlink()
-        if self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        with explained(self.folder):
+            for path in self.folder.glob("*.jsonl"):
+                path.unlink()
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
 
     def _path(self, number):
         return self.folder / f"{number:07d}.jsonl"
