@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras_transformer as kt
 from benchmarks.decoding import widening
 from export import command
-from export.atomic import written_whole
+from export.files.atomic import written_whole
 from export.model_directory import ModelDirectory
 from trainers.settings import make_config
 

@@ -16,7 +16,6 @@ import sys
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.attention_views.view import (
     SENTENCES,
     AttentionView,
@@ -25,6 +24,7 @@ from export.attention_views.view import (
     paper_layer,
 )
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.lines.streams import READER_HAS_GONE, WholeLines
 from export.server_runtime.saved_model import exported_version
 

@@ -20,8 +20,8 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.lines.published import read_published
 
 FLAGS = flags.FLAGS

@@ -12,8 +12,8 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 
 FLAGS = flags.FLAGS
 

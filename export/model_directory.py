@@ -10,8 +10,8 @@ import shutil
 import h5py
 
 import keras_transformer as kt
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.pretrained.tokenizers import tokenizer_of
 from export.server_runtime.saved_model import exported_version
 

@@ -14,8 +14,8 @@ import tensorflow as tf
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.model_directory import ModelDirectory
 from export.server_runtime.saved_model import (
     DESCRIPTION_FILES,

@@ -16,8 +16,8 @@ import typing
 import numpy as np
 from absl import logging
 
-from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
+from export.files.atomic import remove_unfinished, written_whole
 
 # Checksums cover the arrays and not what the archive calls them.
 _NAMES = "names"

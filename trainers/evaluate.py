@@ -19,8 +19,8 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.lines.files import read_references
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS

@@ -8,8 +8,8 @@ import shlex
 import sys
 import time
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from trainers import processes
 
 

@@ -15,8 +15,8 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from trainers.reports.results_page import make_page, put_between_marks
 
 FLAGS = flags.FLAGS

@@ -18,8 +18,8 @@ from absl import flags
 
 import keras_transformer as kt
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.lines.files import aligned_lines
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS, by_tokens

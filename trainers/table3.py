@@ -16,8 +16,8 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from trainers import dataset_flags
 from trainers.processes import run_subcommand
 from trainers.reports import table3_page

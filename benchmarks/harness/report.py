@@ -8,7 +8,7 @@ import shlex
 import statistics
 import subprocess
 
-from export.atomic import written_whole
+from export.files.atomic import written_whole
 from trainers import processes
 
 

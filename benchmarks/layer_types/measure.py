@@ -10,8 +10,8 @@ from benchmarks.harness.report import cpu_name
 from benchmarks.harness.turns import Watch, again_for, new_orders, say
 from benchmarks.harness.worker import Worker
 from benchmarks.layer_types.memory import MemoryProbe
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.progress_bar import ProgressBar
 
 _MOST_KEPT = 2**30

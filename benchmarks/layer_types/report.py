@@ -6,7 +6,7 @@ import pathlib
 from benchmarks.harness.report import markdown
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.layers import FULL
-from export.atomic import written_whole
+from export.files.atomic import written_whole
 
 PASSES = {False: "forward", True: "forward + backward"}
 _SECONDS = {0: "s", -3: "ms", -6: "µs"}

@@ -7,8 +7,8 @@ import sentencepiece
 from keras import ops
 
 import keras_transformer as kt
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.pretrained.two_sided import listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")

@@ -4,8 +4,8 @@ import os
 import pathlib
 import shutil
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.keras_hub_task.directories import is_model_directory
 from export.keras_hub_task.task import TransformerSeq2SeqLM
 from export.model_directory import ModelDirectory

@@ -8,7 +8,7 @@ import itertools
 import zlib
 
 from export.errors import InputError
-from export.places import is_here, place_of, reached, reason
+from export.files.places import is_here, place_of, reached, reason
 
 # What has no line ends would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 20

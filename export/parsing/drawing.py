@@ -7,8 +7,8 @@ each other.
 import pathlib
 
 from export import svg
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from export.parsing.trees import CLOSE, OPEN, WORD, visits, words
 
 _GAP = 12

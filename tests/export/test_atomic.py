@@ -8,8 +8,8 @@ import platform
 
 import pytest
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 
 
 class Fault(Exception):

@@ -112,6 +112,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path):
         _enter(tmp_path / "file" / "m")
 
 
+@pytest.mark.slow
 def test_the_command_refuses_a_second_training(trained, tmp_path):
     arguments = (
         *trained.arguments,

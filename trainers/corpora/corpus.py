@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from export.errors import InputError
-from export.places import reached, reason
+from export.files.places import reached, reason
 
 
 def resolve_languages(

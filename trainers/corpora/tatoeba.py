@@ -43,8 +43,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from trainers.corpora import tatoeba
 from trainers.corpora.corpus import (
     Row,

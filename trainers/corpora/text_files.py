@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from export.errors import InputError
+from export.files.places import is_here, names_in, place_of, reason
 from export.lines.files import aligned_lines
-from export.places import is_here, names_in, place_of, reason
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from export.atomic import written_whole
+from export.files.atomic import written_whole
 from export.lines.files import read_sentences
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS

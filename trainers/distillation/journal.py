@@ -6,8 +6,8 @@ again is made again too.
 
 import json
 
-from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
+from export.files.atomic import remove_unfinished, written_whole
 
 FILE = "distill.json"
 _FORMAT = 1

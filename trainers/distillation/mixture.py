@@ -6,8 +6,8 @@ It has the original's dev and test splits, and each pair once.
 import contextlib
 import itertools
 
-from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
+from export.files.atomic import remove_unfinished, written_whole
 from export.lines.files import aligned_lines
 from export.progress_bar import ProgressBar
 from trainers.synthesis.duplicates import Duplicates

@@ -7,8 +7,8 @@ import typing
 
 import numpy as np
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 from trainers.prepared.shards import Shard
 
 FILE = "manifest.json"

@@ -15,8 +15,8 @@ import zlib
 
 import numpy as np
 
-from export.atomic import written_whole
 from export.errors import InputError
+from export.files.atomic import written_whole
 
 # A length must fit the arrays' 16 bits.
 LONGEST = np.iinfo(np.uint16).max

@@ -10,8 +10,8 @@ import shutil
 
 import numpy as np
 
-from export.atomic import remove_unfinished, written_whole
 from export.errors import InputError
+from export.files.atomic import remove_unfinished, written_whole
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
 from trainers.prepared.codecs import make_files, read_codec

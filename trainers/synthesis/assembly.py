@@ -7,9 +7,9 @@ import itertools
 
 import numpy as np
 
-from export.atomic import written_whole
 from export.errors import InputError
-from export.places import is_here, reason
+from export.files.atomic import written_whole
+from export.files.places import is_here, reason
 from trainers.synthesis.duplicates import Duplicates
 from trainers.synthesis.filters import Counts
 

@@ -4,9 +4,9 @@ import contextlib
 import dataclasses
 import hashlib
 
-from export.atomic import remove_unfinished
 from export.errors import InputError
-from export.places import (
+from export.files.atomic import remove_unfinished
+from export.files.places import (
     explained,
     is_here,
     names_in,

@@ -3,9 +3,9 @@
 import dataclasses
 import json
 
-from export.atomic import written_whole
 from export.errors import InputError
-from export.places import reached, reason
+from export.files.atomic import written_whole
+from export.files.places import reached, reason
 from trainers.synthesis.lines import Input
 from trainers.synthesis.models import FILES, Model
 from trainers.synthesis.rules import Rules

@@ -4,8 +4,8 @@ import dataclasses
 import hashlib
 import json
 
-from export.atomic import remove_unfinished, written_whole
-from export.places import explained, reached
+from export.files.atomic import remove_unfinished, written_whole
+from export.files.places import explained, reached
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.work import Made
 

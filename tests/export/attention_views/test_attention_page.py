@@ -264,6 +264,7 @@ def test_hostile_text_stays_text(visit):
     assert page.driver.execute_script(direction, words[0]) == "ltr"
 
 
+@pytest.mark.slow
 def test_a_hundred_tokens_with_six_layers_of_eight_heads(visit, tmp_path):
     text = " ".join(f"w{number}" for number in range(99))
     maps = attended.maps(text, text, layers=6, heads=8)

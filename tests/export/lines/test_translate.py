@@ -208,6 +208,7 @@ def test_a_model_that_is_none_is_one_line_and_2(tmp_path, model):
     assert str(tmp_path) in err[-1]
 
 
+@pytest.mark.slow
 def test_files_and_small_batches_change_nothing(alone, exported, tmp_path):
     lines = [line.split("\t")[1] for line in alone[1]]
     source, target = tmp_path / "in", tmp_path / "out"

@@ -119,6 +119,7 @@ def test_beam_search_in_half_width_is_near_float32(model):
     assert np.abs(scores[0] - scores[1]).max() > 0
 
 
+@pytest.mark.slow
 def test_fits_a_copy_task():
     keras.utils.set_random_seed(1)
     config = helpers.config(

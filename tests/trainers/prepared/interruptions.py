@@ -2,7 +2,7 @@
 
 import contextlib
 
-from export.atomic import written_whole
+from export.files.atomic import written_whole
 from trainers.prepared import manifest, shards, writing
 
 

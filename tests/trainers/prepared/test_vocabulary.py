@@ -64,6 +64,7 @@ def _assigned():
     return [c for c in codes if unicodedata.category(c) not in ("Cn", "Cs")]
 
 
+@pytest.mark.slow
 def test_every_assigned_code_point_may_stand_in_the_text():
     codes = _assigned()
     assert len(codes) > 140_000

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from export.errors import InputError
-from export.places import place_of
+from export.files.places import place_of
 from tests.trainers.prepared import interruptions
 from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs, runs
@@ -137,6 +137,7 @@ def test_what_cannot_be_written_is_told(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_at_a_url(text, model_path, tmp_path):
     lines = text.read_text("utf-8").splitlines()[:60]
     short = tmp_path / "short"

@@ -125,6 +125,7 @@ def test_a_killed_worker_stops_the_others_and_the_job_resumes(
     assert f"Resuming from step {step:,}." in results[0].out
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_worker_stops_all_after_the_same_step(
     arguments, tmp_path
 ):
@@ -144,6 +145,7 @@ def test_a_signal_to_one_worker_stops_all_after_the_same_step(
     assert was_due or checkpoints.stop_path(step).exists()
 
 
+@pytest.mark.slow
 def test_workers_with_folders_of_their_own_are_refused(arguments, tmp_path):
     """The second worker does not see the first one's checkpoint."""
     folders = [tmp_path / "one", tmp_path / "two"]

@@ -263,6 +263,7 @@ def test_trees_are_no_text(worker, tmp_path):
         assert _names(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_the_same_in_a_process_of_its_own(tmp_path):
     files, message = BAD_FILES["not UTF-8 late"]
     _write(tmp_path, files)

@@ -10,7 +10,7 @@ import tempfile
 import zlib
 
 from export.errors import InputError
-from export.places import explained, is_here, place_of, reached, reason
+from export.files.places import explained, is_here, place_of, reached, reason
 
 
 @contextlib.contextmanager
