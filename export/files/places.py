@@ -38,9 +38,9 @@ def place_of(name):
         _ = place.fs
     except Exception as error:
         raise InputError(
-            f"Cannot use {name}: {error}. It must be a path, or a URL that "
-            "fsspec opens with the packages that are installed, such as "
-            "s3://bucket/folder with s3fs."
+            f"Cannot use {name}: {_one_line(error)}. It must be a path, or a "
+            "URL that fsspec opens with the packages that are installed, such "
+            "as s3://bucket/folder with s3fs."
         ) from error
     return place
 
@@ -110,4 +110,8 @@ def reason(error):
     """Returns what an OSError says is wrong, in words."""
     if error.errno:
         return os.strerror(error.errno)
-    return " ".join(str(error).split()) or type(error).__name__
+    return _one_line(error) or type(error).__name__
+
+
+def _one_line(error):
+    return " ".join(str(error).split())

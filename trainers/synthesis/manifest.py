@@ -100,7 +100,8 @@ def read_manifest(folder):
     path = folder / FILE
     try:
         with reached(path):
-            content = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
         if content.pop("format") != _FORMAT:
             raise ValueError("it is of another version of this program")
         models = tuple(

@@ -69,6 +69,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     assert job.contents() == {"train.aa": b"precious"}
 
 
+def test_a_manifest_of_something_else_is_refused(tmp_path):
+    job = remote_job(tmp_path)
+    (job.output / "manifest.json").write_text("nothing")
+    with pytest.raises(InputError, match="is not the manifest of synthesized"):
+        job.run()
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    whole = gzip.compress("\n".join(TEXT).encode())
+    place_of("memory://text.gz").write_bytes(whole[:-9])
+    with pytest.raises(InputError, match="Cannot read memory://text.gz: EOF"):
+        [*TextFile("memory://text.gz").lines()]
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_text_is_read(tmp_path, pack):
     packed = pack("\n".join([*TEXT, ""]).encode())
