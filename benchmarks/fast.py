@@ -142,25 +142,10 @@ def _systems(folder, stack):
         ways[", target pieces"] = {"target_pieces": FLAGS.target_pieces}
     if FLAGS.shortlist:
         ways[", shortlist"] = search_flags.given(*_SHORTLIST)
-    last = [*ways][-1]
     found = []
     for beam in map(int, FLAGS.beams):
         for name, path in models.items():
-            for way, search in ways.items():
-                ours = _loaded(path, beam, search)
-                found.append(_System(name + way, beam, _asking(ours)))
-            for way in dict.fromkeys(("", last)) if FLAGS.served else ():
-                search = {**ways[way], "beam_size": beam}
-                place = folder / f"{name}{way}-{beam}"
-                version = export_once(path, place, *_options(search))
-                job = _job(path, beam, version)
-                served = stack.enter_context(Worker(name, _served(), job))
-                asking = _asking_served(served)
-                found.append(_System(f"{name}{way}, served", beam, asking))
-            if FLAGS.compiled:
-                asking = _asking(_loaded(path, beam, ways[last], ["compiled"]))
-                name += f"{last}, compiled"
-                found.append(_System(name, beam, asking, [1]))
+            found += _ours(name, path, beam, ways, folder, stack)
         for name, number_format, make in (
             ("teacher", "float32", ctranslate2),
             ("student", "float32", ctranslate2),
@@ -172,6 +157,23 @@ def _systems(folder, stack):
             name = f"{name}, CTranslate2 {number_format}"
             found.append(_System(name, beam, _asking_peer(peer)))
     return found
+
+
+def _ours(name, path, beam, ways, folder, stack):
+    """Yields the _System of each way that one model of ours is run."""
+    last = [*ways][-1]
+    for way, search in ways.items():
+        asking = _asking(_loaded(path, beam, search))
+        yield _System(name + way, beam, asking)
+    for way in dict.fromkeys(("", last)) if FLAGS.served else ():
+        place = folder / f"{name}{way}-{beam}"
+        options = _options({**ways[way], "beam_size": beam})
+        job = _job(path, beam, export_once(path, place, *options))
+        worker = stack.enter_context(Worker(name, _served(), job))
+        yield _System(f"{name}{way}, served", beam, _asking_served(worker))
+    if FLAGS.compiled:
+        asking = _asking(_loaded(path, beam, ways[last], ["compiled"]))
+        yield _System(f"{name}{last}, compiled", beam, asking, (1,))
 
 
 def _loaded(path, beam, search, wanted=()):

@@ -32,9 +32,10 @@ def written_whole(path):
         InputError: the system refused to write (a full disk, say), or the
             path names a device or the like.
     """
-    written = _renamed if is_here(place_of(path)) else _sent
+    place = place_of(path)
+    written = _renamed if is_here(place) else _sent
     try:
-        with written(path) as temporary:
+        with written(place) as temporary:
             yield temporary
     except OSError as error:
         raise InputError(

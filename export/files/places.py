@@ -100,16 +100,21 @@ def names_in(folder):
         OSError: it cannot be listed; FileNotFoundError where there is none.
     """
     with reached(folder):
-        # UPath calls it no folder instead.
-        if not is_here(folder) and not folder.exists():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return [path.name for path in folder.iterdir()]
+        if is_here(folder):
+            return [path.name for path in folder.iterdir()]
+        # UPath's own asks three times, and takes any failure for no folder.
+        paths = folder.fs.ls(folder.path, detail=False)
+        return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
 
 def reason(error):
     """Returns what an OSError says is wrong, in words."""
-    if error.errno:
-        return os.strerror(error.errno)
+    number = error.errno
+    # fsspec's has no number, and the path alone as its text.
+    if isinstance(error, FileNotFoundError):
+        number = errno.ENOENT
+    if number:
+        return os.strerror(number)
     return _one_line(error) or type(error).__name__
 
 

@@ -9,8 +9,10 @@ from tests.export.translators.made_up_shortlist import made_up_shortlist
 from tests.trainers import cipher
 
 
+# An export takes long to make: not of both beams.
 @pytest.mark.slow
-def test_a_teacher_beside_its_student(tmp_path):
+@pytest.mark.parametrize("beams, served", [("4,1", False), ("4", True)])
+def test_a_teacher_beside_its_student(tmp_path, beams, served):
     pytest.importorskip("ctranslate2")
     run = {
         "dataset": cipher.write(tmp_path),
@@ -28,8 +30,8 @@ def test_a_teacher_beside_its_student(tmp_path):
         f"--student={tmp_path / 'student'}",
         f"--target_pieces={tmp_path / 'toy.train.xx'}",
         *(f"--shortlist={tmp_path / 'lex'}", "--shortlist_size=40"),
-        *("--served", "--compiled", "--sentences=4"),
-        *("--beams=4", "--rounds=1"),
+        *(f"--beams={beams}", f"--served={served}", "--compiled"),
+        *("--sentences=4", "--rounds=1"),
     )
     assert result.code == 0, result.err
     rows = re.findall(r"\| ([\w, ]+) \| (\d) \| [\d.]+ \| (\d*) \|", result.out)
@@ -43,7 +45,11 @@ def test_a_teacher_beside_its_student(tmp_path):
         "teacher, CTranslate2 float32",
         *("student, CTranslate2 float32", "student, CTranslate2 int8"),
     ]
-    assert [row[:2] for row in rows] == [(name, "4") for name in names]
+    if not served:
+        names = [name for name in names if not name.endswith("served")]
+    assert [row[:2] for row in rows] == [
+        (name, beam) for beam in beams.split(",") for name in names
+    ]
     for name, _, together in rows:
         assert bool(together) == (not name.endswith("compiled"))
     assert "+0.00 (+0.00 to +0.00)" in result.out

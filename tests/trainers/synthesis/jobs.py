@@ -1,7 +1,12 @@
 """Jobs without a model: their answers are made of the lines."""
 
+import functools
 import pathlib
 
+import pytest
+
+from tests.trainers.prepared import interruptions
+from trainers.synthesis import assembly, manifest, shards
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.lines import TextFile
@@ -18,6 +23,11 @@ TEXT = [
     *("eight", "nine \u2028 ten", "eleven", "twelve"),
 ]
 PAIRS = [(line, line.upper()) for line in dict.fromkeys(TEXT) if line]
+
+
+at_write = functools.partial(
+    interruptions.at_write, modules=(assembly, manifest, shards)
+)
 
 
 def answered(lines):
@@ -72,6 +82,30 @@ class Job:
             for path in self.output.rglob("*")
             if path.is_file()
         }
+
+
+def assert_goes_on_after_any_kill(job_named, monkeypatch, when, uninterrupted):
+    """Kills a job at each of its writes, and has it go on.
+
+    Args:
+        job_named: function of a name to a new Job.
+        monkeypatch: pytest's.
+        when: as of `at_write`.
+        uninterrupted: (contents, names in the order they are written) of a
+            job that was not killed.
+    """
+    expected, names = uninterrupted
+    assert len(names) == 8
+    for number in range(len(names)):
+        job = job_named(f"{number}")
+        killed = pytest.raises(interruptions.Killed)
+        with at_write(monkeypatch, number, when), killed:
+            job.run(backwards if number % 2 else in_order)
+        (job.output / ".1-00.manifest.json").write_bytes(b"of one killed")
+        with at_write(monkeypatch) as again:
+            job.run()
+        assert job.contents() == expected, names[number]
+        assert len(again) <= max(len(names) - number, 0) + 4
 
 
 def pairs_in(folder: pathlib.Path, languages=("aa", "bb")):

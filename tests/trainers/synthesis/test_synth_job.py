@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import functools
 import json
 import os
 
@@ -10,16 +9,17 @@ import pytest
 
 from export.errors import InputError
 from tests.damage import flip_bit
-from tests.trainers.prepared import interruptions
 from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs
-from tests.trainers.synthesis.jobs import PAIRS, RULES, Job, pairs_in
-from trainers.corpora import open_corpus
-from trainers.synthesis import assembly, manifest, shards
-
-at_write = functools.partial(
-    interruptions.at_write, modules=(assembly, manifest, shards)
+from tests.trainers.synthesis.jobs import (
+    PAIRS,
+    RULES,
+    Job,
+    at_write,
+    pairs_in,
 )
+from trainers.corpora import open_corpus
+from trainers.synthesis import manifest
 
 
 @pytest.fixture
@@ -58,17 +58,9 @@ def test_who_is_done_first_makes_no_difference(tmp_path, uninterrupted):
 def test_killed_anywhere_the_same_command_goes_on(
     tmp_path, monkeypatch, uninterrupted, when
 ):
-    _, expected, names = uninterrupted
-    assert len(names) == 8
-    for number in range(len(names)):
-        job = Job(tmp_path, f"{number}")
-        with at_write(monkeypatch, number, when), pytest.raises(Killed):
-            job.run(jobs.backwards if number % 2 else jobs.in_order)
-        (job.output / ".1-00.manifest.json").write_bytes(b"of one killed")
-        with at_write(monkeypatch) as again:
-            job.run()
-        assert job.contents() == expected, names[number]
-        assert len(again) <= max(len(names) - number, 0) + 4
+    jobs.assert_goes_on_after_any_kill(
+        lambda name: Job(tmp_path, name), monkeypatch, when, uninterrupted[1:]
+    )
 
 
 def test_a_finished_job_is_left_as_it_is(monkeypatch, uninterrupted):

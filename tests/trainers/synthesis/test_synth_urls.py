@@ -1,6 +1,5 @@
 """Text, pairs and corpora at URLs that fsspec opens."""
 
-import functools
 import gzip
 
 import fsspec
@@ -9,17 +8,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from export.errors import InputError
 from export.files.places import place_of
-from tests.trainers.prepared import interruptions
-from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs, runs
-from tests.trainers.synthesis.jobs import PAIRS, TEXT, Job, pairs_in
+from tests.trainers.synthesis.jobs import PAIRS, TEXT, Job, at_write, pairs_in
 from trainers.corpora import open_corpus
-from trainers.synthesis import assembly, manifest, shards
 from trainers.synthesis.lines import TextFile
-
-at_write = functools.partial(
-    interruptions.at_write, modules=(assembly, manifest, shards)
-)
 
 
 @pytest.fixture(autouse=True)
@@ -47,18 +39,20 @@ def test_killed_anywhere_the_same_command_goes_on(tmp_path, monkeypatch, when):
     here = Job(tmp_path)
     with at_write(monkeypatch) as names:
         here.run()
-    for number in range(len(names)):
-        job = remote_job(tmp_path, f"{number}")
-        with at_write(monkeypatch, number, when), pytest.raises(Killed):
-            job.run()
-        (job.output / ".1-00.manifest.json").write_bytes(b"of one killed")
-        with at_write(monkeypatch) as again:
-            job.run()
-        assert job.contents() == here.contents()
-        assert len(again) <= max(len(names) - number, 0) + 4
-        with at_write(monkeypatch) as again:
-            job.run()
-        assert not again
+    jobs.assert_goes_on_after_any_kill(
+        lambda name: remote_job(tmp_path, name),
+        monkeypatch,
+        when,
+        (here.contents(), names),
+    )
+
+
+def test_a_finished_job_is_left_as_it_is(tmp_path, monkeypatch):
+    job = remote_job(tmp_path)
+    job.run()
+    with at_write(monkeypatch) as names:
+        job.run()
+    assert not names
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
@@ -123,7 +117,7 @@ ignored = pytest.mark.filterwarnings("ignore:UPath 'unreachable' filesystem")
     "name, message",
     [
         ("nosuch://a", "Cannot use nosuch://a: Unsupported filesystem"),
-        ("memory://none", "Cannot read memory://none: "),
+        ("memory://none", "Cannot read memory://none: No such file"),
         ("unreachable://a", "LookupError: no such credentials"),
     ],
 )
