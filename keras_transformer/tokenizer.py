@@ -141,6 +141,7 @@ class Tokenizer(tf.Module):
 
     def id_to_piece(self, number):
         """Returns the piece of one id, such as "▁the"."""
+        self.revive()
         return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):

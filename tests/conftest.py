@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,11 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 # Many small models are compiled once and run once.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+# A shell has what it runs in the background ignore Ctrl-C, and so would all
+# that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run, and no absolute times: a slow machine must
 # not fail a test.
@@ -48,5 +54,5 @@ def pytest_collection_modifyitems(config, items):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
     for item in items:
-        if "slow" in item.keywords:
+        if item.get_closest_marker("slow"):
             item.add_marker(skip)

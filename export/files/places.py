@@ -90,6 +90,23 @@ def explained(place):
         ) from error
 
 
+@contextlib.contextmanager
+def readable(place):
+    """Says in one sentence why a file cannot be read.
+
+    Args:
+        place: of `place_of`.
+
+    Raises:
+        InputError: in place of any OSError, and as of `reached`.
+    """
+    try:
+        with reached(place):
+            yield
+    except OSError as error:
+        raise InputError(f"Cannot read {place}: {reason(error)}.") from error
+
+
 def names_in(folder):
     """Returns the names of the files and folders in a folder, a list.
 

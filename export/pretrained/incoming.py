@@ -6,6 +6,7 @@ import numpy as np
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.files.places import readable
 from export.pretrained.layout import stream_order
 from export.pretrained.vocabulary import NO_ROW
 
@@ -86,7 +87,5 @@ def read_bytes(path):
     Raises:
         InputError: it cannot be read.
     """
-    try:
+    with readable(path):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error

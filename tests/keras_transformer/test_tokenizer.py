@@ -186,10 +186,19 @@ def test_other_special_ids_are_refused(options):
         Tokenizer(other_vocabulary(**options))
 
 
-def test_outlives_a_new_seed(tokenizer):
-    expected = tokenizer.encode(["ba."])[0].tolist()
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda tokenizer: tokenizer.encode(["ba."])[0].tolist(),
+        lambda tokenizer: tokenizer.decode([[7, 8, 9]]),
+        lambda tokenizer: tokenizer.id_to_piece(7),
+    ],
+    ids=["encode", "decode", "id_to_piece"],
+)
+def test_outlives_a_new_seed(tokenizer, ask):
+    expected = ask(tokenizer)
     keras.utils.set_random_seed(1)
-    assert tokenizer.encode(["ba."])[0].tolist() == expected
+    assert ask(tokenizer) == expected
 
 
 def test_two_models_in_one_process_stay_apart():

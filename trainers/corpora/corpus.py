@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from export.errors import InputError
-from export.files.places import reached, reason
+from export.files.places import readable
 
 
 def resolve_languages(
@@ -296,13 +296,10 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
 
 def _describe(path: Path) -> str:
     digest = hashlib.sha256()
-    try:
-        with reached(path), path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            digest.update(file.read(_MEGABYTE))
-            file.seek(max(0, size - _MEGABYTE))
-            digest.update(file.read(_MEGABYTE))
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
+    with readable(path), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        digest.update(file.read(_MEGABYTE))
+        file.seek(max(0, size - _MEGABYTE))
+        digest.update(file.read(_MEGABYTE))
     return f"{path.name} {size} {digest.hexdigest()}"

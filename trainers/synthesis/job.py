@@ -11,7 +11,7 @@ from export.files.places import (
     is_here,
     names_in,
     place_of,
-    reached,
+    readable,
     reason,
 )
 from export.progress_bar import ProgressBar
@@ -151,11 +151,8 @@ def _refuse_other(folder, before, manifest):
 def _check_outputs(folder, manifest):
     for name, digest in manifest.outputs.items():
         path = folder / name
-        try:
-            with reached(path), path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(f"Cannot read {path}: {reason(error)}.") from error
+        with readable(path), path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != digest:
             raise InputError(
                 f"{path} is not as it was written; remove {folder} and run the "

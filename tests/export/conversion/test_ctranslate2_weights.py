@@ -39,10 +39,12 @@ def fixture_tokenizer():
     return Tokenizer(made_up_text.vocabulary())
 
 
-def translator(path):
+def translator(path, compute_type="default"):
     import ctranslate2
 
-    return ctranslate2.Translator(str(path), device="cpu", intra_threads=1)
+    return ctranslate2.Translator(
+        str(path), device="cpu", intra_threads=1, compute_type=compute_type
+    )
 
 
 def pieces_of(tokenizer, ids):
@@ -200,15 +202,17 @@ def test_a_quantized_folder_is_smaller_and_near(
         folder = tmp_path / kind
         save_ctranslate2(model, tokenizer.proto, folder, kind)
         sizes[kind] = (folder / "model.bin").stat().st_size
+        # Products of int8 are another matter: without VNNI they saturate.
+        reader = translator(folder, compute_type="float32")
         scores[kind] = [
             np.sum(result.log_probs)
-            for result in translator(folder).score_batch(sources, targets)
+            for result in reader.score_batch(sources, targets)
         ]
     assert sizes[quantization] < 0.75 * sizes["float32"]
     scores = np.array([scores["float32"], scores[quantization]])
-    # Rounding to 8 bits moves these random models' scores by some tenths.
+    # Rounding to 8 bits moves these random models' scores by some hundredths.
     assert (
-        np.abs(scores[1] - scores[0]).mean() < 0.02 * np.abs(scores[0]).mean()
+        np.abs(scores[1] - scores[0]).mean() < 0.002 * np.abs(scores[0]).mean()
     )
 
 
