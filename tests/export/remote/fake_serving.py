@@ -202,6 +202,11 @@ def answering(content, *, times=None):
                     with connection, contextlib.suppress(OSError):
                         connection.recv(1 << 16)
                         connection.sendall(content)
+                        connection.shutdown(socket.SHUT_WR)
+                        # Closed with a part of the request unread, it would
+                        # take back what the client has not read yet.
+                        while connection.recv(1 << 16):
+                            pass
             for connection in connections:
                 connection.close()
 
