@@ -70,7 +70,6 @@ def reached(place):
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-@contextlib.contextmanager
 def explained(place):
     """Says in one sentence what goes wrong with a file or folder.
 
@@ -80,31 +79,24 @@ def explained(place):
     Raises:
         InputError: in place of any OSError, and as of `reached`.
     """
-    try:
-        with reached(place):
-            yield
-    except OSError as error:
-        raise InputError(
-            f"Cannot use {place}: {reason(error)}. See to that, then run the "
-            "same command again."
-        ) from error
+    return _told(
+        place,
+        "Cannot use {}: {}. See to that, then run the same command again.",
+    )
+
+
+def readable(place):
+    """Says in one sentence why a file cannot be read; else as `explained`."""
+    return _told(place, "Cannot read {}: {}.")
 
 
 @contextlib.contextmanager
-def readable(place):
-    """Says in one sentence why a file cannot be read.
-
-    Args:
-        place: of `place_of`.
-
-    Raises:
-        InputError: in place of any OSError, and as of `reached`.
-    """
+def _told(place, sentence):
     try:
         with reached(place):
             yield
     except OSError as error:
-        raise InputError(f"Cannot read {place}: {reason(error)}.") from error
+        raise InputError(sentence.format(place, reason(error))) from error
 
 
 def names_in(folder):
