@@ -22,7 +22,7 @@ from absl import flags
 
 from benchmarks.harness import report
 from export import command
-from trainers.batches import NAMES, input_data
+from trainers.batches import NAMES, matrices
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
 from trainers.batches.plan import padding_share
@@ -80,7 +80,7 @@ def main(_):
         )
         packs = FLAGS.batching == "pack"
         make_batch = (
-            input_data.make_packed_batch if packs else input_data.make_batch
+            matrices.make_packed_batch if packs else matrices.make_batch
         )
         timed(
             f"the batch of update {FLAGS.step:,}",

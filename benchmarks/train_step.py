@@ -55,8 +55,8 @@ flags.DEFINE_list(
     "Names with commas between; the first model is the one that ratios are "
     "of. Default: all whose packages are installed. On KERAS_BACKEND="
     "tensorflow: ours, ours-packed, ours-jit, keras-hub, products, square; on "
-    "jax the same without ours-packed and ours-jit; on both transformers, "
-    "torch, torch-products.",
+    "jax the same without ours-jit; on both transformers and torch, compiled "
+    "too (transformers-compiled, torch-compiled), and torch-products.",
 )
 flags.DEFINE_integer(
     "rounds", 5, "How often each system visits each shape.", lower_bound=1

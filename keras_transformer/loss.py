@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels.gradients import own_gradient
+from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
 from keras_transformer.kernels.projections import column_sums
 
 
@@ -97,6 +97,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
+        add_at = _scatter_add if is_uncompiled() else _add_where_equal
 
         # A framework's own gradient goes over [B, T, V] once for each of the
         # four, and by way of a scatter for the label's logit.
@@ -107,7 +108,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
             def gradient(upstream):
                 scale, at_label, everywhere, _ = ops.split(upstream, 4, -1)
-                return _add_at(softmax * scale + everywhere, labels, at_label)
+                return add_at(softmax() * scale + everywhere, labels, at_label)
 
             return found, gradient
 
@@ -128,7 +129,8 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
     of a row and another one at the label. It is as large as the logits and
     is not made: its product with the matrix, and with the states, is that of
     the softmax, scaled and added to afterwards, where all is V / D times
-    smaller.
+    smaller. Where XLA compiles, these two products take bfloat16 states as
+    they are, as every other layer's gradients do; the logits never.
 
     Args:
         states: float [..., D], the decoder's output.
@@ -152,6 +154,7 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
         for each in (states, label_rows)
     )
     flat = ops.reshape(labels, (-1,))
+    multiply = _product_of(_gradient_dtype(states))
 
     @own_gradient
     def summaries(rows, matrix, label_rows):
@@ -164,13 +167,14 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
 
         def gradient(upstream):
             scale, at_label, everywhere, _ = ops.split(upstream, 4, axis=-1)
+            shares = softmax()
             by_rows = (
-                scale * ops.matmul(softmax, matrix)
+                scale * multiply(shares, matrix)
                 + at_label * label_rows
                 + everywhere * of_matrix
             )
             by_matrix = (
-                ops.matmul(ops.transpose(softmax), scale * rows)
+                multiply(ops.transpose(shares), scale * rows)
                 + ops.matmul(ops.transpose(everywhere), rows)[0]
             )
             return by_rows, by_matrix, at_label * rows
@@ -180,6 +184,21 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
     found = summaries(rows, matrix, label_rows)
     found = ops.reshape(found, (*ops.shape(labels), 4))
     return _losses(found, labels, matrix.shape[0], smoothing)
+
+
+def _gradient_dtype(states):
+    dtype = keras.backend.standardize_dtype(states.dtype)
+    if dtype == "bfloat16" and not is_uncompiled():
+        return dtype
+    return "float32"
+
+
+def _product_of(dtype):
+    def multiply(left, right):
+        product = ops.matmul(ops.cast(left, dtype), ops.cast(right, dtype))
+        return ops.cast(product, "float32")
+
+    return multiply
 
 
 def _summaries(logits, labels, sums):
@@ -192,16 +211,31 @@ def _summaries(logits, labels, sums):
 
     Returns:
         float32 [..., 4]: the logits' log-normaliser, the label's logit, the
-        sum of the logits and the highest one; and the softmax, [..., V], of
-        which gradients are made. The highest logit gets none.
+        sum of the logits and the highest one; and a function without
+        arguments that returns the softmax, [..., V], of which gradients are
+        made. The highest logit gets none.
     """
-    # One operation, where exp(logits - normaliser) is two, and slow ones.
-    softmax = ops.softmax(logits, axis=-1)
-    label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
     maxima = ops.max(logits, axis=-1, keepdims=True)
-    normalisers = maxima - ops.log(ops.max(softmax, axis=-1, keepdims=True))
+    normalise = _softmax_once if is_uncompiled() else _softmax_twice
+    normalisers, softmax = normalise(logits, maxima)
+    label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
     found = [normalisers, label_logits, sums, maxima]
     return ops.concatenate(found, axis=-1), softmax
+
+
+def _softmax_once(logits, maxima):
+    # One operation, where exp(logits - normaliser) is two, and slow ones.
+    softmax = ops.softmax(logits, axis=-1)
+    highest = ops.max(softmax, axis=-1, keepdims=True)
+    return maxima - ops.log(highest), lambda: softmax
+
+
+def _softmax_twice(logits, maxima):
+    # XLA makes it inside of what it is used for; to keep it, an array as
+    # large as the logits would be written and read.
+    sums = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
+    normalisers = maxima + ops.log(sums)
+    return normalisers, lambda: ops.exp(logits - normalisers)
 
 
 def _losses(summaries, labels, vocabulary_size, smoothing):
@@ -221,7 +255,13 @@ def _losses(summaries, labels, vocabulary_size, smoothing):
     )
 
 
-def _add_at(values, labels, amounts):
+def _add_where_equal(values, labels, amounts):
+    """Does what `_scatter_add` does, in one pass with what XLA does before."""
+    ids = ops.arange(ops.shape(values)[-1], dtype="int32")
+    return values + ops.where(ids == labels[..., None], amounts, 0.0)
+
+
+def _scatter_add(values, labels, amounts):
     """Adds [B, T, 1] amounts to [B, T, V] values, at each label."""
     shape = ops.shape(values)
     rows = ops.reshape(values, (-1, shape[-1]))

@@ -10,6 +10,7 @@ import subprocess
 
 from export.files.atomic import written_whole
 from trainers import processes
+from trainers.cost.machines import DEVICES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +116,22 @@ def gpu_name():
     except (OSError, subprocess.CalledProcessError):
         return None
     return next(iter(found.stdout.splitlines()), None)
+
+
+def gpu_peak(precision):
+    """Returns the FLOP/s of this machine's GPU, as its datasheet has them.
+
+    Args:
+        precision: "float32", which is TF32 where the GPU has it, or
+            "mixed_bfloat16".
+
+    Returns:
+        float; None where there is no GPU, or none of `trainers.plan`'s table.
+    """
+    dtype = {"mixed_bfloat16": "bfloat16"}.get(precision, precision)
+    words = (gpu_name() or "").replace("-", " ").split()
+    found = [DEVICES[word] for word in words if word in DEVICES]
+    return found[0].flops.get(dtype) if found else None
 
 
 def cpu_name():

@@ -57,7 +57,15 @@ class _Logits(torch.nn.Module):
 
 def make_step(job):
     """Returns the peer that trains."""
-    peer = TorchStep(job, _Logits)
+    return _named(TorchStep(job, _Logits))
+
+
+def make_compiled_step(job):
+    """Returns the same, its forward and backward pass compiled."""
+    return _named(TorchStep(job, _Logits, torch.compile))
+
+
+def _named(peer):
     peer.note = (
         f"transformers {transformers.__version__} MarianMTModel, sdpa, "
         f"{peer.note}"

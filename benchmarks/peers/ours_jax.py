@@ -1,83 +1,153 @@
-"""This project's model on JAX: a training step, and the search under jit."""
+"""This project's model on JAX: its updates, and its search, under jit."""
+
+import itertools
 
 import jax
 import keras
 import numpy as np
+from keras import ops
 
 import keras_transformer as kt
 from benchmarks.decoding.job import Pieces
 from benchmarks.decoding.systems import load
+from benchmarks.training_step.work import pack
 from export.translators.text_ids import padded
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.loss import projected_losses
 
-# Source lengths are padded to multiples of it; each is compiled once.
-_STEP = 8
+# Source lengths are padded to multiples of it; each is compiled once. A GPU
+# takes hardly longer for padding.
+_STEP = {"cpu": 8, "gpu": 64}
 
 
-class Step:
-    """Model, loss and Adam in one jitted function.
+class Updates:
+    """The model, its loss and Adam in one jitted function.
 
     Args:
-        job: StepJob.
+        config: TransformerConfig.
+        precision: a Keras dtype policy.
+
+    Attributes:
+        model: Transformer. It has the weights of the updates only after
+            `keep`.
     """
 
-    framework = "jax"
-
-    def __init__(self, job):
-        keras.utils.set_random_seed(1)
-        config = job.config
-        self._model = kt.Transformer(config, dtype=job.precision)
-        self._loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
+    def __init__(self, config, precision):
+        self.model = kt.Transformer(config, dtype=precision)
         self._optimizer = keras.optimizers.Adam(
             kt.TransformerSchedule(config.d_model, config.warmup_steps),
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
         )
-        self._optimizer.build(self._model.trainable_variables)
-        self._state = tuple(
-            [variable.value for variable in variables]
-            for variables in (
-                self._model.trainable_variables,
-                self._model.non_trainable_variables,
-                self._optimizer.variables,
-            )
-        )
-        self._batches = [
-            jax.device_put((batch.source, batch.target, batch.labels))
-            for batch in job.batches
-        ]
+        self._optimizer.build(self.model.trainable_variables)
+        # Copies: those that it gets are given away with each update.
+        self._state = jax.tree.map(jax.numpy.copy, self._values())
         self._update = jax.jit(self._one_update, donate_argnums=0)
-        self.parameters = self._model.count_params()
-        self.note = (
-            f"Keras {keras.__version__}, JAX {jax.__version__}, jitted step"
+
+    def _variables(self):
+        return (
+            self.model.trainable_variables,
+            self.model.non_trainable_variables,
+            self._optimizer.variables,
         )
 
-    def _one_update(self, state, batch):
+    def _values(self):
+        return tuple(
+            [variable.value for variable in each] for each in self._variables()
+        )
+
+    def make(self, inputs, labels):
+        """Makes an update, without waiting for it.
+
+        Args:
+            inputs: as the model takes them.
+            labels: int32 [B, T].
+
+        Returns:
+            The loss before it, a float32 scalar.
+        """
+        loss, self._state = self._update(self._state, inputs, labels)
+        return loss
+
+    def wait(self):
+        """Returns when all updates have been made."""
+        jax.block_until_ready(self._state)
+
+    def keep(self):
+        """Gives the model and the optimizer what the updates have made."""
+        for variables, values in zip(self._variables(), self._state):
+            for variable, value in zip(variables, values):
+                variable.assign(value)
+
+    def _one_update(self, state, inputs, labels):
         weights, others, optimizer = state
         (loss, others), gradients = jax.value_and_grad(
             self._loss_and_state, has_aux=True
-        )(weights, others, batch)
+        )(weights, others, inputs, labels)
         weights, optimizer = self._optimizer.stateless_apply(
             optimizer, gradients, weights
         )
         return loss, (weights, others, optimizer)
 
-    def _loss_and_state(self, weights, others, batch):
-        source, target, labels = batch
-        logits, others = self._model.stateless_call(
-            weights,
-            others,
-            {"source": source, "target": target},
-            training=True,
+    def _loss_and_state(self, weights, others, inputs, labels):
+        trained, rest, _ = self._variables()
+        known = zip(trained, weights), zip(rest, others)
+        with keras.StatelessScope(list(itertools.chain(*known))) as scope:
+            loss = self._mean_loss(inputs, labels)
+            # Such as the seeds of dropout, which each pass moves on.
+            moved = [scope.get_current_value(each) for each in rest]
+        others = [
+            old if new is None else new for old, new in zip(others, moved)
+        ]
+        return loss, others
+
+    def _mean_loss(self, inputs, labels):
+        """Returns what TrainingTransformer makes of the batch under XLA."""
+        output = self.model.output_embedding
+        losses = projected_losses(
+            output.beside(self.model.states(inputs, training=True)),
+            output.matrix(),
+            labels,
+            self.model.config.label_smoothing,
         )
-        return self._loss(labels, logits), others
+        return ops.sum(losses.smoothed) / ops.sum(labels != PAD_ID)
+
+
+class Step:
+    """An update at a time, with batches that lie on the device.
+
+    Args:
+        job: StepJob.
+        batches: list of (inputs, labels) as the model takes them.
+    """
+
+    framework = "jax"
+
+    def __init__(self, job, batches):
+        keras.utils.set_random_seed(1)
+        self._updates = Updates(job.config, job.precision)
+        self._batches = [jax.device_put(batch) for batch in batches]
+        self.parameters = self._updates.model.count_params()
+        self.note = (
+            f"Keras {keras.__version__}, JAX {jax.__version__}, jitted step"
+        )
 
     def run(self, shape):
         """Makes one update with a batch, waits for it, returns the loss."""
-        loss, self._state = self._update(self._state, self._batches[shape])
-        jax.block_until_ready(self._state)
+        loss = self._updates.make(*self._batches[shape])
+        self._updates.wait()
         return float(loss)
+
+
+def padded_step(job):
+    """One pair a row."""
+    return Step(job, [batch.padded for batch in job.batches])
+
+
+def packed_step(job):
+    """The same pairs in packed rows."""
+    return Step(job, [pack(batch) for batch in job.batches])
 
 
 class Search:
@@ -93,6 +163,7 @@ class Search:
         # Weights in bfloat16 too: those of the peers are.
         self._model = load(job.prepared, dtype=job.precision)
         self._pieces = Pieces(job.model)
+        self._step = _STEP[job.device]
         self._weights = [weight.value for weight in self._model.weights]
         self._search = jax.jit(self._translate_ids)
         self.note = (
@@ -111,7 +182,7 @@ class Search:
         return list(zip(texts, np.asarray(scores).tolist()))
 
     def _source(self, batch):
-        width = -(-max(batch.source_lengths) // _STEP) * _STEP
+        width = -(-max(batch.source_lengths) // self._step) * self._step
         config = self._model.config
         if config.positions == "learned":
             width = min(width, config.max_positions)

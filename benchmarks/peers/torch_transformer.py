@@ -16,27 +16,50 @@ def device(job):
     return "cuda" if job.device == "gpu" else "cpu"
 
 
+class _Loss(torch.nn.Module):
+    """The smoothed loss of a module that maps both sides' ids to logits."""
+
+    def __init__(self, model, smoothing):
+        super().__init__()
+        self._model = model
+        self._smoothing = smoothing
+
+    def forward(self, source, target, labels):
+        return torch.nn.functional.cross_entropy(
+            self._model(source, target).flatten(0, 1),
+            labels.flatten(),
+            ignore_index=PAD,
+            label_smoothing=self._smoothing,
+        )
+
+
+def eager(module):
+    """Returns the module as it is, for TorchStep's `prepare`."""
+    return module
+
+
 class TorchStep:
-    """Forward, smoothed loss, backward, Adam; no torch.compile.
+    """Forward, smoothed loss, backward, Adam.
 
     Args:
         job: StepJob.
         make_model: function of the configuration; returns a torch module
             that maps source and target ids to logits.
+        prepare: function of the module of the loss; returns what is called
+            in its place: `eager` or `torch.compile`.
     """
 
     framework = "torch"
 
-    def __init__(self, job, make_model):
+    def __init__(self, job, make_model, prepare=eager):
         self._device = device(job)
         torch.manual_seed(1)
         config = job.config
-        self._smoothing = config.label_smoothing
         self._bfloat16 = job.precision == "mixed_bfloat16"
-        self._model = make_model(config).to(self._device).train()
-        weights = [
-            each for each in self._model.parameters() if each.requires_grad
-        ]
+        loss = _Loss(make_model(config), config.label_smoothing)
+        loss = loss.to(self._device).train()
+        self._loss = prepare(loss)
+        weights = [each for each in loss.parameters() if each.requires_grad]
         self._optimizer = torch.optim.Adam(
             weights,
             lr=1.0,
@@ -55,21 +78,15 @@ class TorchStep:
             for batch in job.batches
         ]
         self.parameters = sum(each.numel() for each in weights)
-        self.note = f"PyTorch {torch.__version__}, no torch.compile"
+        how = "no torch.compile" if prepare is eager else "torch.compile"
+        self.note = f"PyTorch {torch.__version__}, {how}"
 
     def run(self, shape):
         """Makes one update with a batch, waits for it, returns the loss."""
-        source, target, labels = self._batches[shape]
         with torch.autocast(
             self._device, torch.bfloat16, enabled=self._bfloat16
         ):
-            logits = self._model(source, target)
-            loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1),
-                labels.flatten(),
-                ignore_index=PAD,
-                label_smoothing=self._smoothing,
-            )
+            loss = self._loss(*self._batches[shape])
         loss.backward()
         self._optimizer.step()
         self._schedule.step()
@@ -153,6 +170,14 @@ def _sinusoids(positions, width):
 
 def make(job):
     """Returns the peer."""
-    peer = TorchStep(job, _Translator)
+    return _named(TorchStep(job, _Translator))
+
+
+def make_compiled(job):
+    """Returns the peer, its forward and backward pass compiled."""
+    return _named(TorchStep(job, _Translator, torch.compile))
+
+
+def _named(peer):
     peer.note = f"nn.Transformer of {peer.note}"
     return peer

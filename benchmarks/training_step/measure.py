@@ -3,6 +3,8 @@
 import collections
 import contextlib
 import dataclasses
+import functools
+from concurrent import futures
 
 from benchmarks.harness.turns import (
     Watch,
@@ -51,18 +53,38 @@ class StepRun:
             InputError: a system failed.
         """
         with contextlib.ExitStack() as stack:
-            workers, losses = {}, {}
-            for name in self.chosen:
-                say(f"{name}: starting and warming up")
-                workers[name] = stack.enter_context(self._worker(name))
-                losses[name] = self._first_loss(workers[name])
+            started = self._started(stack)
+            workers = [started[name][0] for name in self.chosen]
             visits = visits_in_turns(
-                workers.values(), self._shapes, self.rounds, self._visit
+                workers, self._shapes, self.rounds, self._visit
             )
             return [
-                self._result(worker, losses[name], worker.peak_bytes(), visits)
-                for name, worker in workers.items()
+                self._result(
+                    worker, started[worker.name][1], worker.peak_bytes(), visits
+                )
+                for worker in workers
             ]
+
+    def _started(self, stack):
+        """Returns a dict of name to a Worker and its first loss."""
+        names = list(self.chosen)
+        # On a GPU XLA chooses kernels by their time, and must be alone then;
+        # PyTorch's compiler does not.
+        at_once = [name for name in names if self._may_share_gpu(name)]
+        start = functools.partial(self._start, stack)
+        started = {name: start(name) for name in names if name not in at_once}
+        with futures.ThreadPoolExecutor(len(names)) as pool:
+            started |= zip(at_once, pool.map(start, at_once))
+        return started
+
+    def _may_share_gpu(self, name):
+        gpu = self.job.device == "gpu"
+        return gpu and self.chosen[name].keras_backend == "torch"
+
+    def _start(self, stack, name):
+        say(f"{name}: starting and warming up")
+        worker = stack.enter_context(self._worker(name))
+        return worker, self._first_loss(worker)
 
     def alone(self):
         """Does what `together` does with one system in memory at a time.

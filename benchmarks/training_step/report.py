@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from benchmarks.harness.report import markdown, ratio, spread
+from benchmarks.harness.report import gpu_peak, markdown, ratio, spread
 
 # Beyond it two models are not of the same size.
 _LARGEST_DIFFERENCE = 0.02
@@ -18,6 +18,7 @@ _HEADER = (
     "{ours} / it (quartiles)",
     "GFLOP/s",
     "of the products' rate",
+    "of the GPU's peak",
     "peak GiB",
 )
 
@@ -76,7 +77,8 @@ def page(results, job, watch, line):
     )
     real = sum(batch.weight * batch.target_tokens for batch in job.batches)
     positions = sum(batch.weight * batch.labels.size for batch in job.batches)
-    return f"""{table(results)}
+    peak = gpu_peak(job.precision) if job.device == "gpu" else None
+    return f"""{table(results, peak)}
 
 {line}
 
@@ -87,13 +89,19 @@ rows of 128 at most. Models' GFLOP/s count 6 for each
 weight of a matrix and each position it is used at, padded ones too but for the
 logits of ours without XLA, which makes none of padding; neither attention's own
 products nor embedding look-ups are counted. `products` makes all products of a
-step, with plain calls, and nothing else.
+step, with plain calls, and nothing else. {_of_peak(peak)}
 ln V = {math.log(job.config.vocabulary_size):.3f}. Other
 programs took more than 8 % of the machine in {watch.disturbed} of
 {watch.visits} visits."""
 
 
-def table(results):
+def _of_peak(peak):
+    if peak is None:
+        return ""
+    return f"The GPU's peak by its datasheet is {peak / 1e12:.1f} TFLOP/s."
+
+
+def table(results, peak=None):
     """Returns a Markdown table.
 
     Ratios are those of the first model to each other one, and none where
@@ -101,6 +109,7 @@ def table(results):
 
     Args:
         results: list of StepResult.
+        peak: FLOP/s that the machine can reach; None where it is not known.
     """
     models = [result for result in results if result.parameters]
     ours = models[0] if models else None
@@ -108,11 +117,12 @@ def table(results):
     header = [
         cell.format(ours=ours.name if ours else "ours") for cell in _HEADER
     ]
-    rows = [_row(result, ours, products) for result in results]
-    return markdown(header, "lll" + "r" * 8, rows)
+    rows = [_row(result, ours, products, peak) for result in results]
+    return markdown(header, "lll" + "r" * 9, rows)
 
 
-def _row(result, ours, products):
+def _row(result, ours, products, peak):
+    rate = spread(result.flop_rates).median
     return [
         result.name,
         result.note,
@@ -122,8 +132,9 @@ def _row(result, ours, products):
         f"{spread(result.cpu_seconds).median:.4g}",
         f"{spread(result.token_rates):,.0f}" if result.parameters else "-",
         _ratio(ours, result),
-        f"{spread(result.flop_rates).median / 1e9:,.0f}",
+        f"{rate / 1e9:,.0f}",
         _share(result, products),
+        f"{rate / peak:.3f}" if peak else "-",
         f"{result.peak_bytes / 2**30:.2f}",
     ]
 

@@ -29,7 +29,11 @@ class StepSystem(System):
 _torch = functools.partial(StepSystem, keras_backend="torch")
 _ON_TORCH = {
     "transformers": _torch("marian:make_step", "transformers"),
+    "transformers-compiled": _torch(
+        "marian:make_compiled_step", "transformers"
+    ),
     "torch": _torch("torch_transformer:make"),
+    "torch-compiled": _torch("torch_transformer:make_compiled"),
     "torch-products": _torch("products:on_torch", work=products_work),
 }
 SYSTEMS = {
@@ -43,7 +47,8 @@ SYSTEMS = {
         **_ON_TORCH,
     },
     "jax": {
-        "ours": StepSystem("ours_jax:Step"),
+        "ours": StepSystem("ours_jax:padded_step"),
+        "ours-packed": StepSystem("ours_jax:packed_step", work=packed_work),
         "keras-hub": StepSystem("keras_hub_layers:make", "keras_hub"),
         "products": StepSystem("products:on_jax", work=products_work),
         "square": StepSystem("products:square_on_jax", work=square_work),

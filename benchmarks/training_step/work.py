@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from trainers.batches.matrices import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
 from trainers.cost.products import (
@@ -67,9 +68,6 @@ def pack(batch):
         ({"source", "target", and of each side segments and positions},
         labels), int32 [rows, S] for the source, [rows, T] for the rest.
     """
-    # It needs TensorFlow, which runs on other backends do without.
-    from trainers.batches.input_data import make_packed_batch
-
     pairs = TokenPairs([_shard(batch)])
     lengths = pairs.source_lengths, pairs.target_lengths
     # So much room that one batch holds them all.

@@ -1,6 +1,8 @@
 """The benchmark of a training step, run as a user runs it."""
 
 import collections
+import contextlib
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -9,19 +11,24 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from benchmarks.harness import report
 from benchmarks.harness.report import ratio, spread
 from benchmarks.harness.systems import choose
+from benchmarks.harness.turns import Watch
 from benchmarks.training_step.job import (
     DEFAULT_TABLE,
+    StepJob,
     make_mixed_batches,
     make_sorted_batches,
     read_lengths,
 )
+from benchmarks.training_step.measure import StepRun
 from benchmarks.training_step.report import StepResult, table
 from benchmarks.training_step.systems import SYSTEMS
 from benchmarks.training_step.work import pack
@@ -84,7 +91,7 @@ def test_the_table_of_our_step_and_the_products(tmp_path, lengths, way):
     output = tmp_path / "new" / "table.md"
     text = tiny_run(lengths, output, "ours,products", way)
     header, rule, ours, products = map(cells, text.splitlines()[:4])
-    assert len(header) == len(rule) == len(ours) == len(products) == 11
+    assert len(header) == len(rule) == len(ours) == len(products) == 12
     by_name = dict(zip(header, ours))
     tiny = kt.Transformer(kt.TransformerConfig.preset("tiny"))
     assert by_name["parameters"] == f"{tiny.count_params():,}"
@@ -270,6 +277,74 @@ def result(name, parameters):
 def test_no_ratio_to_a_model_of_another_size(parameters, expected):
     lines = table([result("ours", 1000), result("peer", parameters)])
     assert cells(lines.splitlines()[-1])[7] == expected
+
+
+def test_the_share_of_a_peak_is_of_the_median():
+    rounds = [1.0, 2.0, 4.0]
+    ours = StepResult("ours", "x", 1000, 1.0, rounds, rounds, 1e9, 10.0, 1)
+    header, _, row = table([ours], peak=2e9).splitlines()
+    by_name = dict(zip(cells(header), cells(row)))
+    assert by_name["of the GPU's peak"] == "0.250"
+    header, _, row = table([ours]).splitlines()
+    assert dict(zip(cells(header), cells(row)))["of the GPU's peak"] == "-"
+
+
+@pytest.mark.parametrize(
+    "name, precision, peak",
+    [
+        ("NVIDIA H100 80GB HBM3", "mixed_bfloat16", 989.5e12),
+        ("NVIDIA H100 80GB HBM3", "float32", 494.5e12),
+        ("NVIDIA A100-SXM4-80GB", "mixed_bfloat16", 312e12),
+        ("Tesla V100-SXM2-16GB", "mixed_bfloat16", None),
+        ("Another Card", "float32", None),
+        (None, "float32", None),
+    ],
+)
+def test_a_peak_is_that_of_the_datasheet(monkeypatch, name, precision, peak):
+    monkeypatch.setattr(report, "gpu_name", lambda: name)
+    assert report.gpu_peak(precision) == peak
+
+
+class MeetingWorker:
+    """Those of PyTorch wait for one another; the other must come before."""
+
+    came = []
+
+    def __init__(self, name, barrier):
+        self.name, self._barrier = name, barrier
+
+    def __enter__(self):
+        if self.name != "ours":
+            assert "ours" in self.came
+            self._barrier.wait(timeout=30)
+        self.came.append(self.name)
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def warm_up(self, shape):
+        return float(shape)
+
+
+def test_on_a_gpu_systems_of_pytorch_start_at_once(monkeypatch):
+    barrier = threading.Barrier(2)
+    monkeypatch.setattr(
+        StepRun, "_worker", lambda self, name: MeetingWorker(name, barrier)
+    )
+    names = ["torch", "ours", "transformers"]
+    chosen = {name: SYSTEMS["jax"][name] for name in names}
+    chosen["ours"] = dataclasses.replace(chosen["ours"], keras_backend="jax")
+    [batch] = make_mixed_batches(np.array([3]), np.array([4]), 50, 8, 1)
+    config = kt.TransformerConfig.preset("tiny")
+    job = StepJob(config, "float32", "gpu", [batch], 1)
+    run_ = StepRun(chosen, job, 1, 1, 0.0, Watch(1))
+    with contextlib.ExitStack() as stack:
+        started = run_._started(stack)
+    assert sorted(started) == sorted(names)
+    assert {name: worker.name for name, (worker, _) in started.items()} == {
+        name: name for name in names
+    }
 
 
 @pytest.mark.slow

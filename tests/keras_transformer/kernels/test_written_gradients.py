@@ -1,5 +1,7 @@
 """Gradients that are written out, against central differences in float64."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -96,6 +98,13 @@ def test_layer_norm_of_half_width_is_computed_in_full():
     np.testing.assert_allclose(helpers.to_numpy(found), expected, 1e-2, 1e-2)
 
 
+@pytest.fixture(name="way", params=[contextlib.nullcontext, uncompiled])
+def fixture_way(request):
+    """The loss has a way of its own for either."""
+    with request.param():
+        yield
+
+
 LABELS = np.array([[4, 1, 3], [6, 0, 0]], "int32")
 STATES, MATRIX = randoms(2, 3, 5), randoms(7, 5)
 
@@ -111,6 +120,7 @@ def losses_by_formula(states, matrix, smoothing):
     return losses
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 def test_losses_of_projected_states(smoothing):
     found = projected_losses(STATES, MATRIX, LABELS, smoothing)
@@ -133,6 +143,7 @@ def test_losses_of_projected_states(smoothing):
         )
 
 
+@pytest.mark.usefixtures("way")
 def test_what_labels_have_of_the_gradient_can_be_had_apart():
     def total(matrix, *label_rows):
         losses = projected_losses(STATES, matrix, LABELS, 0.1, *label_rows)
@@ -148,6 +159,7 @@ def test_what_labels_have_of_the_gradient_can_be_had_apart():
     assert not of_rows[LABELS == 0].any()
 
 
+@pytest.mark.usefixtures("way")
 def test_the_right_word_counts_as_correct():
     """The label's logit is the highest one for the first word only."""
     matrix = np.eye(7, 5, dtype="float32")
@@ -159,6 +171,7 @@ def test_the_right_word_counts_as_correct():
     np.testing.assert_array_equal(helpers.to_numpy(found), by_hand)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("scale", [1e2, 1e4])
 def test_losses_of_very_large_logits_stay_finite(scale):
     states, matrix = scale * STATES, MATRIX
@@ -181,3 +194,52 @@ def test_projected_states_of_half_width():
     assert keras.backend.standardize_dtype(found.dtype) == "float32"
     expected = losses_by_formula(helpers.to_numpy(states), MATRIX, 0.1)
     np.testing.assert_allclose(helpers.to_numpy(found), expected, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_take_the_precision_of_the_states(dtype):
+    states = np.float32(helpers.to_numpy(keras.ops.cast(STATES, "bfloat16")))
+
+    def total(states, matrix):
+        states = keras.ops.cast(states, dtype)
+        losses = projected_losses(states, matrix, LABELS, 0.1)
+        return keras.ops.sum(losses.smoothed)
+
+    found = gradients_by_arrays(total, states, MATRIX)
+    for place, gradient in enumerate(found):
+        expected = np.array(
+            [
+                slope(
+                    lambda *arrays: losses_by_formula(*arrays, 0.1).sum(),
+                    [states, MATRIX],
+                    place,
+                    entry,
+                )
+                for entry in np.ndindex(gradient.shape)
+            ]
+        ).reshape(gradient.shape)
+        error = np.abs(gradient - expected).max() / np.abs(expected).max()
+        # bfloat16 has 8 bits; XLA multiplies with it, so something is lost.
+        if dtype == "bfloat16":
+            assert 1e-4 < error < 1e-2
+        else:
+            assert error < 1e-5
+
+
+def test_uncompiled_gradients_are_multiplied_in_full():
+    def total(states, matrix):
+        states = keras.ops.cast(states, "bfloat16")
+        with uncompiled():
+            losses = projected_losses(states, matrix, LABELS, 0.1)
+        return keras.ops.sum(losses.smoothed)
+
+    states = np.float32(helpers.to_numpy(keras.ops.cast(STATES, "bfloat16")))
+    _, by_matrix = gradients_by_arrays(total, states, MATRIX)
+
+    def in_full(states, matrix):
+        with uncompiled():
+            losses = projected_losses(states, matrix, LABELS, 0.1)
+        return keras.ops.sum(losses.smoothed)
+
+    _, expected = gradients_by_arrays(in_full, states, MATRIX)
+    np.testing.assert_allclose(by_matrix, expected, 1e-6, 1e-7)

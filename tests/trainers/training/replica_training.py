@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
-from trainers.batches import input_data
+from trainers.batches import input_data, matrices
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer
 
@@ -160,7 +160,7 @@ def same_rows(strategy, micro_batches):
             **rates,
         )
         before = weights(model, f"{name}/before")
-        batch = input_data.make_batch(TRAINING, next(PLAN.from_step(0)))
+        batch = matrices.make_batch(TRAINING, next(PLAN.from_step(0)))
         step = tf.function(
             lambda model=model, batch=batch: strategy.run(
                 model.train_step, args=(batch, tf.zeros(2))

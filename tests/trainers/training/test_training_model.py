@@ -17,7 +17,7 @@ from tests.trainers.helpers import (
     plan_of,
     weights_of,
 )
-from trainers.batches import input_data
+from trainers.batches import input_data, matrices
 from trainers.batches.plan import Batch, BatchShape
 
 # The paper's is the default, which a model might take whatever is asked for.
@@ -40,7 +40,7 @@ class _Log(keras.callbacks.Callback):
 def _batches(count):
     batches = plan_of(PAIRS).from_step(0)
     return [
-        input_data.make_batch(PAIRS, batch)
+        matrices.make_batch(PAIRS, batch)
         for batch in itertools.islice(batches, count)
     ]
 
@@ -125,7 +125,7 @@ def test_dev_figures_weigh_every_token_of_uneven_batches_alike(smoothing):
         verbose=0,
     )
     every = np.arange(len(pairs))
-    inputs, labels = input_data.make_batch(
+    inputs, labels = matrices.make_batch(
         pairs, Batch(every, every, BatchShape(24, 9, 9))
     )
     wanted = figures(_logits(model, inputs), labels, smoothing)
@@ -248,9 +248,7 @@ def test_a_replica_with_nothing_but_padding_adds_nothing(changes):
 def test_a_batch_of_one_token_is_a_number():
     pairs = helpers.token_pairs([[3]], [[3]])
     first = np.array([0])
-    batch = input_data.make_batch(
-        pairs, Batch(first, first, BatchShape(8, 2, 2))
-    )
+    batch = matrices.make_batch(pairs, Batch(first, first, BatchShape(8, 2, 2)))
     model = minute_model()
     logs = _train_step(model, batch)
     assert float(logs["tokens"]) == 1
@@ -382,7 +380,7 @@ def test_update_n_has_the_rate_of_step_n(cooldown, shares):
 def test_micro_batches_make_the_same_update(rows, parts):
     pairs = made_up_pairs(rows, seed=6)
     every = np.arange(rows)
-    batch = input_data.make_batch(
+    batch = matrices.make_batch(
         pairs, Batch(every, every, BatchShape(rows, 9, 9))
     )
     changes, logs = [], []
@@ -402,9 +400,7 @@ def test_micro_batches_draw_dropout_of_their_own():
     """The same rows four times, without a rate: four losses in one sum."""
     pairs = helpers.token_pairs(4 * [[5, 6, 3]], 4 * [[7, 8, 3]])
     every = np.arange(4)
-    batch = input_data.make_batch(
-        pairs, Batch(every, every, BatchShape(4, 3, 3))
-    )
+    batch = matrices.make_batch(pairs, Batch(every, every, BatchShape(4, 3, 3)))
     model = minute_model(dropout=0.5)
     model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
     row = ({k: v[:1] for k, v in batch[0].items()}, batch[1][:1])

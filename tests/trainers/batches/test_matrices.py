@@ -16,7 +16,7 @@ from tests.trainers.wmt.slow_batches import (
     slowly,
     some_texts,
 )
-from trainers.batches.input_data import make_batch, make_packed_batch, part_of
+from trainers.batches.matrices import make_batch, make_packed_batch, part_of
 
 SENTENCE = st.lists(st.integers(4, 12), max_size=6).map(lambda ids: [*ids, END])
 TEXTS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=8)
