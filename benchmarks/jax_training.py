@@ -69,7 +69,9 @@ flags.DEFINE_float(
     lower_bound=0.0,
 )
 flags.DEFINE_integer("seed", 1, "Of weights, dropout and the data's order.")
-flags.DEFINE_bool("translate", True, "Whether to translate the test split.")
+flags.DEFINE_bool(
+    "translate", True, "Whether to translate the test split, if there is one."
+)
 
 _ROW_TOKENS = 128
 # GPUs' libraries want lengths that are multiples of it.
@@ -97,8 +99,9 @@ def main(_):
     with written_whole(folder / "vocabulary.model") as path:
         path.write_bytes(corpus.vocabulary)
     updates.model.save_weights(folder / "model.weights.h5")
-    if FLAGS.translate:
-        _translate(folder, config, corpus.test_set())
+    test = corpus.test_set()
+    if FLAGS.translate and test:
+        _translate(folder, config, test)
 
 
 def _train(updates, pairs):
@@ -159,8 +162,9 @@ def _translate(folder, config, test):
     ]
     lines = [f"{score:.6f}\t{text}\n" for text, score in found]
     _write_text(folder / "test.txt", "".join(lines))
-    references = list(zip(*test.references))
-    bleu = sacrebleu.corpus_bleu([text for text, _ in found], references)
+    bleu = sacrebleu.corpus_bleu(
+        [text for text, _ in found], test.reference_streams()
+    )
     say(f"test: {bleu}, {len(found)} sentences")
 
 
