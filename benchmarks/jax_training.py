@@ -22,7 +22,6 @@ import dataclasses
 import itertools
 import time
 
-import jax
 import keras
 import numpy as np
 import sacrebleu
@@ -31,8 +30,10 @@ from benchmarks.decoding.job import DecodeJob, Pieces
 from benchmarks.harness import report
 from benchmarks.harness.turns import say
 from benchmarks.peers.ours_jax import Search, Updates
+from benchmarks.training_step.work import ROW_TOKENS
 from export import command
 from export.files.atomic import written_whole
+from keras_transformer.config import PAD_ID
 from trainers import processes
 from trainers.batches.matrices import make_packed_batch
 from trainers.batches.packed import plan_packed
@@ -73,7 +74,6 @@ flags.DEFINE_bool(
     "translate", True, "Whether to translate the test split, if there is one."
 )
 
-_ROW_TOKENS = 128
 # GPUs' libraries want lengths that are multiples of it.
 _MULTIPLE = 8
 _REPORT_STEPS = 100
@@ -98,7 +98,8 @@ def main(_):
     _write_text(folder / "config.json", config.to_json())
     with written_whole(folder / "vocabulary.model") as path:
         path.write_bytes(corpus.vocabulary)
-    updates.model.save_weights(folder / "model.weights.h5")
+    with written_whole(folder / "model.weights.h5") as path:
+        updates.model.save_weights(path)
     test = corpus.test_set()
     if FLAGS.translate and test:
         _translate(folder, config, test)
@@ -108,19 +109,21 @@ def _train(updates, pairs):
     """Makes the updates; returns a line "step,loss" of each."""
     config = updates.model.config
     lengths = pairs.source_lengths, pairs.target_lengths
-    plan = plan_packed(*lengths, config.batch_tokens, _ROW_TOKENS, FLAGS.seed)
-    losses, tokens, began = [], 0, None
-    for batch in itertools.islice(plan.from_step(0), FLAGS.train_steps):
-        arrays = _widened(*make_packed_batch(pairs, batch))
-        losses.append(updates.make(*jax.device_put(arrays)))
-        tokens += int((arrays[1] != 0).sum())
-        if len(losses) % _REPORT_STEPS and began is not None:
+    plan = plan_packed(*lengths, config.batch_tokens, ROW_TOKENS, FLAGS.seed)
+    batches = (
+        _widened(*make_packed_batch(pairs, batch))
+        for batch in itertools.islice(plan.from_step(0), FLAGS.train_steps)
+    )
+    # The first update is mostly compiling.
+    losses = [updates.make(*next(batches))]
+    updates.wait()
+    tokens, began = 0, time.perf_counter()
+    for inputs, labels in batches:
+        losses.append(updates.make(inputs, labels))
+        tokens += int((labels != PAD_ID).sum())
+        if len(losses) % _REPORT_STEPS:
             continue
         updates.wait()
-        if began is None:
-            # The first update is mostly compiling.
-            began, tokens = time.perf_counter(), 0
-            continue
         seconds = time.perf_counter() - began
         say(
             f"step {len(losses)}: loss {float(losses[-1]):.3f}, "
@@ -128,7 +131,6 @@ def _train(updates, pairs):
         )
         if 0 < FLAGS.train_seconds < seconds:
             break
-    updates.wait()
     return [f"{step},{float(loss)}" for step, loss in enumerate(losses, 1)]
 
 

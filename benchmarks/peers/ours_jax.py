@@ -28,8 +28,8 @@ class Updates:
         precision: a Keras dtype policy.
 
     Attributes:
-        model: Transformer. It has the weights of the updates only after
-            `keep`.
+        model: Transformer. Each update takes its weights away; `keep` gives
+            it those of all updates so far.
     """
 
     def __init__(self, config, precision):
@@ -41,8 +41,9 @@ class Updates:
             epsilon=config.adam_epsilon,
         )
         self._optimizer.build(self.model.trainable_variables)
-        # Copies: those that it gets are given away with each update.
-        self._state = jax.tree.map(jax.numpy.copy, self._values())
+        self._state = tuple(
+            [variable.value for variable in each] for each in self._variables()
+        )
         self._update = jax.jit(self._one_update, donate_argnums=0)
 
     def _variables(self):
@@ -50,11 +51,6 @@ class Updates:
             self.model.trainable_variables,
             self.model.non_trainable_variables,
             self._optimizer.variables,
-        )
-
-    def _values(self):
-        return tuple(
-            [variable.value for variable in each] for each in self._variables()
         )
 
     def make(self, inputs, labels):
@@ -96,11 +92,7 @@ class Updates:
         with keras.StatelessScope(list(itertools.chain(*known))) as scope:
             loss = self._mean_loss(inputs, labels)
             # Such as the seeds of dropout, which each pass moves on.
-            moved = [scope.get_current_value(each) for each in rest]
-        others = [
-            old if new is None else new for old, new in zip(others, moved)
-        ]
-        return loss, others
+            return loss, [scope.get_current_value(each) for each in rest]
 
     def _mean_loss(self, inputs, labels):
         """Returns what TrainingTransformer makes of the batch under XLA."""

@@ -53,20 +53,20 @@ class StepRun:
             InputError: a system failed.
         """
         with contextlib.ExitStack() as stack:
-            started = self._started(stack)
-            workers = [started[name][0] for name in self.chosen]
+            started = self._started(stack).values()
             visits = visits_in_turns(
-                workers, self._shapes, self.rounds, self._visit
+                [worker for worker, _ in started],
+                self._shapes,
+                self.rounds,
+                self._visit,
             )
             return [
-                self._result(
-                    worker, started[worker.name][1], worker.peak_bytes(), visits
-                )
-                for worker in workers
+                self._result(worker, loss, worker.peak_bytes(), visits)
+                for worker, loss in started
             ]
 
     def _started(self, stack):
-        """Returns a dict of name to a Worker and its first loss."""
+        """Returns a dict of name to a Worker and its first loss, in order."""
         names = list(self.chosen)
         # On a GPU XLA chooses kernels by their time, and must be alone then;
         # PyTorch's compiler does not.
@@ -75,7 +75,7 @@ class StepRun:
         started = {name: start(name) for name in names if name not in at_once}
         with futures.ThreadPoolExecutor(len(names)) as pool:
             started |= zip(at_once, pool.map(start, at_once))
-        return started
+        return {name: started[name] for name in names}
 
     def _may_share_gpu(self, name):
         gpu = self.job.device == "gpu"

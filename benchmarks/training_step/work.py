@@ -17,7 +17,7 @@ from trainers.cost.products import (
 _SQUARE = {"cpu": 2048, "gpu": 8192}
 # As the trainer's default; a little less where that wastes no row, as rows
 # come in multiples of 8.
-_ROW_TOKENS = 128
+ROW_TOKENS = 128
 _ROW_MULTIPLE = 8
 # Positions of a row for each real token.
 _ROOM = 1.02
@@ -86,7 +86,7 @@ def packed_work(job, batch):
 
 def _row_tokens(source_lengths, target_lengths):
     room = _ROOM * max(source_lengths.sum(), target_lengths.sum())
-    rows = _ROW_MULTIPLE * math.ceil(room / _ROW_TOKENS / _ROW_MULTIPLE)
+    rows = _ROW_MULTIPLE * math.ceil(room / ROW_TOKENS / _ROW_MULTIPLE)
     return math.ceil(room / rows)
 
 
