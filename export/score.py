@@ -7,23 +7,13 @@ among translations, filtering bitexts, or comparing models. Lines longer than
 the model takes are truncated.
 """
 
-import contextlib
-import itertools
-
 from absl import flags
 
 from export import command
-from export.lines.files import decoded_lines
-from export.lines.streams import (
-    READER_HAS_GONE,
-    open_input,
-    open_output,
-    paired_lines,
-    progress,
-    sizes_for,
-)
+from export.lines.streams import answer_lines
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
+from export.translators.text_translator import Translation
 
 FLAGS = flags.FLAGS
 
@@ -55,30 +45,19 @@ def main(arguments):
     """Scores two files, line by line."""
     del arguments
     translator = load_translator(FLAGS.model, FLAGS.batch_tokens, {})
-    with contextlib.ExitStack() as stack:
-        source = open_input(stack, FLAGS.input)
-        target = open_input(stack, FLAGS.translations, "translations")
-        output = open_output(
-            stack, FLAGS.output, FLAGS.input, FLAGS.translations
-        )
-        on_progress = progress(stack, "Scoring", FLAGS.output)
-        pairs = paired_lines(
-            decoded_lines(source),
-            decoded_lines(target, "--translations"),
-            "translations",
-        )
-        for size in sizes_for(source):
-            chunk = list(itertools.islice(pairs, size))
-            if not chunk:
-                break
-            scores = translator.score(*zip(*chunk))
-            try:
-                output.write(f"{score:.6f}" for score in scores)
-            except BrokenPipeError:
-                return READER_HAS_GONE
-            if on_progress is not None:
-                on_progress(len(chunk))
-    return None
+
+    def ask(pairs, on_progress):
+        scores = translator.score(*zip(*pairs))
+        if on_progress is not None:
+            on_progress(len(pairs))
+        return [[Translation("", score)] for score in scores]
+
+    def line(number, found):
+        del number
+        return [f"{found[0].score:.6f}"]
+
+    beside = "translations", FLAGS.translations
+    return answer_lines("Scoring", FLAGS.input, FLAGS.output, ask, line, beside)
 
 
 if __name__ == "__main__":

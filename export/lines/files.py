@@ -5,6 +5,10 @@ import contextlib
 import gzip
 import io
 import itertools
+import os
+import select
+import stat
+import time
 import zlib
 
 from export.errors import InputError
@@ -12,41 +16,106 @@ from export.files.places import is_here, place_of, reached, reason
 
 # What has no line ends would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 20
+_BLOCK = 1 << 16
 
 
-def decoded_lines(stream, name="the input"):
-    r"""Yields the lines of a binary stream of UTF-8 as str.
+class DecodedLines:
+    r"""The lines of a binary stream of UTF-8: an iterator of str.
 
     Only "\n" ends a line: U+2028, U+0085 and their like are part of the
     text. A "\r" at the end of a line and a byte order mark at the start of
     the stream are dropped.
 
     Args:
-        stream: to read.
+        stream: to read; nothing else reads it.
         name: of it, for messages.
 
     Raises:
-        InputError: a line is not UTF-8, or has more than 1 MiB.
+        InputError: a line is not UTF-8, or has more than 1 MiB; or the
+            stream cannot be read.
     """
-    for number in itertools.count(1):
-        raw = stream.readline(_LONGEST_LINE + 1)
-        if not raw:
-            return
+
+    def __init__(self, stream, name="the input"):
+        self._stream, self._name = stream, name
+        self._poll = _poll(stream)
+        # Whole lines, the next one last, and the beginning of another.
+        self._lines, self._rest = [], b""
+        self._number, self._is_at_end = 0, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while not (self._lines or self._is_at_end):
+            self._read()
+        if not self._lines:
+            raise StopIteration
+        self._number += 1
+        raw = self._lines.pop()
         if len(raw) > _LONGEST_LINE:
-            raise InputError(
-                f"Line {number} of {name} is longer than {_LONGEST_LINE} "
-                "bytes; one sentence a line was expected."
-            )
-        if number == 1:
+            raise self._too_long(self._number)
+        if self._number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
-            text = raw.decode("utf-8")
+            return raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"Line {number} of {name} is not UTF-8 ({error.reason} at byte "
-                f"{error.start + 1}); convert it first, with iconv for example."
+                f"Line {self._number} of {self._name} is not UTF-8 "
+                f"({error.reason} at byte {error.start + 1}); convert it "
+                "first, with iconv for example."
             ) from None
-        yield text.removesuffix("\n").removesuffix("\r")
+
+    def has_line(self, deadline):
+        """Returns whether the next line, or the end, is there in time.
+
+        Args:
+            deadline: as of time.monotonic, in seconds.
+        """
+        while not (self._lines or self._is_at_end):
+            seconds = max(deadline - time.monotonic(), 0)
+            if self._poll and not self._poll.poll(1000 * seconds):
+                return False
+            self._read()
+        return True
+
+    def _read(self):
+        """Reads a block, once there is one."""
+        if len(self._rest) > _LONGEST_LINE:
+            raise self._too_long(self._number + 1)
+        try:
+            if self._poll:
+                # Read at once, what does not block looks as if at its end.
+                self._poll.poll()
+            block = self._stream.read1(_BLOCK)
+        except gzip.BadGzipFile:
+            raise
+        except OSError as error:
+            raise InputError(
+                f"Cannot read {self._name}: {reason(error)}."
+            ) from error
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        if not block:
+            self._is_at_end = True
+            lines = [self._rest] if self._rest else []
+        self._lines = lines[::-1]
+
+    def _too_long(self, number):
+        return InputError(
+            f"Line {number} of {self._name} is longer than {_LONGEST_LINE} "
+            "bytes; one sentence a line was expected."
+        )
+
+
+def _poll(stream):
+    """Returns what waits for a stream; None for one that never pauses."""
+    raw = getattr(stream, "raw", None)
+    if not isinstance(raw, io.FileIO):
+        return None
+    if stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+        return None
+    poll = select.poll()
+    poll.register(raw, select.POLLIN)
+    return poll
 
 
 def read_lines(path):
@@ -56,13 +125,13 @@ def read_lines(path):
         path: pathlib.Path or UPath, or str of either.
 
     Raises:
-        InputError: as for `decoded_lines`; or the file cannot be read, is a
+        InputError: as for `DecodedLines`; or the file cannot be read, is a
             folder, or is not a whole gzip file.
     """
     path = place_of(path)
     try:
         with reached(path), _open(path) as stream:
-            yield from decoded_lines(stream, str(path))
+            yield from DecodedLines(stream, str(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is not a whole gzip file ({error}); make it anew."

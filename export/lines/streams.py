@@ -4,11 +4,13 @@ import contextlib
 import itertools
 import os
 import pathlib
+import select
 import stat
 import sys
+import time
 
 from export.errors import InputError
-from export.lines.files import decoded_lines
+from export.lines.files import DecodedLines
 from export.progress_bar import ProgressBar
 
 # POSIX's least PIPE_BUF is 512, Linux has 4096: so much enters a pipe, or a
@@ -51,7 +53,11 @@ class WholeLines:
         written = 0
         try:
             while written < len(block):
-                written += os.write(self._descriptor, block[written:])
+                try:
+                    written += os.write(self._descriptor, block[written:])
+                except BlockingIOError:
+                    # Whoever shares the pipe has set it not to block.
+                    select.select([], [self._descriptor], [])
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -72,6 +78,10 @@ class WholeLines:
 # memory, enough for full batches. The first are few, so that they come soon.
 _FIRST_CHUNK = 128
 _CHUNK = 4096
+# Seconds without a line after which those that are there are answered, and
+# seconds after which they are answered though lines trickle in.
+_PAUSE = 0.01
+_LONGEST_WAIT = 1.0
 
 
 def chunk_sizes():
@@ -82,16 +92,39 @@ def chunk_sizes():
         size = min(2 * size, _CHUNK)
 
 
-def translate_lines(lines, ask, line_format, write, sizes, number=0):
+def read_chunks(lines, sources):
+    """Yields lists of lines, shorter ones where the input pauses.
+
+    Args:
+        lines: iterator of what the sources' lines make.
+        sources: list of DecodedLines that it reads.
+    """
+    sizes = chunk_sizes()
+    chunk, size = [], next(sizes)
+    for line in lines:
+        now = time.monotonic()
+        if not chunk:
+            latest = now + _LONGEST_WAIT
+        chunk.append(line)
+        deadline = min(now + _PAUSE, latest)
+        if len(chunk) == size or not all(
+            source.has_line(deadline) for source in sources
+        ):
+            yield chunk
+            chunk, size = [], next(sizes)
+    if chunk:
+        yield chunk
+
+
+def translate_lines(chunks, ask, line_format, write, number=0):
     """Translates lines.
 
     Args:
-        lines: iterator of str, or of pairs of them.
-        ask: function of a list of these, that returns a list of lists of
+        chunks: iterable of lists of str, or of pairs of them.
+        ask: function of such a list, that returns a list of lists of
             Translation.
         line_format: one of `export.lines.formats`.
         write: function of a list of lines of output.
-        sizes: iterator of the numbers of lines to take at a time.
         number: of the first line, from 0.
 
     Returns:
@@ -99,7 +132,7 @@ def translate_lines(lines, ask, line_format, write, sizes, number=0):
         translated: the first few, and how many there were.
     """
     first_cut, cut = [], 0
-    while chunk := list(itertools.islice(lines, next(sizes))):
+    for chunk in chunks:
         output = []
         for found in ask(chunk):
             output += line_format(number, found)
@@ -136,6 +169,8 @@ def paired_lines(sources, others, flag):
 
 # What a shell says of a process whose reader has gone: 128 + SIGPIPE.
 READER_HAS_GONE = 141
+# What names the standard streams.
+_STANDARD = (None, "-")
 
 
 def answer_lines(
@@ -145,8 +180,8 @@ def answer_lines(
 
     Args:
         job: a word for the progress bar, such as "Translating".
-        source: path to read; None for standard input.
-        output: path to write; None for standard output.
+        source: path to read; None or "-" for standard input.
+        output: path to write; None or "-" for standard output.
         ask: function of a list of str and of what counts sentences (or None),
             that returns a list of lists of Translation.
         line_format: as for `translate_lines`.
@@ -162,23 +197,29 @@ def answer_lines(
         InputError: a file cannot be read or written.
     """
     with contextlib.ExitStack() as stack:
-        stream = open_input(stack, source)
-        lines, paths = decoded_lines(stream), [source]
+        lines = DecodedLines(open_input(stack, source))
+        sources, paths = [lines], [source]
         if beside is not None:
             flag, path = beside
-            others = decoded_lines(open_input(stack, path, flag), f"--{flag}")
-            lines = paired_lines(lines, others, flag)
+            if source in _STANDARD and path in _STANDARD:
+                raise InputError(
+                    f"--input and --{flag} are both standard input; give one "
+                    "of them a file."
+                )
+            others = open_input(stack, path, flag)
+            sources.append(DecodedLines(others, f"--{flag}"))
+            lines = paired_lines(*sources, flag)
             paths.append(path)
         how = os.O_TRUNC if answered == 0 else 0
         written = open_output(stack, output, *paths, how=how)
-        on_progress = progress(stack, job, output)
+        on_progress = _progress(stack, job, output)
         try:
+            lines = itertools.islice(lines, answered, None)
             cuts = translate_lines(
-                itertools.islice(lines, answered, None),
+                read_chunks(lines, sources),
                 lambda texts: ask(texts, on_progress),
                 line_format,
                 written.write,
-                sizes_for(stream),
                 answered,
             )
         except BrokenPipeError:
@@ -192,7 +233,7 @@ def open_input(stack, path, flag="input"):
 
     Args:
         stack: contextlib.ExitStack that closes them.
-        path: of the file; None for standard input.
+        path: of the file; None or "-" for standard input.
         flag: name of the flag that named it, for messages.
 
     Returns:
@@ -201,7 +242,7 @@ def open_input(stack, path, flag="input"):
     Raises:
         InputError: the file cannot be read.
     """
-    if path is None:
+    if path in _STANDARD:
         if sys.stdin is None:
             raise InputError(f"Standard input is closed; give --{flag}=FILE.")
         return sys.stdin.buffer
@@ -218,9 +259,8 @@ def open_output(stack, path, *sources, how=os.O_TRUNC):
 
     Args:
         stack: contextlib.ExitStack that closes it.
-        path: of the file; None for standard output.
-        *sources: paths of files that are read meanwhile; None for standard
-            input.
+        path: of the file; None or "-" for standard output.
+        *sources: paths of files that are read meanwhile, as of `open_input`.
         how: os.O_TRUNC to write it anew, 0 to add to it.
 
     Returns:
@@ -229,7 +269,7 @@ def open_output(stack, path, *sources, how=os.O_TRUNC):
     Raises:
         InputError: it is one of the files read, or cannot be written.
     """
-    if path is None:
+    if path in _STANDARD:
         if sys.stdout is None:
             raise InputError("Standard output is closed; give --output=FILE.")
         return WholeLines(sys.stdout.fileno(), "Standard output")
@@ -254,7 +294,7 @@ def open_output(stack, path, *sources, how=os.O_TRUNC):
 def _is_same_file(path, source):
     # Standard input may be closed, or no file of the system's.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        if source is None:
+        if source in _STANDARD:
             read = os.fstat(sys.stdin.fileno())
         else:
             read = pathlib.Path(source).stat()
@@ -264,21 +304,10 @@ def _is_same_file(path, source):
     return False
 
 
-def sizes_for(source):
-    """Yields how many lines to take at a time: one where somebody types."""
-    return itertools.repeat(1) if source.isatty() else chunk_sizes()
-
-
-def progress(stack, job, output):
-    """Returns what sentences are counted with, or None.
-
-    Args:
-        stack: contextlib.ExitStack.
-        job: a word such as "Translating".
-        output: path of the output; None for standard output.
-    """
+def _progress(stack, job, output):
+    """Returns what sentences are counted with, or None."""
     # A bar among the translations would make both unreadable.
-    if output is None and sys.stdout.isatty():
+    if output in _STANDARD and sys.stdout.isatty():
         return None
     return stack.enter_context(ProgressBar(job, None, "sentences")).update
 

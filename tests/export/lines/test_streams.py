@@ -10,7 +10,7 @@ import pytest
 
 from export.errors import InputError
 from export.lines import formats
-from export.lines.files import decoded_lines
+from export.lines.files import DecodedLines
 from export.lines.streams import (
     WholeLines,
     chunk_sizes,
@@ -122,13 +122,13 @@ def test_chunks_grow_up_to_a_limit():
 
 def test_lines_end_with_line_feeds_alone():
     text = "a\u2028b\n\nc\r\n\x0cd\x85\ne"
-    found = list(decoded_lines(io.BytesIO(text.encode())))
+    found = list(DecodedLines(io.BytesIO(text.encode())))
     assert found == ["a\u2028b", "", "c", "\x0cd\x85", "e"]
 
 
 def test_a_bad_byte_is_named_by_its_line():
     with pytest.raises(InputError, match="Line 3 .* not UTF-8"):
-        list(decoded_lines(io.BytesIO(b"a\nb\n\xff\nd\n")))
+        list(DecodedLines(io.BytesIO(b"a\nb\n\xff\nd\n")))
 
 
 LINES = ["é" * n for n in (0, 1, 100, 3000, 0, 5000, 2, 2047, 2048)] + [
