@@ -79,7 +79,7 @@ flags.DEFINE_string(
     "word",
     None,
     "Word that looks, whose lines alone are shown: the first such word, or "
-    "#4 for the fourth of all.",
+    "#4 for the fourth of all where no word is #4 itself.",
 )
 
 _VIEW = ("kind", "layer", "heads", "unit", "word")

@@ -1,6 +1,7 @@
 """What every command does the same way: start, fail, be interrupted."""
 
 import math
+import shlex
 import sys
 
 from absl import app, flags, logging
@@ -37,6 +38,26 @@ def run(main, operands=()):
             return EXIT_INTERRUPTED
 
     app.run(guarded)
+
+
+def command_line(program, *arguments):
+    """Returns a command as a shell takes it, each word quoted as needed.
+
+    Args:
+        program: module for `python -m`, or the name of another program.
+        *arguments: its arguments, each what str makes a word of.
+    """
+    words = ["python", "-m", program] if "." in program else [program]
+    return shlex.join([*words, *map(str, arguments)])
+
+
+def print_next(*lines):
+    """Prints what can be run next.
+
+    Args:
+        *lines: commands, made by `command_line`.
+    """
+    print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
 def require_finite(*names):

@@ -61,13 +61,13 @@ def main(arguments):
         _import(path, *_given())
     if published:
         _check(path, published)
-    print(
-        "Next:",
-        f"  python -m export.translate --model={path} < text",
-        f"  python -m export.saved_model --model_dir={path} "
-        "--export_dir=exports/translator",
-        sep="\n",
-        flush=True,
+    translate = command.command_line("export.translate", f"--model={path}")
+    command.print_next(
+        f"{translate} < text",
+        command.command_line(
+            *("export.saved_model", f"--model_dir={path}"),
+            "--export_dir=exports/translator",
+        ),
     )
 
 

@@ -44,10 +44,11 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     if FLAGS.from_preset:
         presets.write_model_directory(FLAGS.from_preset, directory)
-        print(
-            f"Wrote {directory.path}. Next:",
-            f"  python -m export.translate --model={directory.path}",
-            sep="\n",
+        print(f"Wrote {directory.path}.")
+        command.print_next(
+            command.command_line(
+                "export.translate", f"--model={directory.path}"
+            )
         )
         return
     presets.write_preset(directory, FLAGS.preset)

@@ -7,6 +7,7 @@ watches E never loads half of one.
 import errno
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -87,12 +88,13 @@ def main(arguments):
     save(directory, path, search, checks)
     name, signatures = _SERVED[task_of(path)]
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    volume = f"{export_dir.resolve()}:/models/{name}"
     print(
         f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
         f"{signatures}.",
         "Serve it with the TensorFlow Serving image (see docs/serving.md):",
         f"  docker run --rm -p 8501:8501 -e MODEL_NAME={name} \\",
-        f"    -v {export_dir.resolve()}:/models/{name} tensorflow/serving",
+        f"    -v {shlex.quote(volume)} tensorflow/serving",
         sep="\n",
         flush=True,
     )

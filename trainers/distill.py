@@ -21,7 +21,6 @@ that are done.
 
 import dataclasses
 import pathlib
-import shlex
 
 from absl import flags
 
@@ -274,15 +273,13 @@ def _given(names):
 
 
 def _name_next(student):
-    path = shlex.quote(str(student))
-    print(
-        "",
-        "Next:",
-        f"  python -m export.translate --model={path} < in > out",
-        f"  python -m export.saved_model --model_dir={path} "
-        f"--export_dir=exports/{shlex.quote(student.parent.name)}",
-        sep="\n",
-        flush=True,
+    translate = command.command_line("export.translate", f"--model={student}")
+    command.print_next(
+        f"{translate} < in > out",
+        command.command_line(
+            *("export.saved_model", f"--model_dir={student}"),
+            f"--export_dir=exports/{student.parent.name}",
+        ),
     )
 
 

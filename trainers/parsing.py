@@ -6,7 +6,6 @@ pieces; what trees are said with follows from the data.
 """
 
 import dataclasses
-import shlex
 
 from absl import flags
 
@@ -114,20 +113,22 @@ class Parsing(launch.Task):
     def name_next(self, prepared):
         """See the base class."""
         directory = prepared.directory
-        path = shlex.quote(str(directory.path))
         lines = [
-            f"tensorboard --logdir {shlex.quote(str(directory.logs_path))}"
+            command.command_line("tensorboard", "--logdir", directory.logs_path)
         ]
         if prepared.test is None and prepared.dev is not None:
             lines.append(
-                f"python -m trainers.evaluate --model_dir={path} --split=dev"
+                command.command_line(
+                    *("trainers.evaluate", f"--model_dir={directory.path}"),
+                    "--split=dev",
+                )
             )
-        lines.append(
-            'echo "The protein binds to DNA ." | python -m export.parse '
-            f"--model={path}"
+        parse = command.command_line(
+            "export.parse", f"--model={directory.path}"
         )
-        next_lines = [f"  {line}" for line in lines]
-        print("", "Next:", *next_lines, sep="\n", flush=True)
+        command.print_next(
+            *lines, f'echo "The protein binds to DNA ." | {parse}'
+        )
 
 
 def main(arguments):

@@ -1,7 +1,6 @@
 """Prepares a corpus for training: `python -m trainers.prepare`."""
 
 import pathlib
-import shlex
 
 from absl import flags
 
@@ -84,13 +83,8 @@ def main(arguments):
     ]
     if size != usual:
         flags_of_next.append(f"--set=vocabulary_size={size}")
-    print(
-        "",
-        "Next:",
-        f"  python -m {trainer_of(prepared.manifest.kind)} "
-        f"{shlex.join(flags_of_next)}",
-        sep="\n",
-    )
+    trainer = trainer_of(prepared.manifest.kind)
+    command.print_next(command.command_line(trainer, *flags_of_next))
 
 
 def describe(prepared):

@@ -4,22 +4,13 @@ import datetime
 import json
 import pathlib
 import platform
-import shlex
 import sys
 import time
 
+from export.command import command_line
 from export.errors import InputError
 from export.files.atomic import written_whole
 from trainers import processes
-
-
-def command_line(module):
-    """Returns the running command as a user would type it.
-
-    Args:
-        module: its name, such as "trainers.wmt".
-    """
-    return shlex.join(["python", "-m", module, *sys.argv[1:]])
 
 
 def hardware():
@@ -41,7 +32,7 @@ def facts(module):
     """
     today = datetime.datetime.now(datetime.UTC).date()
     return {
-        "command": command_line(module),
+        "command": command_line(module, *sys.argv[1:]),
         "hardware": hardware(),
         "date": today.isoformat(),
     }

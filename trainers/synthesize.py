@@ -172,14 +172,13 @@ def main(arguments):
     for path in FLAGS.model:
         refuse_other_direction(path, *rules.direction)
     manifest = synthesize(FLAGS.output_dir, source, models, rules, _workers())
-    print(
-        f"{FLAGS.output_dir}: {in_words(manifest.counts)}.",
-        "",
-        "Next:",
-        f"  python -m trainers.wmt --dataset=text:{FLAGS.output_dir}/ "
-        f"--source_language={rules.source_language} "
-        f"--target_language={rules.target_language}",
-        sep="\n",
+    print(f"{FLAGS.output_dir}: {in_words(manifest.counts)}.")
+    command.print_next(
+        command.command_line(
+            *("trainers.wmt", f"--dataset=text:{FLAGS.output_dir}/"),
+            f"--source_language={rules.source_language}",
+            f"--target_language={rules.target_language}",
+        )
     )
 
 

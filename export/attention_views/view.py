@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 import typing
 
 import numpy as np
@@ -45,7 +46,7 @@ def chosen_view(
         heads: list of str: numbers of the heads from 1, or "all" alone.
         unit: of its UNITS.
         word: str: a word that looks, the first such, or "#4" for the fourth
-            of all.
+            of all where none is "#4" itself.
 
     Returns:
         An AttentionView.
@@ -91,9 +92,9 @@ def _number(name, given, count):
 
 def _word(word, view, sentence):
     rows = sentence.part(view.unit, view.kind).rows
-    if word.startswith("#") and word != "#":
-        return _number("word", word[1:], len(rows))
     found = sentence.find(view.unit, view.kind, word)
+    if found is None and re.fullmatch("#[0-9]+", word):
+        return _number("word", word[1:], len(rows))
     if found is None:
         raise InputError(
             f"--word={word} is none of the {view.unit} that look; take one of "

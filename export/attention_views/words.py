@@ -124,7 +124,7 @@ class AttendedSentence:
         """
         rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
         for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):
-            if word in names:
+            if word and word in names:
                 return names.index(word)
         return None
 

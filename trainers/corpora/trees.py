@@ -8,7 +8,7 @@ is read.
 `trees:GOLD*4,SILVER` trains on the trees of several prefixes, those of the
 first four times in an epoch: semi-supervised, as the paper's second parser
 (section 6.3), where SILVER are trees that a parser made. Dev and test are the
-first's.
+first's. A text that files begin with is one prefix, whatever is in it.
 """
 
 import functools
@@ -59,8 +59,12 @@ class _Part(typing.NamedTuple):
 
 
 def _parts(dataset: str) -> list[_Part]:
+    whole = _Part(dataset.removeprefix("trees:"), 1)
+    # A path may have a comma, or end like a number of times.
+    if whole.prefix and any(map(whole.find, _SPLITS)):
+        return [whole]
     parts = []
-    for text in dataset.removeprefix("trees:").split(","):
+    for text in whole.prefix.split(","):
         prefix, times = re.fullmatch(r"(.*?)(?:\*(\d{1,9}))?", text).groups()
         if not prefix or times == "0":
             raise InputError(

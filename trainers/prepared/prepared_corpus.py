@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 
+from export.command import command_line
 from export.errors import InputError
 from trainers.batches.token_pairs import TokenPairs
 from trainers.corpora.corpus import EvaluationSet
@@ -42,10 +43,12 @@ class PreparedCorpus:
         manifest = read_manifest(self.folder)
         if manifest is None or not manifest.complete:
             state = "no" if manifest is None else "only unfinished"
+            prepare = command_line(
+                "trainers.prepare", f"--output_dir={self.folder}"
+            )
             raise InputError(
                 f"There are {state} prepared data in {self.folder}; run "
-                f"python -m trainers.prepare --output_dir={self.folder} with "
-                "the same --dataset first."
+                f"{prepare} with the same --dataset first."
             )
         self.manifest = manifest
         self._files = read_codec_files(self.folder, manifest)

@@ -4,10 +4,10 @@ import itertools
 import json
 import pathlib
 import re
-import shlex
 import typing
 
 import keras_transformer as kt
+from export.command import command_line
 from export.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
@@ -154,8 +154,7 @@ class Runs:
         parse = kt.TransformerConfig.from_json
         if _read(path / "config.json", None, parse) != row.config:
             return None
-        command = ["python", "-m", "trainers.evaluate", *self._scoring(row)]
-        command = shlex.join(command)
+        command = command_line("trainers.evaluate", *self._scoring(row))
         found = [
             record
             for record in _read(path / "scores.json", [])

@@ -3,8 +3,7 @@
 The latter at the end of a training: examples, and what to do next.
 """
 
-import shlex
-
+from export import command
 from export.progress_bar import ProgressBar
 from export.translators.translator import Translator
 from trainers.checkpoints import Checkpoints
@@ -118,16 +117,12 @@ def name_next(directory):
     Args:
         directory: ModelDirectory.
     """
-    export_dir = f"exports/{directory.path.name}"
-    print(
-        "",
-        "Next:",
-        f"  tensorboard --logdir {shlex.quote(str(directory.logs_path))}",
-        "  python -m export.saved_model --model_dir "
-        f"{shlex.quote(str(directory.path))} "
-        f"--export_dir {shlex.quote(export_dir)}",
-        sep="\n",
-        flush=True,
+    command.print_next(
+        command.command_line("tensorboard", "--logdir", directory.logs_path),
+        command.command_line(
+            *("export.saved_model", "--model_dir", directory.path),
+            *("--export_dir", f"exports/{directory.path.name}"),
+        ),
     )
 
 

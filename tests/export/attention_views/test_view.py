@@ -1,6 +1,8 @@
 """What --kind, --layer, --heads, --unit and --word choose."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from export.attention_views.view import AttentionView, chosen_view
 from export.attention_views.words import AttendedSentence
@@ -73,3 +75,19 @@ def test_another_kind_may_have_other_layers():
 def test_what_is_not_there_is_refused(sentence, asked, says):
     with pytest.raises(InputError, match=says):
         chosen_view(FIRST, sentence, **asked)
+
+
+@given(st.lists(st.text("#019a²-", min_size=1), min_size=1, max_size=6))
+@example(["#metoo", "#2", "#1", "is", "#"])
+def test_a_word_of_the_sentence_is_no_number(words):
+    sentence = AttendedSentence(attended.maps(" ".join(words), "Ja."))
+    for word in [*words, f"#{len(words)}", "#0", "#²"]:
+        if word in words:
+            expected = words.index(word)
+        elif word == f"#{len(words)}":
+            expected = len(words) - 1
+        else:
+            with pytest.raises(InputError):
+                chosen_view(FIRST, sentence, word=word)
+            continue
+        assert chosen_view(FIRST, sentence, word=word).word == expected
