@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import os
+import pathlib
+import tempfile
 import threading
 import weakref
 
@@ -175,6 +177,18 @@ def _check_names(definition, inputs):
         )
 
 
+@contextlib.contextmanager
+def _without_wildcards(path):
+    """Gives a path that TensorFlow, which looks for a pattern, finds."""
+    if not set(str(path)) & set("*?[]\\"):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = pathlib.Path(folder, "version")
+        link.symlink_to(pathlib.Path(path).resolve())
+        yield link
+
+
 def _load(runtime, path):
     """Returns graph, session and the bytes of the MetaGraphDef."""
     graph = runtime.TF_NewGraph()
@@ -182,10 +196,12 @@ def _load(runtime, path):
     meta_graph = runtime.TF_NewBuffer()
     tags = (ctypes.c_char_p * 1)(b"serve")
     try:
-        session = runtime.checked(
-            "TF_LoadSessionFromSavedModel",
-            *(options, None, os.fsencode(path), tags, 1, graph, meta_graph),
-        )
+        with _without_wildcards(path) as plain:
+            session = runtime.checked(
+                "TF_LoadSessionFromSavedModel",
+                *(options, None, os.fsencode(plain)),
+                *(tags, 1, graph, meta_graph),
+            )
         content = meta_graph.contents
         return graph, session, ctypes.string_at(content.data, content.length)
     except ServerError:

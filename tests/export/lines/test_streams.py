@@ -4,9 +4,12 @@ import contextlib
 import io
 import itertools
 import os
+import queue
 import threading
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from export.errors import InputError
 from export.lines import formats
@@ -14,6 +17,7 @@ from export.lines.files import DecodedLines
 from export.lines.streams import (
     WholeLines,
     chunk_sizes,
+    read_chunks,
     translate_lines,
 )
 from export.translators.text_translator import BLANK, Translation
@@ -66,53 +70,68 @@ def shouted(texts):
     ]
 
 
-def run(lines, sizes, ask=shouted):
+def run(chunks, line_format=formats.best_text):
     written = []
-    cut = translate_lines(
-        iter(lines), ask, formats.best_text, written.append, iter(sizes)
-    )
+    cut = translate_lines(chunks, shouted, line_format, written.append)
     return written, cut
 
 
 def test_lines_are_written_chunk_by_chunk_in_order():
-    written, cut = run("abcdefg", [1, 2, 3, 3, 3])
+    written, cut = run(["a", "bc", "def", "g"])
     assert written == [["A"], ["B", "C"], ["D", "E", "F"], ["G"]]
     assert cut == ([], 0)
 
 
 def test_cut_lines_are_counted_and_the_first_ones_named():
-    lines = ["a", "long", "b", "long", "long", "", "long"]
-    assert run(lines, itertools.repeat(2))[1] == ([2, 4, 5], 4)
+    chunks = [["a", "long"], ["b", "long"], ["long", ""], ["long"]]
+    assert run(chunks)[1] == ([2, 4, 5], 4)
 
 
 def test_numbers_go_on_over_chunks():
-    written = []
-    translate_lines(
-        iter("abc"),
-        shouted,
-        formats.n_best_list,
-        written.extend,
-        itertools.repeat(2),
-    )
-    assert [line.split()[0] for line in written] == ["0", "1", "2"]
+    written, _ = run(["ab", "c"], formats.n_best_list)
+    assert [line[0] for lines in written for line in lines] == ["0", "1", "2"]
 
 
 def test_no_more_than_a_chunk_is_read_ahead():
     read = []
+    lines = (read.append(number) or "x" for number in range(600))
+    ahead = [(len(read), len(chunk)) for chunk in read_chunks(lines, [])]
+    assert ahead == [(128, 128), (384, 256), (600, 216)]
 
-    def lines():
-        for number in range(10):
-            read.append(number)
-            yield str(number)
 
-    ahead = []
+@given(
+    st.lists(st.text("ab\n", min_size=1, max_size=9), max_size=5),
+    st.booleans(),
+)
+@example(["a\nb", "c", "\n", "d"], False)
+@settings(max_examples=25)
+def test_what_is_there_is_taken_when_the_input_pauses(blocks, is_paired):
+    reader, writer = os.pipe()
+    answers, seen, written = queue.Queue(), [], ""
 
-    def ask(texts):
-        ahead.append(len(read))
-        return shouted(texts)
+    def read():
+        with os.fdopen(reader, "rb") as stream:
+            lines = DecodedLines(stream)
+            sources = [lines, DecodedLines(io.BytesIO(b"x\n" * 99))]
+            if is_paired:
+                lines = (line for line, _ in zip(*sources))
+            for chunk in read_chunks(lines, sources):
+                answers.put(chunk)
+        answers.put(None)
 
-    run(lines(), itertools.repeat(4), ask)
-    assert ahead == [4, 8, 10]
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    for block in blocks:
+        os.write(writer, block.encode())
+        written += block
+        while len(seen) < written.count("\n"):
+            seen += answers.get(timeout=60)
+        assert seen == written.split("\n")[:-1]
+    os.close(writer)
+    while (chunk := answers.get(timeout=60)) is not None:
+        seen += chunk
+    assert seen == [line.strip("\n") for line in io.StringIO(written)]
+    thread.join()
 
 
 def test_chunks_grow_up_to_a_limit():
