@@ -16,6 +16,7 @@ with that; --hf or --npz beside it imports the model first.
 """
 
 import pathlib
+import shlex
 
 from absl import flags
 
@@ -61,10 +62,11 @@ def main(arguments):
         _import(path, *_given())
     if published:
         _check(path, published)
+    quoted = shlex.quote(str(path))
     print(
         "Next:",
-        f"  python -m export.translate --model={path} < text",
-        f"  python -m export.saved_model --model_dir={path} "
+        f"  python -m export.translate --model={quoted} < text",
+        f"  python -m export.saved_model --model_dir={quoted} "
         "--export_dir=exports/translator",
         sep="\n",
         flush=True,

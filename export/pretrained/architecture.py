@@ -2,7 +2,9 @@
 
 import keras_transformer as kt
 from export.errors import InputError
-from export.pretrained.known_fields import short
+from export.pretrained.generation import STOPS
+from export.pretrained.held_fields import fields_not_held
+from export.pretrained.known_fields import names_of, short
 
 # Theirs first where it has two names for one.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
@@ -14,6 +16,21 @@ _ALIASES = {
     "hidden_size": "d_model",
     "num_hidden_layers": "encoder_layers",
     "num_attention_heads": "encoder_attention_heads",
+}
+# The fields of ours that MarianMTModel can hold; others must be the default.
+_HELD = {
+    **names_of(
+        "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
+        "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
+        # Of learned positions, which it lacks.
+        "max_output_extra max_positions"
+    ),
+    "activation": tuple(_ACTIVATIONS.values()),
+    "share_embeddings": ("all", "target-softmax", "none"),
+    "output_bias": (False, True),
+    # It ranks by the second alone, as export.marian says.
+    "length_penalty": ("gnmt", "power"),
+    "stop": tuple(STOPS.values()),
 }
 _MOST = {
     "vocab_size": 2**24,
@@ -198,11 +215,9 @@ def hugging_face_config(config, source_pieces, pieces, pad, end, never):
         "num_beams": config.beam_size,
         "length_penalty": config.alpha,
         "forced_eos_token_id": end,
-        "early_stopping": {
-            "finished": True,
-            "likely": False,
-            "certain": "never",
-        }[config.stop],
+        "early_stopping": {ours: name for name, ours in STOPS.items()}[
+            config.stop
+        ],
         "max_length": config.max_output_extra + 1,
         "suppress_tokens": never,
     }
@@ -215,21 +230,11 @@ def refuse_what_marian_lacks(config):
     Raises:
         InputError: naming what it is.
     """
-    lacking = {
-        f"norm={config.norm}": config.norm != "post",
-        "attention_bias=False": not config.attention_bias,
-        f"positions={config.positions}": config.positions != "sinusoidal",
-        f"sinusoid_rates={config.sinusoid_rates}": (
-            config.sinusoid_rates != "paper"
-        ),
-        f"attention_window={config.attention_window}": config.attention_window,
-        "d_k and d_v other than d_model / num_heads": (
-            not config.heads_fill_model
-        ),
-    }
-    for what, is_there in lacking.items():
-        if is_there:
-            raise InputError(
-                f"MarianMTModel has no {what}, so that this model cannot be "
-                "written for it; CTranslate2 may take it (export.ctranslate2)."
-            )
+    lacking = fields_not_held(config, _HELD)
+    if not config.heads_fill_model:
+        lacking.append("d_k and d_v other than d_model / num_heads")
+    for what in lacking:
+        raise InputError(
+            f"MarianMTModel has no {what}, so that this model cannot be "
+            "written for it; CTranslate2 may take it (export.ctranslate2)."
+        )

@@ -17,7 +17,8 @@ _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
 _SHORTEST_LIMIT = 20
 # Sources are truncated to as many tokens.
 _LONGEST_SOURCE = 512
-_STOPS = {True: "finished", False: "likely", "never": "certain"}
+# Its early_stopping, and ours.
+STOPS = {True: "finished", False: "likely", "never": "certain"}
 
 
 class Generation(typing.NamedTuple):
@@ -101,7 +102,7 @@ def _search(found, file):
         "beam_size": found.get("num_beams", 1),
         "alpha": found.get("length_penalty", 1.0),
         "length_penalty": "power",
-        "stop": _STOPS[stop],
+        "stop": STOPS[stop],
         "max_output_extra": _new_tokens(found, file),
     }
 

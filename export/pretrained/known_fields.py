@@ -1,4 +1,4 @@
-"""Fields that an import knows in files of transformers and Marian.
+"""Fields that an import knows in files of transformers.
 
 These are allow-lists: a field that is not here, or has another value than
 stands here, is refused, for a reader that ignores it would compute something
@@ -15,7 +15,8 @@ ANY = object()
 _SWITCHED_OFF = (False,)
 
 
-def _names(text):
+def names_of(text):
+    """Returns a dict of `ANY` for each word of a text."""
     return dict.fromkeys(text.split(), ANY)
 
 
@@ -25,19 +26,19 @@ def _fixed(value, text):
 
 # generation_config.json, transformers 3 to 5.24: all but `UNAVAILABLE`.
 GENERATION = {
-    **_names(
+    **names_of(
         "max_length max_new_tokens num_beams length_penalty early_stopping "
         "eos_token_id decoder_start_token_id bos_token_id pad_token_id "
         "forced_eos_token_id suppress_tokens bad_words_ids renormalize_logits "
         "min_length min_new_tokens"
     ),
     # Of sampling alone, and do_sample has a note.
-    **_names(
+    **names_of(
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
         "eta_cutoff"
     ),
     # Speed, memory, and what is returned besides.
-    **_names(
+    **names_of(
         "use_cache cache_implementation cache_config max_cache_len low_memory "
         "prefill_chunk_size compile_config disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
@@ -75,7 +76,7 @@ UNAVAILABLE = {
     "dola_layers": (),
     "max_time": (),
 }
-_LABELS_AND_ORIGIN = _names(
+_LABELS_AND_ORIGIN = names_of(
     "_name_or_path name_or_path architectures transformers_version dtype "
     "torch_dtype _num_labels num_labels id2label label2id problem_type "
     "finetuning_task _commit_hash _attn_implementation attn_implementation "
@@ -88,7 +89,7 @@ CONFIG = {
     "forced_bos_token_id": ANY,
     **_LABELS_AND_ORIGIN,
     # Read by the import.
-    **_names(
+    **names_of(
         "model_type vocab_size decoder_vocab_size d_model encoder_layers "
         "decoder_layers encoder_ffn_dim decoder_ffn_dim hidden_size "
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
@@ -97,7 +98,7 @@ CONFIG = {
         "share_encoder_decoder_embeddings tokenizer_class"
     ),
     # Of training or memory alone, or of heads that no MarianMTModel has.
-    **_names(
+    **names_of(
         "init_std gradient_checkpointing use_cache return_dict torchscript "
         "use_return_dict chunk_size_feed_forward max_position_embeddings "
         "extra_pos_embeddings classifier_dropout classif_dropout "
@@ -121,13 +122,13 @@ CONFIG = {
 CONFIG_NOTES = {"prefix": ("",), "task_specific_params": ({},)}
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 TOKENIZER = {
-    **_names(
+    **names_of(
         "source_lang target_lang separate_vocabs added_tokens_decoder "
         "additional_special_tokens extra_special_tokens bos_token sep_token "
         "cls_token mask_token"
     ),
     # Of batches, of training, or of where a file was.
-    **_names(
+    **names_of(
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file "
         "tokenizer_file source_spm target_spm vocab vocab_file "
@@ -145,7 +146,7 @@ TOKENIZER = {
 TOKENIZER_NOTES = {"clean_up_tokenization_spaces": _SWITCHED_OFF}
 
 
-def check_fields(found, known, notes, file):
+def check_fields(found, known, notes, file, form="{}={}"):
     """Refuses the fields of a file that an import does not know.
 
     Args:
@@ -153,6 +154,7 @@ def check_fields(found, known, notes, file):
         known: dict, name to a tuple of values, or `ANY`.
         notes: dict, name to the values that need no note.
         file: its name, for messages.
+        form: how a name and a value are shown.
 
     Returns:
         A list of str, notes on settings that ours lacks.
@@ -163,24 +165,21 @@ def check_fields(found, known, notes, file):
     noted = []
     for name, value in found.items():
         allowed = known.get(name, notes.get(name))
+        shown = form.format(name, short(value))
         if allowed is None:
             raise InputError(
-                f"{file} has {name}={short(value)}, a field that is not known "
-                "here; remove it if the model does not need it."
+                f"{file} has {shown}, a field that is not known here; remove "
+                "it if the model does not need it."
             )
         if allowed is ANY or value in allowed:
             continue
         if name in known:
-            expected = "; it must be " + " or ".join(map(short, allowed))
+            expected = " or ".join(map(short, allowed)) or "removed"
             raise InputError(
-                f"{file} has {name}={short(value)}, which is not supported"
-                f"{expected if allowed else '; remove it to import without it'}"
-                "."
+                f"{file} has {shown}, which is not supported; it must be "
+                f"{expected}."
             )
-        noted.append(
-            f"{name}={short(value)} of {file} is not done here, and "
-            "transformers does it"
-        )
+        noted.append(f"{shown} of {file} is not done by our search")
     return noted
 
 

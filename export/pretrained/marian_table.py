@@ -45,7 +45,7 @@ def read_tables(paths, sizes):
 
 def _table(path, size):
     """Returns a table whose ids are 0 to `size` - 1, and notes on it."""
-    table, notes = complete_table(_read_table(path), size, str(path))
+    table, notes = complete_table(_read_table(path), size, path)
     for name in (END, UNKNOWN):
         if name not in table:
             raise InputError(

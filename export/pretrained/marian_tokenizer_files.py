@@ -130,7 +130,7 @@ class MarianTokenizerFiles:
                 f"piece <unk>, the begin and the end, not {unknown}, {begin} "
                 f"and {end}."
             )
-        table, notes = complete_table(table, size, str(path))
+        table, notes = complete_table(table, size, path)
         self.notes += [note for note in notes if note not in self.notes]
         spm = self._folder / ("source.spm", "target.spm")[side]
         return vocabulary_of(

@@ -65,13 +65,13 @@ def read_table(content, name):
     return table
 
 
-def complete_table(table, size, name):
+def complete_table(table, size, path):
     """Gives a piece to each row of a matrix.
 
     Args:
         table: dict, piece to id.
         size: rows of the matrix.
-        name: of the file, for messages.
+        path: pathlib.Path of the file, for messages.
 
     Returns:
         A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.
@@ -86,23 +86,23 @@ def complete_table(table, size, name):
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
         raise InputError(
-            f"{name} gives the id {table[piece]} to {piece!r}, but the model "
+            f"{path} gives the id {table[piece]} to {piece!r}, but the model "
             f"has only {size:,} rows of embeddings; they are not of the same "
             "model, or its embeddings were not resized before it was saved."
         )
     unnamed = sorted(set(range(size)) - set(table.values()))
     if size - len(unnamed) != len(table):
-        raise InputError(f"{name} gives one id to several pieces.")
+        raise InputError(f"{path} gives one id to several pieces.")
     for number in unnamed:
-        name_of_row = f"<{number}>"
-        while name_of_row in table:
-            name_of_row += "_"
-        table[name_of_row] = number
+        name = f"<{number}>"
+        while name in table:
+            name += "_"
+        table[name] = number
     notes = []
     if unnamed:
         notes.append(
-            f"{name} has no piece of {len(unnamed):,} of the model's "
-            f"{size:,} ids, such as {unnamed[0]}"
+            f"{path.name} has no piece of {len(unnamed):,} of the model's "
+            f"{size:,} ids"
         )
     return table, notes
 
