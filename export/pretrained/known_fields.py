@@ -29,7 +29,7 @@ GENERATION = {
     **names_of(
         "max_length max_new_tokens num_beams length_penalty early_stopping "
         "eos_token_id decoder_start_token_id bos_token_id pad_token_id "
-        "forced_eos_token_id suppress_tokens bad_words_ids renormalize_logits "
+        "forced_eos_token_id suppress_tokens bad_words_ids "
         "min_length min_new_tokens"
     ),
     # Of sampling alone, and do_sample has a note.
@@ -50,6 +50,7 @@ GENERATION = {
         "max_matching_ngram_size transformers_version _from_model_config "
         "_commit_hash"
     ),
+    "renormalize_logits": (False, True),
     "forced_bos_token_id": (),
 }
 # Settings of a search that ours lacks, and the values that switch them off;
@@ -86,7 +87,7 @@ _LABELS_AND_ORIGIN = names_of(
 CONFIG = {
     **GENERATION,
     **dict.fromkeys(UNAVAILABLE, ANY),
-    "forced_bos_token_id": ANY,
+    **names_of("forced_bos_token_id renormalize_logits"),
     **_LABELS_AND_ORIGIN,
     # Read by the import.
     **names_of(

@@ -22,8 +22,10 @@ _ADDED = "added_tokens.json"
 _TABLE, _TARGET_TABLE = "vocab.json", "target_vocab.json"
 _END, _UNKNOWN, _PADDING = "</s>", "<unk>", "<pad>"
 # Fields of tokens that are found in a text before it is cut into pieces.
-_TOKENS = ("bos_token", "sep_token", "cls_token", "mask_token")
-_LISTS_OF_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+_TOKENS = (
+    *("bos_token", "sep_token", "cls_token", "mask_token"),
+    *("additional_special_tokens", "extra_special_tokens"),
+)
 
 
 class MarianTokenizerFiles:
@@ -67,10 +69,11 @@ class MarianTokenizerFiles:
             self.languages = [
                 each if isinstance(each, str) else None for each in languages
             ]
-        tokens = [found[name] for name in _TOKENS if name in found]
-        for name in _LISTS_OF_TOKENS:
+        tokens = []
+        for name in _TOKENS:
             listed = found.get(name, [])
-            tokens += listed.values() if isinstance(listed, dict) else listed
+            listed = [*listed.values()] if isinstance(listed, dict) else listed
+            tokens += listed if isinstance(listed, list) else [listed]
         listed = found.get("added_tokens_decoder", {})
         listed = listed.items() if isinstance(listed, dict) else [(listed,) * 2]
         listed = [(_content(token), each) for each, token in listed]
