@@ -17,6 +17,7 @@ from export import command
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import (
     QUANTIZATIONS,
+    SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
     require_ctranslate2,
     save_ctranslate2,
@@ -187,18 +188,33 @@ def _other_rules(config):
 
 
 def _how_to_go_on(path, config):
-    return [
-        "Translate with it in Python:",
-        "  import ctranslate2, sentencepiece",
-        f"  pieces = sentencepiece.SentencePieceProcessor("
-        f"'{path / VOCABULARY_FILE}')",
-        f"  translator = ctranslate2.Translator('{path}')",
-        "  found = translator.translate_batch(",
-        "      pieces.encode(['...'], out_type=str), "
-        f"beam_size={config.beam_size},",
-        f"      length_penalty={config.alpha}, disable_unk=True)",
-        "  print(pieces.decode(found[0].hypotheses[0]))",
+    """Returns the lines of a program that translates as our search does."""
+    source = path / SOURCE_VOCABULARY_FILE
+    lines = [
+        "import ctranslate2, sentencepiece",
+        "target = sentencepiece.SentencePieceProcessor("
+        f"{str(path / VOCABULARY_FILE)!r})",
+        "pieces = target.encode('...', out_type=str)",
     ]
+    if source.exists():
+        # It knows tags and the rules of the text, besides the pieces.
+        lines[2:] = [
+            "from export.pretrained.plain_tokenizer import "
+            "plain_source_tokenizer",
+            f"with open({str(source)!r}, 'rb') as file:",
+            "    source = plain_source_tokenizer(file.read())",
+            "pieces = source.pieces('...')",
+        ]
+    lines += [
+        f"translator = ctranslate2.Translator({str(path)!r})",
+        "found = translator.translate_batch(",
+        f"    [pieces], beam_size={config.beam_size}, "
+        f"length_penalty={config.alpha},",
+        "    disable_unk=True, max_decoding_length=len(pieces) + "
+        f"{config.max_output_extra})",
+        "print(target.decode(found[0].hypotheses[0]))",
+    ]
+    return ["Translate with it in Python:", *(f"  {each}" for each in lines)]
 
 
 if __name__ == "__main__":

@@ -71,6 +71,11 @@ def _differences(config):
             f"length_penalty={config.length_penalty}: some translations "
             "differ."
         )
+    lines.append(
+        f"It ends an output after {config.max_output_extra} tokens (max_length "
+        "of generation_config.json), and this model so many after the "
+        "source's length."
+    )
     return [*lines, "See docs/pretrained.md for other readers."]
 
 

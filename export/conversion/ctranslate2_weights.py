@@ -9,6 +9,8 @@ from keras import ops
 import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
+from export.pretrained.held_fields import fields_not_held
+from export.pretrained.known_fields import names_of
 from export.pretrained.two_sided import listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
@@ -18,6 +20,24 @@ SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
 # A sinusoid has no end; CTranslate2 wants a table.
 _SINUSOID_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+# The fields that a folder can hold; others must be the default. Those of a
+# search are for whoever calls it, and export.ctranslate2 prints them.
+_HELD = {
+    **names_of(
+        "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
+        "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
+        "beam_size alpha max_output_extra"
+    ),
+    "norm": ("post", "pre"),
+    "activation": tuple(_ACTIVATIONS),
+    "attention_bias": (False, True),
+    "share_embeddings": ("all", "target-softmax", "none"),
+    "output_bias": (False, True),
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_rates": ("paper", "marian"),
+    "length_penalty": ("gnmt", "power"),
+    "stop": ("certain", "finished", "likely"),
+}
 
 
 def save_ctranslate2(
@@ -107,19 +127,16 @@ def _check_quantization(name):
 
 
 def _check_config(config):
-    reasons = {
-        "attention_window": config.attention_window > 0,
-        "positions of words": config.counts_words,
-        "d_k and d_v other than d_model / num_heads": (
-            not config.heads_fill_model
-        ),
-    }
-    for reason, found in reasons.items():
-        if found:
-            raise InputError(
-                f"CTranslate2 cannot run this model: it has no {reason}; "
-                "export it as a SavedModel instead (export.saved_model)."
-            )
+    lacking = fields_not_held(config, _HELD)
+    if config.counts_words:
+        lacking.insert(0, "positions of words")
+    if not config.heads_fill_model:
+        lacking.append("d_k and d_v other than d_model / num_heads")
+    for what in lacking:
+        raise InputError(
+            f"CTranslate2 cannot run this model: it has no {what}; "
+            "export it as a SavedModel instead (export.saved_model)."
+        )
 
 
 def _pieces(vocabulary, size):

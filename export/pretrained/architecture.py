@@ -2,22 +2,35 @@
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.pretrained.generation import STOPS
+from export.pretrained.held_fields import fields_not_held
+from export.pretrained.known_fields import names_of, short
 
 # Theirs first where it has two names for one.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 # PyTorch's LayerNorm, which MarianMTModel takes as it is.
 _EPSILON = 1e-5
 _EPSILON_FIELD = "layer_norm_epsilon"
-_LONGEST = 512
-# What a Marian network may have and MarianMTModel and we do not: the value
-# that it must have where it is said.
-_FIXED = {
-    "scale_embedding": True,
-    "static_position_embeddings": True,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "is_encoder_decoder": True,
+# Other names of MarianConfig for the same fields.
+_ALIASES = {
+    "hidden_size": "d_model",
+    "num_hidden_layers": "encoder_layers",
+    "num_attention_heads": "encoder_attention_heads",
+}
+# The fields of ours that MarianMTModel can hold; others must be the default.
+_HELD = {
+    **names_of(
+        "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
+        "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
+        # Of learned positions, which it lacks.
+        "max_output_extra max_positions"
+    ),
+    "activation": tuple(_ACTIVATIONS.values()),
+    "share_embeddings": ("all", "target-softmax", "none"),
+    "output_bias": (False, True),
+    # It ranks by the second alone, as export.marian says.
+    "length_penalty": ("gnmt", "power"),
+    "stop": tuple(STOPS.values()),
 }
 _MOST = {
     "vocab_size": 2**24,
@@ -30,12 +43,12 @@ _MOST = {
 }
 
 
-def config_of(found, generation, shapes):
+def config_of(found, search, shapes):
     """Returns the TransformerConfig of a MarianMTModel.
 
     Args:
-        found: dict of its config.json.
-        generation: dict of its generation_config.json; {} for none.
+        found: dict of its config.json, of `known_fields.CONFIG`.
+        search: dict of fields of a search, of `generation.read_generation`.
         shapes: dict of what the vocabularies decide: `vocabulary_size`,
             `source_vocabulary_size` and `output_bias`.
 
@@ -48,11 +61,12 @@ def config_of(found, generation, shapes):
             f"config.json is of a {found['model_type']!r} model; model_type "
             "must be 'marian'."
         )
-    for name, value in _FIXED.items():
-        if found.get(name, value) != value:
+    for alias, name in _ALIASES.items():
+        if alias in found and found[alias] != found.get(name):
             raise InputError(
-                f"config.json has {name}={found[name]}, which is not "
-                f"supported; it must be {value}."
+                f"config.json has {alias}={short(found[alias])} and {name}="
+                f"{short(found.get(name))}, two names of one field; remove "
+                f"{alias}."
             )
     width, heads = number(found, "d_model"), _same(found, "attention_heads")
     if width % heads:
@@ -79,7 +93,7 @@ def config_of(found, generation, shapes):
             dropout=found.get("dropout", 0.1),
             attention_dropout=found.get("attention_dropout", 0.0),
             activation_dropout=found.get("activation_dropout", 0.0),
-            **_search(found | generation),
+            **search,
         )
     except ValueError as error:
         raise InputError(f"config.json cannot be used: {error}") from error
@@ -87,11 +101,25 @@ def config_of(found, generation, shapes):
 
 def sharing(found):
     """Returns our `share_embeddings` of a dict of config.json."""
-    if found.get("share_encoder_decoder_embeddings", True):
+    is_tied = _switch(found, "tie_word_embeddings")
+    if has_one_vocabulary(found) and is_tied:
         return "all"
-    return (
-        "target-softmax" if found.get("tie_word_embeddings", True) else "none"
-    )
+    return "target-softmax" if is_tied else "none"
+
+
+def has_one_vocabulary(found):
+    """Whether source and target have one vocabulary."""
+    return _switch(found, "share_encoder_decoder_embeddings")
+
+
+def _switch(found, name):
+    value = found.get(name, True)
+    if type(value) is not bool:
+        raise InputError(
+            f"config.json must have true or false as {name}, not "
+            f"{short(value)}."
+        )
+    return value
 
 
 def number(found, name):
@@ -122,30 +150,12 @@ def _same(found, name):
 
 def _activation(found):
     name = found.get("activation_function", "gelu")
-    if name not in _ACTIVATIONS:
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise InputError(
             f"config.json has activation_function={name!r}, which is not "
             f"supported; there are {', '.join(_ACTIVATIONS)}."
         )
     return _ACTIVATIONS[name]
-
-
-def _search(found):
-    """Returns our fields of a search that finds what `generate` finds."""
-    stops = {True: "finished", False: "likely", "never": "certain"}
-    stop = found.get("early_stopping") or False
-    if stop not in stops:
-        raise InputError(
-            f"early_stopping must be true, false or 'never', not {stop!r}."
-        )
-    return {
-        "beam_size": found.get("num_beams") or 1,
-        "alpha": found.get("length_penalty", 1.0),
-        "length_penalty": "power",
-        "stop": stops[stop],
-        # Theirs is of the whole output, the start counted.
-        "max_output_extra": (found.get("max_length") or _LONGEST) - 1,
-    }
 
 
 def hugging_face_config(config, source_pieces, pieces, pad, end, never):
@@ -205,11 +215,9 @@ def hugging_face_config(config, source_pieces, pieces, pad, end, never):
         "num_beams": config.beam_size,
         "length_penalty": config.alpha,
         "forced_eos_token_id": end,
-        "early_stopping": {
-            "finished": True,
-            "likely": False,
-            "certain": "never",
-        }[config.stop],
+        "early_stopping": {ours: name for name, ours in STOPS.items()}[
+            config.stop
+        ],
         "max_length": config.max_output_extra + 1,
         "suppress_tokens": never,
     }
@@ -222,21 +230,11 @@ def refuse_what_marian_lacks(config):
     Raises:
         InputError: naming what it is.
     """
-    lacking = {
-        f"norm={config.norm}": config.norm != "post",
-        "attention_bias=False": not config.attention_bias,
-        f"positions={config.positions}": config.positions != "sinusoidal",
-        f"sinusoid_rates={config.sinusoid_rates}": (
-            config.sinusoid_rates != "paper"
-        ),
-        f"attention_window={config.attention_window}": config.attention_window,
-        "d_k and d_v other than d_model / num_heads": (
-            not config.heads_fill_model
-        ),
-    }
-    for what, is_there in lacking.items():
-        if is_there:
-            raise InputError(
-                f"MarianMTModel has no {what}, so that this model cannot be "
-                "written for it; CTranslate2 may take it (export.ctranslate2)."
-            )
+    lacking = fields_not_held(config, _HELD)
+    if not config.heads_fill_model:
+        lacking.append("d_k and d_v other than d_model / num_heads")
+    for what in lacking:
+        raise InputError(
+            f"MarianMTModel has no {what}, so that this model cannot be "
+            "written for it; CTranslate2 may take it (export.ctranslate2)."
+        )

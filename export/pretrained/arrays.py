@@ -1,9 +1,12 @@
 """The arrays of a model file: checked, and nothing unpickled."""
 
 import contextlib
+import json
 import pathlib
 import zipfile
 
+# Makes numpy know the dtype bfloat16.
+import ml_dtypes  # noqa: F401
 import numpy as np
 import safetensors
 
@@ -11,7 +14,7 @@ from export.errors import InputError
 from export.pretrained.torch_file import TorchFile
 
 # What numbers of a model may be stored as.
-_DTYPES = ("float32", "float16", "float64")
+_DTYPES = ("float32", "float16", "bfloat16", "float64")
 _LONGEST_TEXT = 2**20
 
 
@@ -19,7 +22,8 @@ class Arrays:
     """Named arrays of a file, each read when it is asked for.
 
     Args:
-        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file.
+        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of the
+            `.index.json` of shards.
 
     Attributes:
         path: as given.
@@ -79,7 +83,7 @@ class Arrays:
         """
         # Before it is read: a made-up shape may be of any size.
         self.check(name, shape)
-        array = self._ask(self._file.read, name)
+        array = self.read_as_stored(name)
         if array.dtype.name not in _DTYPES:
             raise InputError(
                 f"{self.path}: {name} holds {array.dtype.name} numbers; "
@@ -109,12 +113,16 @@ class Arrays:
                 f"{self.path}: {name} has shape {list(shape)}, which is none "
                 f"of a text of at most {_LONGEST_TEXT:,} bytes."
             )
-        array = self._ask(self._file.read, name)
+        array = self.read_as_stored(name)
         if array.dtype.name not in ("uint8", "int8"):
             raise InputError(
                 f"{self.path}: {name} holds {array.dtype.name} and no bytes."
             )
         return array.tobytes().rstrip(b"\0")
+
+    def read_as_stored(self, name):
+        """Returns an array, unchecked, with the dtype of the file."""
+        return self._ask(self._file.read, name)
 
     def _ask(self, function, name):
         try:
@@ -160,7 +168,7 @@ class _Safetensors:
 
     def read(self, name):
         kind = self._file.get_slice(name).get_dtype()
-        if kind not in ("F32", "F16", "F64"):
+        if kind not in ("F32", "F16", "BF16", "F64"):
             raise ValueError(f"it holds {kind} numbers")
         return self._file.get_tensor(name)
 
@@ -200,7 +208,47 @@ class _Npz:
                 yield file
 
 
-_READERS = {".safetensors": _Safetensors, ".npz": _Npz, ".bin": TorchFile}
+class _Shards:
+    """Files in a folder, and which of them has which array."""
+
+    def __init__(self, path):
+        # As large as the names of a model, which has them besides.
+        index = json.loads(path.read_bytes())
+        files = index.get("weight_map") if isinstance(index, dict) else None
+        if not isinstance(files, dict) or not files:
+            raise ValueError("it has no weight_map, name to file")
+        self._files = {}
+        for name in dict.fromkeys(map(str, files.values())):
+            if pathlib.PurePath(name).name != name or "\\" in name:
+                raise ValueError(f"{name!r} is not a file of its folder")
+            if not name.endswith((".safetensors", ".bin")):
+                raise ValueError(f"{name} is neither .safetensors nor .bin")
+            shard = Arrays(path.with_name(name))
+            twice = shard.names & self._files.keys()
+            if twice:
+                raise ValueError(f"{min(twice)} is in several files")
+            self._files |= dict.fromkeys(shard.names, shard)
+        missing = files.keys() - self._files.keys()
+        if missing:
+            name = min(missing)
+            raise ValueError(f"{files[name]} has no array {name}")
+
+    def names(self):
+        return self._files.keys()
+
+    def shape(self, name):
+        return self._files[name].shape(name)
+
+    def read(self, name):
+        return self._files[name].read_as_stored(name)
+
+
+_READERS = {
+    ".safetensors": _Safetensors,
+    ".npz": _Npz,
+    ".bin": TorchFile,
+    ".json": _Shards,
+}
 
 
 def open_arrays(folder, names):
@@ -208,12 +256,23 @@ def open_arrays(folder, names):
 
     Args:
         folder: pathlib.Path.
-        names: of files, the preferred one first.
+        names: of files, the preferred one first, each whole or in shards with
+            an index.
 
     Raises:
         InputError: it has none of them, or the file is damaged.
     """
     for name in names:
-        if pathlib.Path(folder, name).exists():
-            return Arrays(pathlib.Path(folder, name))
-    raise InputError(f"{folder} has no {' and no '.join(names)}.")
+        for file in (name, f"{name}.index.json"):
+            if pathlib.Path(folder, file).exists():
+                return Arrays(pathlib.Path(folder, file))
+    others = sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.suffix in (".bin", ".safetensors", ".h5", ".msgpack", ".pt")
+    )
+    raise InputError(
+        f"{folder} has no {' and no '.join(names)}, nor an index of their "
+        f"shards{', but ' + ', '.join(others) if others else ''}; save the "
+        "model with MarianMTModel.save_pretrained."
+    )

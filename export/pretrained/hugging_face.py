@@ -1,49 +1,59 @@
 """A directory of `MarianMTModel.save_pretrained`, read and checked."""
 
-import json
-
 import numpy as np
 
 import keras_transformer as kt
 from export.errors import InputError
-from export.pretrained.architecture import config_of, number, sharing
+from export.pretrained.architecture import (
+    config_of,
+    has_one_vocabulary,
+    number,
+)
 from export.pretrained.arrays import open_arrays
+from export.pretrained.generation import read_generation
 from export.pretrained.incoming import (
+    NEVER,
     Pretrained,
-    read_bytes,
     refuse_unknown_arrays,
     set_embeddings,
+)
+from export.pretrained.known_fields import (
+    CONFIG,
+    CONFIG_NOTES,
+    check_fields,
+    read_fields,
+    read_optional,
 )
 from export.pretrained.layout import (
     HUGGING_FACE,
     places_of_layers,
     set_layers,
 )
+from export.pretrained.marian_tokenizer_files import MarianTokenizerFiles
 from export.pretrained.two_sided import joined
-from export.pretrained.vocabulary import (
-    NO_ROW,
-    read_table,
-    vocabulary_of,
-)
+from export.pretrained.vocabulary import NO_ROW
+from keras_transformer.config import FORBIDDEN_IDS
 
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_SOURCE_SPM, _TARGET_SPM = "source.spm", "target.spm"
-_TABLE, _TARGET_TABLE = "vocab.json", "target_vocab.json"
 _SHARED = "model.shared.weight"
-_OF_SIDE = "model.{}.embed_tokens.weight"
+_ENCODER, _DECODER = (
+    f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
+)
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
 _POSITIONS = "model.{}.embed_positions.weight"
-# How far a stored sinusoid may be from the formula in float32, or float16.
-_TOLERANCE = 2e-3
-# What a search of theirs may have and ours has not, and its value for "off".
-_NOT_SEARCHED = {
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "repetition_penalty": 1.0,
-    "min_length": 0,
-    "forced_bos_token_id": None,
-    "num_beam_groups": 1,
+# Our matrices, and the names that each may have, by `share_embeddings`.
+_MATRICES = {
+    "all": {"target": (_SHARED, _DECODER, _ENCODER, _HEAD)},
+    "target-softmax": {"source": (_ENCODER,), "target": (_DECODER, _HEAD)},
+    "none": {
+        "source": (_ENCODER, _SHARED),
+        "target": (_DECODER, _SHARED),
+        "output": (_HEAD,),
+    },
 }
+# How far a stored sinusoid may be from the formula in float32, or bfloat16.
+_TOLERANCE = 5e-3
 
 
 def read_hugging_face(folder):
@@ -51,38 +61,49 @@ def read_hugging_face(folder):
 
     Args:
         folder: pathlib.Path: config.json; model.safetensors or
-            pytorch_model.bin; source.spm, target.spm, vocab.json and, where
-            the sides' vocabularies are separate, target_vocab.json;
-            generation_config.json and tokenizer_config.json where there are.
+            pytorch_model.bin, or shards of one and their index; source.spm,
+            target.spm, vocab.json and, where the sides' vocabularies are
+            separate, target_vocab.json; generation_config.json and the files
+            of the tokenizer where there are.
 
     Returns:
         Pretrained.
 
     Raises:
-        InputError: something is missing, damaged or of another architecture.
+        InputError: something is missing, damaged or of another architecture,
+            or a field of a file is not known.
     """
-    found = _read_json(folder / "config.json")
-    generation = _read_optional(folder / "generation_config.json")
-    languages = _read_optional(folder / "tokenizer_config.json")
-    shared = sharing(found) == "all"
-    source, target = _vocabularies(folder, found, shared)
+    # The default of MarianConfig, which is no model of Marian's.
+    found = {"scale_embedding": False} | read_fields(folder / _CONFIG)
+    notes = check_fields(found, CONFIG, CONFIG_NOTES, _CONFIG)
+    generation = read_generation(found, read_optional(folder / _GENERATION))
+    tokenizer = MarianTokenizerFiles(folder)
+    one_vocabulary = has_one_vocabulary(found)
+    rows = number(found, "vocab_size")
+    source_rows = rows
+    if not one_vocabulary and "decoder_vocab_size" in found:
+        rows = number(found, "decoder_vocab_size")
+    source, target = tokenizer.vocabularies(
+        (source_rows, rows), generation.begin, generation.end
+    )
+    if one_vocabulary and not np.array_equal(source.rows, target.rows):
+        raise InputError(
+            f"{_CONFIG} has share_encoder_decoder_embeddings=True, but the "
+            "tables of source and target differ; they must be one vocabulary."
+        )
     arrays = open_arrays(folder, _WEIGHTS)
-    rows = number(found, "vocab_size" if shared else _target_size(found))
-    bias = arrays.read(_BIAS, (1, rows))[0] if _BIAS in arrays.names else None
-    if bias is None:
-        bias = np.zeros(rows, np.float32)
-    has_bias = bool(bias.any() or (target.rows == NO_ROW).any())
+    bias = _bias(arrays, rows, target, generation, notes)
     config = config_of(
         found,
-        generation,
+        generation.search,
         {
             "vocabulary_size": len(target.rows),
-            "source_vocabulary_size": 0 if shared else len(source.rows),
-            "output_bias": has_bias,
+            "source_vocabulary_size": 0 if one_vocabulary else len(source.rows),
+            "output_bias": bool(bias.any() or (target.rows == NO_ROW).any()),
         },
     )
     places = places_of_layers(config, HUGGING_FACE)
-    tables = _embedding_tables(arrays, config, rows, found)
+    tables = _embedding_tables(arrays, config, source_rows, rows)
     refuse_unknown_arrays(
         arrays, _known_arrays(places), "MarianMTModel of this config.json"
     )
@@ -97,88 +118,44 @@ def read_hugging_face(folder):
     return Pretrained(
         model,
         joined(source.proto, target.proto),
-        _text_or_none(languages.get("source_lang")),
-        _text_or_none(languages.get("target_lang")),
-        _notes(found | generation),
+        *tokenizer.languages,
+        [*notes, *tokenizer.notes, *generation.notes],
     )
 
 
-def _target_size(found):
-    """Returns the name under which config.json has it."""
-    name = "decoder_vocab_size"
-    return name if name in found else "vocab_size"
+def _bias(arrays, rows, target, generation, notes):
+    """Returns what is added to the logits, float32 [V']."""
+    bias = np.zeros(rows, np.float32)
+    if _BIAS in arrays.names:
+        shape = arrays.shape(_BIAS)
+        # Padding the embeddings to a multiple does not pad it.
+        is_shorter = len(shape) == 2 and shape[0] == 1 and shape[1] < rows
+        shape = shape if is_shorter else (1, rows)
+        bias[: shape[1]] = arrays.read(_BIAS, shape)[0]
+    suppressed = {each for each in generation.suppressed if 0 <= each < rows}
+    if not generation.is_renormalized:
+        # Ours never generates them, and they keep their share of the softmax.
+        suppressed -= set(target.rows[list(FORBIDDEN_IDS)])
+        if suppressed:
+            notes.append(
+                f"{len(suppressed)} suppressed tokens, such as "
+                f"{min(suppressed)}, have no share of the softmax here, and "
+                "have one in transformers: scores differ by it"
+            )
+    bias[list(suppressed)] = NEVER
+    return bias
 
 
-def _vocabularies(folder, found, shared):
-    """Returns the Vocabulary of the source and of the target."""
-    tables = [_table(folder / _TABLE, number(found, "vocab_size"))] * 2
-    if not shared:
-        name = _TARGET_TABLE if (folder / _TARGET_TABLE).exists() else _TABLE
-        tables[1] = _table(folder / name, number(found, _target_size(found)))
-    begin = _id(found, "decoder_start_token_id", found.get("pad_token_id"))
-    end = _id(found, "eos_token_id", 0)
-    return [
-        _vocabulary(folder / spm, table, begin, end)
-        for spm, table in zip((_SOURCE_SPM, _TARGET_SPM), tables)
-    ]
-
-
-def _vocabulary(spm, table, begin, end):
-    if max(begin, end) >= len(table):
-        raise InputError(
-            f"config.json has decoder_start_token_id={begin} and "
-            f"eos_token_id={end}, but there are only {len(table)} pieces."
-        )
-    unknown = table.get("<unk>")
-    if unknown is None or len({unknown, begin, end}) < 3:
-        raise InputError(
-            f"{spm.parent} must have three ids of their own for the unknown "
-            f"piece <unk>, the begin and the end, not {unknown}, {begin} and "
-            f"{end}."
-        )
-    return vocabulary_of(table, read_bytes(spm), unknown, begin, end, str(spm))
-
-
-def _table(path, size):
-    table = read_table(read_bytes(path), str(path))
-    if len(table) != size:
-        raise InputError(
-            f"{path} has {len(table)} pieces, but config.json says {size}; "
-            "they are not of the same model."
-        )
-    return table
-
-
-def _id(found, name, default):
-    value = found.get(name, default)
-    if type(value) is not int or value < 0:
-        raise InputError(
-            f"config.json must say {name}, the id of a piece, not {value!r}."
-        )
-    return value
-
-
-def _embedding_tables(arrays, config, rows, found):
+def _embedding_tables(arrays, config, source_rows, rows):
     """Returns their matrices [V, D] by name: source, target, output."""
-    width = config.d_model
-    if config.share_embeddings == "all":
-        name = _SHARED if _SHARED in arrays.names else _HEAD
-        shared = arrays.read(name, (rows, width))
-        for other in (_OF_SIDE.format("encoder"), _OF_SIDE.format("decoder")):
-            _require_equal(arrays, other, name, shared)
-        _require_equal(arrays, _HEAD, name, shared)
-        return {"target": shared}
-    source = number(found, "vocab_size")
-    tables = {
-        "source": arrays.read(_OF_SIDE.format("encoder"), (source, width)),
-        "target": arrays.read(_OF_SIDE.format("decoder"), (rows, width)),
-    }
-    if config.share_embeddings == "none":
-        tables["output"] = arrays.read(_HEAD, (rows, width))
-    else:
-        _require_equal(
-            arrays, _HEAD, _OF_SIDE.format("decoder"), tables["target"]
-        )
+    tables = {}
+    for table, names in _MATRICES[config.share_embeddings].items():
+        present = [name for name in names if name in arrays.names] or names
+        size = source_rows if table == "source" else rows
+        tables[table] = arrays.read(present[0], (size, config.d_model))
+        if config.share_embeddings != "none":
+            for other in present[1:]:
+                _require_equal(arrays, other, present[0], tables[table])
     return tables
 
 
@@ -221,33 +198,6 @@ def _sinusoid(shape, rates):
 
 
 def _known_arrays(places):
-    known = {place.name for place in places} | {_SHARED, _HEAD, _BIAS}
-    for side in ("encoder", "decoder"):
-        known |= {_OF_SIDE.format(side), _POSITIONS.format(side)}
-    return known
-
-
-def _notes(found):
-    return [
-        f"{name}={found[name]} is not done by our search"
-        for name, off in _NOT_SEARCHED.items()
-        if found.get(name, off) not in (off, None)
-    ]
-
-
-def _text_or_none(value):
-    return value if isinstance(value, str) else None
-
-
-def _read_json(path):
-    try:
-        found = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} must hold a JSON object.")
-    return found
-
-
-def _read_optional(path):
-    return _read_json(path) if path.exists() else {}
+    known = {place.name for place in places}
+    known |= {_POSITIONS.format(side) for side in ("encoder", "decoder")}
+    return known | {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS}

@@ -11,7 +11,7 @@ from export.pretrained.layout import stream_order
 from export.pretrained.vocabulary import NO_ROW
 
 # For what has no row of theirs and must take no part in the softmax.
-_NEVER = -1e9
+NEVER = -1e9
 
 
 class Pretrained(typing.NamedTuple):
@@ -51,7 +51,7 @@ def set_embeddings(model, tables, bias, source, target):
         rows = _by_row(table, sides[name].rows, 0.0)
         embedding.embeddings.assign(rows[:, order])
     if model.config.output_bias:
-        model.output_embedding.bias.assign(_by_row(bias, target.rows, _NEVER))
+        model.output_embedding.bias.assign(_by_row(bias, target.rows, NEVER))
 
 
 def _by_row(values, rows, missing):

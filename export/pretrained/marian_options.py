@@ -16,14 +16,33 @@ import math
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.pretrained.known_fields import check_fields, names_of, short
 
 # Up to this source length, in pieces, ours may be as long as Marian's.
 _EQUALLY_LONG = 128
 _ON, _OFF = ("true", "yes", "on"), ("false", "no", "off")
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
-# What a network must have for ours to be it, Marian's default first. "d" is
-# dropout, which a trained network does not do.
-_FIXED = {
+_IS_OFF = dict.fromkeys(
+    (
+        "transformer-no-projection",
+        "transformer-pool",
+        "transformer-train-position-embeddings",
+        "transformer-train-positions",
+        "transformer-disable-position-embeddings",
+        "transformer-no-bias",
+        "transformer-no-affine",
+        "embedding-normalization",
+        "input-join-fields",
+        "right-left",
+        "ulr",
+    ),
+    _OFF,
+)
+# The options of a network, Marian 1.5 to 1.12: what ours must have, Marian's
+# default first. "d" is dropout, which a trained network does not do.
+_NETWORK = {
+    **_IS_OFF,
+    "type": ("transformer",),
     "transformer-preprocess": ("", "d"),
     "transformer-postprocess": ("dan", "an"),
     "transformer-postprocess-emb": ("d", ""),
@@ -35,19 +54,60 @@ _FIXED = {
     "transformer-attention-mask": ("default",),
     "lemma-dim-emb": ("0",),
     "input-types": ([], ["sequence", "sequence"]),
+    "special-vocab": ([], ""),
+    # Read by the import.
+    **names_of(
+        "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
+        "transformer-dim-ffn transformer-decoder-dim-ffn output-omit-bias "
+        "transformer-ffn-activation tied-embeddings tied-embeddings-src "
+        "tied-embeddings-all version"
+    ),
+    # Of networks, factors and masks that are refused above, or of training.
+    **names_of(
+        "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
+        "dec-cell-base-depth dec-cell-high-depth layer-normalization "
+        "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
+        "transformer-aan-activation transformer-aan-nogate ulr-dim-emb "
+        "ulr-trainable-transformation bert-type-vocab-size "
+        "bert-train-type-embeddings lemma-dependency factors-combine "
+        "factors-dim-emb transformer-alibi-shift transformer-alibi-trainable "
+        "separator-symbol char-conv-filters-num char-conv-filters-widths "
+        "char-highway char-stride transformer-depth-scaling "
+        "transformer-guided-alignment-layer embedding-fix-src "
+        "embedding-fix-trg"
+    ),
 }
-_MUST_BE_OFF = (
-    "transformer-no-projection",
-    "transformer-pool",
-    "transformer-train-position-embeddings",
-    "transformer-train-positions",
-    "transformer-disable-position-embeddings",
-    "transformer-no-bias",
-    "transformer-no-affine",
-    "input-join-fields",
-    "right-left",
-    "ulr",
+_DECODING = names_of(
+    # Read by the import.
+    "models vocabs beam-size normalize max-length-factor word-penalty "
+    # Paths, batches, devices, rounding, and what is printed besides.
+    "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
+    "max-length max-length-crop workspace devices num-devices cpu-threads "
+    "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
+    "model-mmap log log-level log-time-zone quiet quiet-translation seed "
+    "port n-best n-best-feature alignment word-scores stat-freq input output "
+    "weights version authors cite build-info ignore-model-config "
+    "interpolate-env-vars check-nan"
 )
+# Of its search and text, and the values that switch them off.
+_UNAVAILABLE = {
+    **dict.fromkeys(
+        (
+            "allow-unk",
+            "allow-special",
+            "force-decode",
+            "skip-cost",
+            "no-spm-encode",
+            "no-spm-decode",
+            "tsv",
+        ),
+        _OFF,
+    ),
+    "tsv-fields": ("0",),
+    "shortlist": ([], ""),
+    "output-approx-knn": ([], ""),
+    "output-sampling": ([], "", ["0"]),
+}
 _MOST = {
     "enc-depth": 1000,
     "dec-depth": 1000,
@@ -58,6 +118,7 @@ _MOST = {
     "beam-size": 1000,
 }
 _MODEL, _DECODER = "special:model.yml", "decoder.yml"
+_FORM = "{}: {}"
 
 
 def network_of(options, shapes):
@@ -72,7 +133,8 @@ def network_of(options, shapes):
         InputError: they are not whole, or of a network that we do not have,
             which is named.
     """
-    _refuse_other_networks(options)
+    options = {"type": "none"} | options
+    check_fields(_lower(options, _IS_OFF), _NETWORK, {}, _MODEL, _FORM)
     width, heads = (
         _number(options, "dim-emb"),
         _number(options, "transformer-heads"),
@@ -186,38 +248,27 @@ def search_of(options):
     }
 
 
-def search_notes(options):
-    """Returns a list of str: what decoder.yml asks for and ours has not."""
-    off = {
-        "word-penalty": _real(options, "word-penalty", 0.0) == 0,
-        "allow-unk": str(options.get("allow-unk", "false")).lower() in _OFF,
-        "shortlist": options.get("shortlist", []) in ([], ""),
-        "output-sampling": options.get("output-sampling", []) in ([], ["0"]),
+def search_notes(decoder):
+    """Returns a list of str: what decoder.yml asks for and ours has not.
+
+    Raises:
+        InputError: it has an option that is not known.
+    """
+    notes = check_fields(
+        _lower(decoder, _UNAVAILABLE), _DECODING, _UNAVAILABLE, _DECODER, _FORM
+    )
+    if _real(decoder, "word-penalty", 0.0):
+        notes.append(f"word-penalty of {_DECODER} is not done by our search")
+    return notes
+
+
+def _lower(options, names):
+    """Returns options with those of some names in small letters."""
+    return options | {
+        name: options[name].lower()
+        for name in names
+        if isinstance(options.get(name), str)
     }
-    return [
-        f"{name} of {_DECODER} is not done by our search"
-        for name, is_off in off.items()
-        if not is_off
-    ]
-
-
-def _refuse_other_networks(options):
-    kind = options.get("type")
-    if kind != "transformer":
-        raise InputError(
-            f"{_MODEL} is of type: {_short(kind)}; only transformer is "
-            "supported."
-        )
-    fixed = _FIXED | {name: _OFF for name in _MUST_BE_OFF}
-    for name, known in fixed.items():
-        value = options.get(name, known[0])
-        if name in _MUST_BE_OFF and isinstance(value, str):
-            value = value.lower()
-        if value not in known:
-            raise InputError(
-                f"{_MODEL} says {name}: {_short(value)}, which is not "
-                f"supported; it must be {_short(known[0])}."
-            )
 
 
 def _activation(options):
@@ -225,7 +276,7 @@ def _activation(options):
     if name not in _ACTIVATIONS:
         # Marian's gelu has been x * sigmoid(1.702 x), and erf's since 1.12.
         raise InputError(
-            f"{_MODEL} says transformer-ffn-activation: {_short(name)}, which "
+            f"{_MODEL} says transformer-ffn-activation: {short(name)}, which "
             f"is not supported; there are {' and '.join(_ACTIVATIONS)}."
         )
     return _ACTIVATIONS[name]
@@ -238,7 +289,7 @@ def _number(options, name, default=None, file=_MODEL):
     if not _is_count(value, _MOST[name]) or (int(value) == 0 and default != 0):
         raise InputError(
             f"{file} must say {name}, a whole number from 1 to "
-            f"{_MOST[name]:,}, not {_short(value)}."
+            f"{_MOST[name]:,}, not {short(value)}."
         )
     return int(value)
 
@@ -261,11 +312,6 @@ def _real(options, name, default):
     if not 0 <= value <= 100:
         raise InputError(
             f"{_DECODER} must say {name} as a number from 0 to 100, not "
-            f"{_short(options[name])}."
+            f"{short(options[name])}."
         )
     return value
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"

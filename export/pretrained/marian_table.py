@@ -2,6 +2,7 @@
 
 from export.errors import InputError
 from export.pretrained.incoming import read_bytes
+from export.pretrained.vocabulary import complete_table
 from export.pretrained.yaml_text import read_yaml_mapping
 
 END, UNKNOWN = "</s>", "<unk>"
@@ -44,35 +45,14 @@ def read_tables(paths, sizes):
 
 def _table(path, size):
     """Returns a table whose ids are 0 to `size` - 1, and notes on it."""
-    table = _read_table(path)
-    if table and max(table.values()) >= size:
-        raise InputError(
-            f"{path} has ids up to {max(table.values())}, but dim-vocabs of "
-            f"the model says {size} pieces; they are not of the same model."
-        )
-    # OPUS-MT's tables leave out ids whose pieces were the same but for some
-    # kind of space at the end, and may have one of nothing.
-    table.pop("", None)
-    unnamed = sorted(set(range(size)) - set(table.values()))
-    if size - len(unnamed) != len(table):
-        raise InputError(f"{path} gives one id to several pieces.")
-    for number in unnamed:
-        name = f"<{number}>"
-        while name in table:
-            name += "_"
-        table[name] = number
+    table, notes = complete_table(_read_table(path), size, path)
     for name in (END, UNKNOWN):
         if name not in table:
             raise InputError(
                 f"{path} must have the piece {name}, as vocabularies of "
                 "Marian have it."
             )
-    if not unnamed:
-        return table, []
-    return table, [
-        f"{path.name} has no piece of {len(unnamed):,} of the model's "
-        f"{size:,} ids"
-    ]
+    return table, notes
 
 
 def _read_table(path):

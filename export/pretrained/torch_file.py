@@ -1,7 +1,8 @@
 """What `torch.save` wrote, read without unpickling.
 
 The file is a zip archive: one pickle says for each name which storage it is
-in, where and with which shape; each storage is a file of plain numbers. A
+in, where and with which shape; each storage is a file of plain numbers. Before
+PyTorch 1.6 it was several pickles in a row, and the storages behind them. A
 pickle is a program, and a hostile one does what it likes when it is run. So
 it is not run: its instructions are read one by one (`pickletools.genops`
 executes nothing), and only those that a dictionary of tensors is made of are
@@ -9,6 +10,7 @@ understood, in a few lines here. Whatever else stands there is an error.
 """
 
 import collections
+import io
 import math
 import pickletools
 import typing
@@ -19,6 +21,7 @@ import numpy as np
 _DTYPES = {
     "FloatStorage": "<f4",
     "HalfStorage": "<f2",
+    "BFloat16Storage": "bfloat16",
     "DoubleStorage": "<f8",
     # No weights, but buffers that may stand beside them.
     "LongStorage": "<i8",
@@ -28,6 +31,8 @@ _DTYPES = {
 }
 # A pickle that only names tensors is small.
 _LARGEST_PICKLE = 64 * 2**20
+_MAGIC = 0x1950A86A20F9469CFC6C
+_COUNT_BYTES = 8
 
 
 class _Global(typing.NamedTuple):
@@ -41,6 +46,10 @@ class _Storage(typing.NamedTuple):
     key: str
     dtype: str
     size: int
+
+    @property
+    def bytes(self):
+        return self.size * np.dtype(self.dtype).itemsize
 
 
 class _Tensor(typing.NamedTuple):
@@ -67,29 +76,15 @@ class TorchFile:
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is none, or of the format before PyTorch 1.6, or
-            holds anything but tensors of floating-point numbers.
+        ValueError: the file is none, or holds anything but tensors of
+            numbers.
     """
 
     def __init__(self, path):
         with path.open("rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError(
-                    "it is not of the zip format that torch.save has written "
-                    "since PyTorch 1.6; save it anew, best as model.safetensors"
-                )
-        self._zip = zipfile.ZipFile(path)
-        pickles = [
-            name
-            for name in self._zip.namelist()
-            if name.endswith("/data.pkl") and name.count("/") == 1
-        ]
-        if len(pickles) != 1:
-            raise ValueError("it holds no data.pkl")
-        self._folder = pickles[0].partition("/")[0]
-        if self._zip.getinfo(pickles[0]).file_size > _LARGEST_PICKLE:
-            raise ValueError("its data.pkl is too large to be a list of names")
-        found = _read_pickle(self._zip.read(pickles[0]))
+            is_zip = file.read(2) == b"PK"
+        self._storages = (_ZipStorages if is_zip else _RowOfStorages)(path)
+        found = self._storages.found
         if not isinstance(found, dict):
             raise ValueError("it holds no dictionary of tensors")
         self._tensors = {
@@ -115,14 +110,11 @@ class TorchFile:
                 `torch.save` writes it.
         """
         tensor = self._tensors[name]
-        entry = self._zip.getinfo(f"{self._folder}/data/{tensor.storage.key}")
-        if entry.compress_type != zipfile.ZIP_STORED:
-            raise ValueError("its storage is compressed")
-        content = self._zip.read(entry)
         dtype = np.dtype(tensor.storage.dtype)
         count = math.prod(tensor.shape)
         if tensor.strides != _contiguous(tensor.shape):
             raise ValueError("it is not stored row by row")
+        content = self._storages.read(tensor.storage)
         last = (tensor.offset + count) * dtype.itemsize
         if tensor.offset < 0 or last > len(content):
             raise ValueError("its storage is shorter than its shape")
@@ -130,6 +122,67 @@ class TorchFile:
             content, dtype, count, tensor.offset * dtype.itemsize
         )
         return flat.reshape(tensor.shape)
+
+
+class _ZipStorages:
+    """The pickle and the storages of a zip archive."""
+
+    def __init__(self, path):
+        self._zip = zipfile.ZipFile(path)
+        pickles = [
+            name
+            for name in self._zip.namelist()
+            if name.endswith("/data.pkl") and name.count("/") == 1
+        ]
+        if len(pickles) != 1:
+            raise ValueError("it holds no data.pkl")
+        self._folder = pickles[0].partition("/")[0]
+        if self._zip.getinfo(pickles[0]).file_size > _LARGEST_PICKLE:
+            raise ValueError("its data.pkl is too large to be a list of names")
+        self.found = _read_pickle(self._zip.read(pickles[0]))
+
+    def read(self, storage):
+        entry = self._zip.getinfo(f"{self._folder}/data/{storage.key}")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError("its storage is compressed")
+        return self._zip.read(entry)
+
+
+class _RowOfStorages:
+    """The pickles and the storages of a file before PyTorch 1.6.
+
+    The pickles are a magic number, the version, the machine's sizes, the
+    tensors and the keys of the storages. Of each storage there is the number
+    of its elements in 8 bytes, and then these.
+    """
+
+    def __init__(self, path):
+        self._path = path
+        with path.open("rb") as file:
+            pickles = io.BytesIO(file.read(_LARGEST_PICKLE))
+        if _read_pickle(pickles) != _MAGIC:
+            raise ValueError("it is no file of torch.save")
+        version, machine = _read_pickle(pickles), _read_pickle(pickles)
+        if version != 1001 or machine.get("little_endian") is not True:
+            raise ValueError("torch.save has written it on another machine")
+        storages = {}
+        self.found = _read_pickle(pickles, storages)
+        keys = _read_pickle(pickles)
+        if keys is None or set(keys) != storages.keys():
+            raise ValueError("it lists other storages than its tensors have")
+        self._places, place = {}, pickles.tell()
+        for key in keys:
+            self._places[key] = place
+            place += _COUNT_BYTES + storages[key].bytes
+
+    def read(self, storage):
+        with self._path.open("rb") as file:
+            file.seek(self._places[storage.key])
+            count = int.from_bytes(file.read(_COUNT_BYTES), "little")
+            if count != storage.size:
+                raise ValueError("its storage has another size")
+            left = self._path.stat().st_size - file.tell()
+            return file.read(min(storage.bytes, left))
 
 
 def _contiguous(shape):
@@ -140,7 +193,7 @@ def _contiguous(shape):
     return tuple(reversed(strides))
 
 
-def _read_pickle(content):
+def _read_pickle(content, storages=None):
     """Returns what a pickle of names and tensors says, without running it."""
     stack, memo = [], {}
     for code, argument, _ in pickletools.genops(content):
@@ -148,6 +201,8 @@ def _read_pickle(content):
             if code.name == "STOP":
                 return stack.pop()
             _step(code.name, argument, stack, memo)
+            if storages is not None and code.name == "BINPERSID":
+                storages[stack[-1].key] = stack[-1]
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"its data.pkl is more than a dictionary of tensors ({error})"
@@ -206,6 +261,9 @@ def _step(name, argument, stack, memo):
     elif name == "SETITEMS":
         items = _pop_mark(stack)
         stack[-1].update(zip(items[::2], items[1::2], strict=True))
+    elif name == "APPEND":
+        item = stack.pop()
+        stack[-1].append(item)
     elif name == "APPENDS":
         items = _pop_mark(stack)
         stack[-1].extend(items)
@@ -258,7 +316,10 @@ def _checked_tensor(tensor):
 
 
 def _storage(persistent):
-    kind, of, key, _, size = persistent
+    # Before PyTorch 1.6 there is a sixth, for a part of a storage.
+    kind, of, key, _, size, *view = persistent
+    if any(view) or type(size) is not int or size < 0:
+        raise ValueError("a part of a storage")
     if kind != "storage" or of.module != "torch" or of.name not in _DTYPES:
         raise ValueError(f"storage of {getattr(of, 'name', of)}")
     # It becomes part of a path in the archive.

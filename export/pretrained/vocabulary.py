@@ -52,36 +52,59 @@ def read_table(content, name):
         name: of the file, for messages.
 
     Raises:
-        InputError: it is no such table, or its ids are not 0 to V - 1, each
-            of one piece.
+        InputError: it is no such table.
     """
     try:
         table = json.loads(content, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} is not JSON: {error}.") from error
-    return checked_table(table, name)
+    if not isinstance(table, dict) or not all(
+        type(number) is int and number >= 0 for number in table.values()
+    ):
+        raise InputError(f"{name} must hold a JSON object, piece to id.")
+    return table
 
 
-def checked_table(table, name):
-    """Returns a table from piece to id whose ids have no gap.
+def complete_table(table, size, path):
+    """Gives a piece to each row of a matrix.
 
     Args:
-        table: what a file holds.
-        name: of the file, for messages.
+        table: dict, piece to id.
+        size: rows of the matrix.
+        path: pathlib.Path of the file, for messages.
+
+    Returns:
+        A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.
 
     Raises:
-        InputError: as for `read_table`.
+        InputError: an id has no row, or several pieces.
     """
-    if not isinstance(table, dict) or not all(
-        type(number) is int for number in table.values()
-    ):
-        raise InputError(f"{name} must be an object of piece to id.")
-    if sorted(table.values()) != list(range(len(table))):
+    table = dict(table)
+    # OPUS-MT's tables lack ids whose pieces were the same but for some kind
+    # of space at the end, and may have one of nothing.
+    table.pop("", None)
+    piece = max(table, key=table.get, default="")
+    if table.get(piece, 0) >= size:
         raise InputError(
-            f"{name} must give the ids 0 to {len(table) - 1} to its "
-            f"{len(table)} pieces, each once."
+            f"{path} gives the id {table[piece]} to {piece!r}, but the model "
+            f"has only {size:,} rows of embeddings; they are not of the same "
+            "model, or its embeddings were not resized before it was saved."
         )
-    return table
+    unnamed = sorted(set(range(size)) - set(table.values()))
+    if size - len(unnamed) != len(table):
+        raise InputError(f"{path} gives one id to several pieces.")
+    for number in unnamed:
+        name = f"<{number}>"
+        while name in table:
+            name += "_"
+        table[name] = number
+    notes = []
+    if unnamed:
+        notes.append(
+            f"{path.name} has no piece of {len(unnamed):,} of the model's "
+            f"{size:,} ids"
+        )
+    return table, notes
 
 
 def _no_duplicates(pairs):

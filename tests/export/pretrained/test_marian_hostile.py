@@ -36,6 +36,14 @@ def changed_json(name, **changes):
     return change
 
 
+def both_configs(**changes):
+    def change(folder):
+        for name in ("config.json", "generation_config.json"):
+            changed_json(name, **changes)(folder)
+
+    return change
+
+
 def written(name, content):
     return lambda folder: (folder / name).write_bytes(content)
 
@@ -131,9 +139,7 @@ BROKEN = {
     ),
     "dropout": (changed_json("config.json", dropout=7), "dropout"),
     "no start": (
-        changed_json(
-            "config.json", decoder_start_token_id="gone", pad_token_id="gone"
-        ),
+        changed_json("generation_config.json", decoder_start_token_id="gone"),
         "decoder_start_token_id",
     ),
     "a start outside": (
@@ -141,7 +147,7 @@ BROKEN = {
         "9999",
     ),
     "a start that is the end": (
-        changed_json("config.json", decoder_start_token_id=0),
+        both_configs(decoder_start_token_id=0),
         "three ids",
     ),
     "stopping": (
@@ -149,8 +155,43 @@ BROKEN = {
         "early_stopping",
     ),
     "no table": (missing("vocab.json"), "vocab.json"),
-    "a gap": (changed_json("vocab.json", ka=7000), "each once"),
-    "a duplicate": (changed_json("vocab.json", **{"<pad>": 0}), "each once"),
+    "a start without a piece": (
+        changed_json("vocab.json", **{"<pad>": "gone"}),
+        "gives to no piece",
+    ),
+    "two starts": (
+        changed_json("config.json", decoder_start_token_id=5),
+        "both must be the same",
+    ),
+    "another end": (
+        both_configs(eos_token_id=5, forced_eos_token_id=5),
+        "gives </s> the id 0",
+    ),
+    "no end": (
+        changed_json("generation_config.json", eos_token_id="gone"),
+        "eos_token_id",
+    ),
+    "an id without a row": (
+        changed_json("vocab.json", ka=7000),
+        "only 80 rows of embeddings",
+    ),
+    "a duplicate": (changed_json("vocab.json", ka=0), "one id to several"),
+    "two ids of an added token": (
+        written("added_tokens.json", b'{"</s>": 3}'),
+        "not of one tokenizer",
+    ),
+    "an added token without a row": (
+        written("added_tokens.json", b'{"<ent>": 80}'),
+        "only 80 rows",
+    ),
+    "an added token that is none": (
+        changed_json("tokenizer_config.json", added_tokens_decoder={"1": []}),
+        "a text and an id",
+    ),
+    "tokens that are none": (
+        changed_json("tokenizer_config.json", extra_special_tokens=[[]]),
+        "a text and an id",
+    ),
     "twice": (
         written("vocab.json", b'{"a": 0, "a": 1}'),
         "stands there twice",
@@ -158,7 +199,7 @@ BROKEN = {
     "no numbers": (written("vocab.json", b'{"a": "0"}'), "piece to id"),
     "too few pieces": (
         written("vocab.json", b'{"</s>": 0, "<unk>": 1, "<pad>": 2}'),
-        "config.json says",
+        "gives to no piece",
     ),
     "deep JSON": (written("vocab.json", b"[" * 100_000), "is not JSON"),
     "no SentencePiece": (missing("source.spm"), "source.spm"),
@@ -168,7 +209,7 @@ BROKEN = {
     ),
     "no weights": (
         missing("model.safetensors"),
-        "no model.safetensors and no pytorch_model.bin",
+        "no model.safetensors and no pytorch_model.bin, nor an index",
     ),
     "cut weights": (
         lambda folder: (folder / "model.safetensors").write_bytes(
