@@ -57,14 +57,18 @@ class ModelTranslator(TextTranslator):
         Raises:
             UnknownCharacter: a prefix has one.
         """
-        if not prefixes:
-            return []
         known = self._known_prefixes(prefixes)
-        spelt = self.tokenizer.target.decode(padded([ids for ids, _ in known]))
         return [
             prefix if is_cut else text
-            for prefix, text, (_, is_cut) in zip(prefixes, spelt, known)
+            for prefix, text, (_, is_cut) in zip(
+                prefixes, self.spell(prefixes), known
+            )
         ]
+
+    def spell(self, prefixes):
+        """Returns what `as_spelt` does, but the beginning of too long ones."""
+        rows = self._prefix_ids(prefixes)
+        return self.tokenizer.target.decode(padded(rows)) if rows else []
 
     def _sentences(self, texts):
         return [
