@@ -28,10 +28,11 @@ from export.model_directory import ModelDirectory
 from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
 from export.translators import target_pieces_flag
+from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import read_by
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import agreement
-from export.translators.translator import MAX_SOURCE_TOKENS, Translator
+from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 

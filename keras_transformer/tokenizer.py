@@ -4,10 +4,12 @@ The only module of this package that needs TensorFlow and tensorflow-text;
 `import keras_transformer` does not load it.
 """
 
+import copy
 import hashlib
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
@@ -29,7 +31,8 @@ class Tokenizer(tf.Module):
         target: the tokenizer of targets: this one.
 
     Raises:
-        ValueError: the bytes are not such a model.
+        ValueError: the bytes are not such a model, or text can have one of
+            its control pieces.
     """
 
     def __init__(self, proto):
@@ -52,6 +55,31 @@ class Tokenizer(tf.Module):
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.prepared.vocabulary."
             )
+        model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+        self._check_control_pieces(model.pieces)
+        # SentencePiece drops the space that it adds to a text in front alone.
+        rules = model.normalizer_spec
+        self._added_space = None
+        if model.trainer_spec.treat_whitespace_as_suffix:
+            if rules.remove_extra_whitespaces:
+                self._added_space = " +$"
+            elif rules.add_dummy_prefix:
+                self._added_space = " $"
+
+    def _check_control_pieces(self, pieces):
+        """Refuses a model that makes control ids of text, or fails at it."""
+        names = [each.piece for each in pieces if each.type == each.CONTROL]
+        for text in [*names, *(f"{name} a" for name in names)]:
+            try:
+                ids = self._pieces.tokenize(text).numpy()[:-1].tolist()
+            except tf.errors.OpError:
+                ids = [END_ID]
+            if any(pieces[i].type == pieces[i].CONTROL for i in ids):
+                raise ValueError(
+                    f"This SentencePiece model takes the text {text!r} for "
+                    "its control piece; train one whose control pieces are "
+                    "longer, such as </s>."
+                )
 
     @property
     def source(self):
@@ -74,6 +102,9 @@ class Tokenizer(tf.Module):
         self._pieces = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._pieces_name
         )
+        # Of a second tokenizer an export would hold the model once more.
+        self._written = copy.copy(self._pieces)
+        self._written.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
 
     def revive(self):
@@ -110,12 +141,29 @@ class Tokenizer(tf.Module):
         """
         return self._pieces.tokenize(self.readable(text))
 
-    def split_tags(self, text):
-        """Returns the tags that a str begins with, a list, and the rest.
+    def tokenize_with_offsets(self, text):
+        """Splits text into ids, and finds the bytes that each is of.
 
-        Here there are none; some pretrained models have them.
+        Args:
+            text: string [B].
+
+        Returns:
+            RaggedTensor int32 [B, None] as of `tokenize`; and where each
+            piece begins and ends in the bytes of `readable(text)`, two
+            RaggedTensors [B, None].
         """
-        return [], text
+        return self._pieces.tokenize_with_offsets(self.readable(text))
+
+    def split(self, text):
+        """Splits text into pieces, unknown ones as the text has them.
+
+        Args:
+            text: string [B].
+
+        Returns:
+            RaggedTensor string [B, None], one for each id of `tokenize`.
+        """
+        return self._written.tokenize(self.readable(text))
 
     def detokenize(self, ids):
         """Joins ids to text.
@@ -128,7 +176,10 @@ class Tokenizer(tf.Module):
             string [B].
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
-        return self._pieces.detokenize(tf.where(known, ids, PAD_ID))
+        text = self._pieces.detokenize(tf.where(known, ids, PAD_ID))
+        if self._added_space:
+            text = tf.strings.regex_replace(text, self._added_space, "")
+        return text
 
     def pieces(self, ids):
         """Returns the pieces, such as "▁the", of ids: int32 to string.
@@ -145,7 +196,13 @@ class Tokenizer(tf.Module):
         return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
-        """Splits a list of str; returns a list of int32 arrays."""
+        """Splits a list of str; returns a list of int32 arrays.
+
+        Raises:
+            TypeError: it is one text instead.
+        """
+        if isinstance(texts, (str, bytes)):
+            raise TypeError("Expected a list of texts, not one text.")
         if not texts:
             return []
         self.revive()

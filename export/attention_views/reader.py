@@ -3,16 +3,18 @@
 import dataclasses
 
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 
 import keras_transformer as kt
 from export.errors import InputError
 from export.translators.batches import in_batches
 from export.translators.graphs import IDS_SPEC, one_graph
-from export.translators.text_ids import padded
+from export.translators.text_ids import character_limit, padded
+from export.translators.text_translator import list_of_texts
 from export.translators.translator import Translator
-from keras_transformer.config import BEGIN_ID, UNKNOWN_ID
+from export.translators.truncation import pieces_of, truncate_text
+from export.translators.word_numbers import source_words, target_words
+from keras_transformer.config import END_ID
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,9 @@ class AttentionMaps:
         encoder: float32 [L, H, S, S], rows attending to columns.
         decoder: float32 [L, H, T, T].
         cross: float32 [L, H, T, S].
+        source_words: int32 [S, 2]: the first and the last word of `text` that
+            each token is of, -1 of the end; see `word_numbers`.
+        target_words: int32 [T, 2], the same of `translation`.
         source_is_cut: whether the text was longer than the model takes, so
             that only its beginning is here.
         target_is_cut: the same of a translation that was given.
@@ -48,6 +53,8 @@ class AttentionMaps:
     encoder: np.ndarray
     decoder: np.ndarray
     cross: np.ndarray
+    source_words: np.ndarray
+    target_words: np.ndarray
     source_is_cut: bool = False
     target_is_cut: bool = False
 
@@ -97,10 +104,11 @@ class AttentionReader:
         Raises:
             InputError: a text is blank.
         """
-        texts = list(texts)
+        texts = list_of_texts(texts)
         if translations is None:
             pairs = self._translator.best_ids(texts)
         else:
+            translations = list_of_texts(translations, "translations")
             pairs = self._translator.given_ids(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:
@@ -115,13 +123,28 @@ class AttentionReader:
         weights = in_batches(
             [pair.length for pair in pairs], self._translator.batch_tokens, ask
         )
+        if not texts:
+            return []
+        translator, target = self._translator, self._tokenizer.target
+        sources = _side(
+            self._tokenizer.source,
+            texts,
+            [pair.source for pair in pairs],
+            translator.source_limit,
+        )
+        rows = [pair.target for pair in pairs]
         if translations is None:
-            translations = self._tokenizer.target.decode(
-                padded([pair.target for pair in pairs])
-            )
+            ids = padded(rows)
+            translations = target.decode(ids)
+            pieces = pieces_of(target, ids).numpy().tolist()
+            targets = zip(pieces, target_words(target, ids).numpy())
+        else:
+            targets = _side(target, translations, rows, translator.target_limit)
         return [
-            self._maps(*each)
-            for each in zip(texts, translations, pairs, weights)
+            _maps(*each)
+            for each in zip(
+                texts, translations, pairs, sources, targets, weights
+            )
         ]
 
     def _weights(self, pairs):
@@ -136,34 +159,41 @@ class AttentionReader:
             for row, pair in enumerate(pairs)
         ]
 
-    def _maps(self, text, translation, pair, weights):
-        source = _tokens(self._tokenizer.source, text, pair.source)
-        target = _tokens(self._tokenizer.target, translation, pair.target)
-        begin = self._tokenizer.target.id_to_piece(BEGIN_ID)
-        return AttentionMaps(
-            text=text,
-            translation=translation,
-            source_tokens=source,
-            target_tokens=target,
-            target_inputs=(begin, *target[:-1]),
-            **weights,
-            source_is_cut=pair.source_is_cut,
-            target_is_cut=pair.target_is_cut,
-        )
+
+def _side(tokenizer, texts, rows, limit):
+    """Yields the pieces and the words of texts that were given, as `rows`."""
+    texts = tf.constant(texts)
+    words = source_words(tokenizer, texts, padded(rows), limit).numpy()
+    cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
+    end = tokenizer.id_to_piece(END_ID).encode()
+    for ids, pieces, numbers in zip(
+        rows, tokenizer.split(cut).to_list(), words
+    ):
+        yield [*pieces[: len(ids) - 1], end], numbers
 
 
-def _tokens(tokenizer, text, ids):
-    """Returns the pieces of ids, unknown ones as the text has them."""
-    tokens = [tokenizer.id_to_piece(number) for number in ids]
-    if UNKNOWN_ID in ids:
-        tags, rest = tokenizer.split_tags(text)
-        pieces = sentencepiece.SentencePieceProcessor(
-            model_proto=tokenizer.proto
+def _maps(text, translation, pair, source, target, weights):
+    tokens, words = [], []
+    for (pieces, numbers), ids in (
+        (source, pair.source),
+        (target, pair.target),
+    ):
+        tokens.append(
+            tuple(each.decode("utf-8") for each in pieces[: len(ids)])
         )
-        written = [*tags, *pieces.encode(rest, out_type=str)]
-        for place in np.flatnonzero(ids == UNKNOWN_ID):
-            tokens[place] = written[place]
-    return tuple(tokens)
+        words.append(numbers[: len(ids)])
+    return AttentionMaps(
+        text=text,
+        translation=translation,
+        source_tokens=tokens[0],
+        target_tokens=tokens[1],
+        target_inputs=("<s>", *tokens[1][:-1]),
+        **weights,
+        source_words=words[0],
+        target_words=words[1],
+        source_is_cut=pair.source_is_cut,
+        target_is_cut=pair.target_is_cut,
+    )
 
 
 def _real(pair, weights):

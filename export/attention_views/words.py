@@ -1,31 +1,32 @@
 """A sentence's attention between words and between pieces."""
 
 import dataclasses
+import itertools
 import typing
 
 import numpy as np
-
-from export.translators.word_alignment import SPACE, words_of_pieces
-
-_SPECIAL = ("<s>", "</s>")
 
 
 def merged_words(maps):
     """Merges pieces to words: keys are summed, queries averaged.
 
     What a word is attended to is the sum over its pieces; what it attends to
-    is the mean over its pieces. So every row sums to 1 as before. The begin
-    and the end stand alone. Text without white space is one word.
+    is the mean over its pieces; a piece of several words counts for each a
+    part. So every row sums to 1 as before. The begin and the end stand alone.
+    Text without white space is one word; words without a piece are not shown.
 
     Args:
         maps: AttentionMaps of pieces.
 
     Returns:
-        AttentionMaps of words; its tokens are without "\u2581".
+        AttentionMaps of words.
     """
-    source, source_words = _words(maps.source_tokens)
-    target, target_words = _words(maps.target_tokens)
-    inputs, input_words = _words(maps.target_inputs)
+    source = _ranges(maps.source_words, maps.text)
+    target = _ranges(maps.target_words, maps.translation)
+    source, source_words = _words(source, maps.text)
+    inputs = np.concatenate([[[-1, -1]], target[:-1]])
+    inputs, input_words = _words(inputs, maps.translation)
+    target, target_words = _words(target, maps.translation)
     return dataclasses.replace(
         maps,
         source_tokens=source_words,
@@ -37,33 +38,30 @@ def merged_words(maps):
     )
 
 
-def _words(tokens):
-    """Returns the number of each token's word, and the words."""
-    first = int(tokens[:1] == _SPECIAL[:1])
-    last = len(tokens) - (tokens[-1:] == _SPECIAL[1:])
-    inner = words_of_pieces(tokens[first:last])
-    numbers = [*range(first), *(number + first for number in inner)]
-    if last < len(tokens):
-        numbers.append(numbers[-1] + 1 if numbers else 0)
-    words = [""] * (numbers[-1] + 1)
-    for number, token in zip(numbers, tokens):
-        words[number] += token
-    return np.array(numbers), tuple(
-        word.replace(SPACE, " ").strip() for word in words
-    )
+def _ranges(words, text):
+    """Numbers the end like a word behind the text's."""
+    return np.where(words < 0, len(text.split()), words)
+
+
+def _words(ranges, text):
+    """Finds what pieces make up: words, -1 the begin, the highest the end.
+
+    Returns which part of each piece is of each, float64 [words, pieces], and
+    how they read.
+    """
+    names = ["<s>", *text.split(), "</s>"]
+    numbers = np.arange(-1, len(names) - 1)[:, None]
+    members = (numbers >= ranges[:, 0]) & (numbers <= ranges[:, 1])
+    shown = members.any(axis=1)
+    parts = members[shown] / members.sum(axis=0)
+    return parts, tuple(itertools.compress(names, shown))
 
 
 def _merged(weights, queries, keys):
     """[..., Q, M] to [..., words of Q, words of M]."""
-    of_queries = _members(queries)
-    of_queries /= of_queries.sum(axis=1, keepdims=True)
-    merged = of_queries @ weights.astype(np.float64) @ _members(keys).T
+    queries = queries / queries.sum(axis=1, keepdims=True)
+    merged = queries @ weights.astype(np.float64) @ keys.T
     return merged.astype(np.float32)
-
-
-def _members(numbers):
-    """Float64 [words, pieces]: 1 where a piece is of a word."""
-    return (np.arange(numbers[-1] + 1)[:, None] == numbers).astype(np.float64)
 
 
 class AttentionPart(typing.NamedTuple):

@@ -14,7 +14,11 @@ from export.pretrained.plain_tokenizer import (
     plain_source_tokenizer,
 )
 from export.translators.batches import BATCH_TOKENS, in_batches
-from export.translators.text_translator import BLANK, Translation
+from export.translators.text_translator import (
+    BLANK,
+    Translation,
+    list_of_texts,
+)
 from keras_transformer.decoding.rules import length_penalty
 
 _END = "</s>"
@@ -79,7 +83,7 @@ class CTranslate2Translator:
         """
         sources = [
             pieces[: self._limit - 1]
-            for pieces in map(self._source_pieces.pieces, texts)
+            for pieces in map(self._source_pieces.pieces, list_of_texts(texts))
         ]
         answers = in_batches(
             # The folder's own setting adds the end.

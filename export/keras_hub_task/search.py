@@ -9,8 +9,9 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import without_padding
-from export.translators.batches import by_tokens
-from export.translators.text_ids import padded
+from export.translators.model_translator import ModelTranslator
+from export.translators.text_ids import source_limit
+from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
@@ -113,41 +114,49 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return ops.concatenate([begin, found.tokens[:, 0]], axis=1)
 
 
-def search_texts(find, tokenizer, sources, prompts, capacity):
-    """Translates texts in batches of few shapes, each of which is compiled.
+class ShapedTranslator(ModelTranslator):
+    """Translates in batches of few shapes, each of which is compiled.
 
     Args:
         find: function of a dict as TransformerBackbone takes, that returns a
             dict of `decoder_token_ids`.
         tokenizer: kt's Tokenizer.
-        sources: list of str.
-        prompts: list of str, what translations begin with.
-        capacity: function of a number of source ids, that returns how many
-            ids a translation has room for, the begin id counted.
-
-    Returns:
-        A list of str; "" of blank text.
+        config: TransformerConfig, with the search's numbers in it.
+        max_output_tokens: tokens of a translation, the end id counted; None
+            for no such limit.
     """
-    ids = tokenizer.encode(sources)
-    begin = np.array([BEGIN_ID], np.int32)
-    starts = [
-        np.concatenate([begin, each[:-1]]) for each in tokenizer.encode(prompts)
-    ]
-    texts = [""] * len(sources)
-    for batch in by_tokens([len(each) for each in ids], _BATCH_TOKENS):
-        width = -(-len(ids[batch[0]]) // _STEP) * _STEP
+
+    batch_tokens = _BATCH_TOKENS
+
+    def __init__(self, find, tokenizer, config, max_output_tokens):
+        super().__init__(tokenizer, config)
+        self._find = find
+        self._most = max_output_tokens
+
+    def _at_once(self):
+        return 1
+
+    def _search(self, sentences, n, align):
+        width = -(-max(each.length for each in sentences) // _STEP) * _STEP
+        width = source_limit(self._config, width)
         # Of the last batch the rows that are missing hold padding.
-        rows = max(_BATCH_TOKENS // width, len(batch))
-        source, target = (
-            padded([side[number] for number in batch], each_width)
-            for side, each_width in ((ids, width), (starts, capacity(width)))
-        )
-        fill = ((0, rows - len(batch)), (0, 0))
-        found = find(as_inputs(np.pad(source, fill), np.pad(target, fill)))
-        found = np.asarray(ops.convert_to_numpy(found["decoder_token_ids"]))
-        for number, text in zip(batch, tokenizer.decode(found[: len(batch)])):
-            texts[number] = text
-    return texts
+        rows = max(_BATCH_TOKENS // width, len(sentences))
+        source = np.zeros((rows, width), np.int32)
+        length = kt.output_capacity(source, self._config)
+        length = 1 + min(length, self._most or length)
+        target = np.zeros((rows, length), np.int32)
+        target[: len(sentences), 0] = BEGIN_ID
+        for row, sentence in enumerate(sentences):
+            source[row, : sentence.length] = sentence.ids
+            prefix = sentence.prefix[: length - 1]
+            target[row, 1 : 1 + len(prefix)] = prefix
+        found = self._find(as_inputs(source, target))["decoder_token_ids"]
+        found = np.asarray(ops.convert_to_numpy(found))[: len(sentences), 1:]
+        texts = self.tokenizer.decode(found)
+        return [
+            [Translation(text, 0.0)] if ids.any() else []
+            for text, ids in zip(texts, found)
+        ]
 
 
 def as_inputs(source, target):

@@ -1,5 +1,10 @@
 """The translator as KerasHub's sequence-to-sequence task."""
 
+import contextlib
+import itertools
+import operator
+import os
+
 import keras
 import keras_hub
 import numpy as np
@@ -13,7 +18,7 @@ from export.keras_hub_task.backbone import (
 from export.keras_hub_task.directories import FromModelDirectory
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.keras_hub_task.sampling import sample
-from export.keras_hub_task.search import TranslationSearch, search_texts
+from export.keras_hub_task.search import ShapedTranslator, TranslationSearch
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.schedule import update_schedule
@@ -76,11 +81,16 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
             weighted_metrics: "auto" for the accuracy of tokens.
             sampler: "auto" for TranslationSearch, our beam search; or one of
-                KerasHub's samplers or its name, such as "greedy".
+                KerasHub's samplers or its name: "greedy", "random", "top_k",
+                "top_p" or "beam".
             jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
                 gains nothing on a CPU.
             **kwargs: of `keras.Model.compile`.
+
+        Raises:
+            ValueError: it is another sampler.
         """
+        sampler = _sampler(sampler)
         config = self.backbone.config
         if optimizer == "auto":
             optimizer = keras.optimizers.Adam(
@@ -98,7 +108,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             optimizer=optimizer,
             loss=loss,
             weighted_metrics=weighted_metrics,
-            sampler=TranslationSearch() if sampler == "auto" else sampler,
+            sampler=sampler,
             jit_compile=jit_compile,
             **kwargs,
         )
@@ -115,25 +125,28 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
 
         With TranslationSearch the texts are those of `export.translate`:
         sentences of like length are searched for together. With KerasHub's
-        samplers all inputs are one batch, as in every KerasHub task.
+        samplers inputs are one batch, or those of a data set, as in every
+        KerasHub task. On every backend the limits are the same.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
                 `decoder_text`, what translations begin with, or a
                 tf.data.Dataset of batches of these.
-            max_length: tokens of a translation, with begin and end; by
-                default as many as the configuration allows for its source,
-                and with KerasHub's samplers the preprocessor's length.
-            stop_token_ids: of KerasHub's samplers alone.
-            strip_prompt: whether to leave out what translations began with.
+            max_length: tokens of a translation, with begin and end, 2 at
+                least; by default as many as the configuration allows for its
+                source, and with KerasHub's samplers the preprocessor's length.
+            stop_token_ids: several ids, or None, of KerasHub's samplers alone.
+            strip_prompt: whether to leave out what translations began with,
+                as the vocabulary spells it.
 
         Returns:
             A string, or a list of strings.
 
         Raises:
             ValueError: text is not UTF-8, there are more texts of one kind
-                than of the other, or an option does not go with
-                TranslationSearch.
+                than of the other, what a translation begins with has an
+                unknown character, or an option is out of range or does not
+                go with TranslationSearch.
         """
         if self._compiled_rank != self.backbone.lora_rank:
             self._forget_compiled()
@@ -149,27 +162,36 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             )
         if isinstance(inputs, tf.data.Dataset):
             batches = [_texts(each) for each in inputs.as_numpy_iterator()]
-            sources, prompts = (
-                [text for each in batches for text in each[side]]
-                for side in (0, 1)
-            )
             single = False
         else:
+            batches = [_texts(inputs)]
             single = _is_single(inputs)
-            sources, prompts = _texts(inputs)
-        if not sources:
-            return []
-        if not searching:
-            return super().generate(
-                inputs, max_length, stop_token_ids, strip_prompt
-            )
-        texts = self._translate(sources, prompts, max_length)
-        if strip_prompt:
-            texts = [
-                text.removeprefix(prompt)
-                for text, prompt in zip(texts, prompts)
-            ]
-        return texts[0] if single else texts
+        if searching:
+            # As many at once as have like lengths.
+            sides = zip(([], []), *batches)
+            batches = [[[*itertools.chain(*side)] for side in sides]]
+        max_length = _whole_number("max_length", max_length, 2)
+        if not isinstance(stop_token_ids, (str, type(None))):
+            stop_token_ids = _stop_ids(stop_token_ids)
+        translator, found = self._translator(max_length), []
+        for sources, prompts in batches:
+            if not sources:
+                continue
+            spelt = translator.spell(prompts)
+            if searching:
+                given = prompts if any(prompts) else None
+                answers = translator.translate(sources, prefixes=given)
+                texts = [each.text for each in answers]
+            else:
+                texts = super().generate(
+                    {"encoder_text": sources, "decoder_text": prompts},
+                    max_length,
+                    stop_token_ids,
+                )
+            if strip_prompt:
+                texts = map(_without_prompt, texts, spelt)
+            found.extend(texts)
+        return found[0] if single else found
 
     def _forget_compiled(self):
         # What was compiled before LoRA was on would go on without it.
@@ -177,33 +199,30 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         self._translators = {}
         self._compiled_rank = self.backbone.lora_rank
 
-    def _translate(self, sources, prompts, max_length):
-        backbone = self.backbone
-        if keras.backend.backend() != "tensorflow":
-            extra = self.sampler.config_of(backbone.transformer)
-            extra = extra.max_output_extra + 1
-
-            def capacity(width):
-                return max_length or width + extra
-
-            return search_texts(
-                self.make_generate_function(),
-                Tokenizer(self.preprocessor.tokenizer.proto),
-                sources,
-                prompts,
-                capacity,
-            )
+    def _translator(self, max_length):
+        """Returns what limits texts, and searches with TranslationSearch."""
         if max_length not in self._translators:
-            self._translators[max_length] = Translator(
-                backbone.transformer,
-                Tokenizer(self.preprocessor.tokenizer.proto),
-                max_output_tokens=max_length and max_length - 1,
-                **self.sampler.settings,
-            )
-        found = self._translators[max_length].translate(
-            sources, prefixes=prompts if any(prompts) else None
-        )
-        return [each.text for each in found]
+            transformer = self.backbone.transformer
+            tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
+            search, most = self.sampler, max_length and max_length - 1
+            if not isinstance(search, TranslationSearch):
+                search = TranslationSearch()
+            if keras.backend.backend() == "tensorflow":
+                made = Translator(
+                    transformer,
+                    tokenizer,
+                    max_output_tokens=most,
+                    **search.settings,
+                )
+            else:
+                made = ShapedTranslator(
+                    self.make_generate_function(),
+                    tokenizer,
+                    search.config_of(transformer),
+                    most,
+                )
+            self._translators[max_length] = made
+        return self._translators[max_length]
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; compiled by `generate`.
@@ -279,6 +298,50 @@ def _check_vocabulary(backbone, preprocessor):
         )
 
 
+def _sampler(sampler):
+    if isinstance(sampler, str) and sampler == "auto":
+        return TranslationSearch()
+    samplers = keras_hub.samplers
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        found = samplers.get(sampler)
+        # These two choose among tokens that are not possible, or need another
+        # model.
+        others = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+        is_sampler = isinstance(found, samplers.Sampler)
+        if is_sampler and not isinstance(found, others):
+            return found
+    raise ValueError(
+        f"The sampler {sampler!r} is none that this task can use; give auto, "
+        "greedy, random, top_k, top_p or beam, or a sampler of these classes."
+    )
+
+
+def _whole_number(name, value, least):
+    """Returns a whole number, or None as it is."""
+    if value is None:
+        return None
+    with contextlib.suppress(TypeError):
+        number = operator.index(value)
+        if number >= least and not isinstance(value, (bool, np.bool_)):
+            return number
+    raise ValueError(
+        f"{name} must be a whole number from {least}, not {value!r}."
+    )
+
+
+def _stop_ids(ids):
+    if np.ndim(ids) != 1 or not len(ids):
+        raise ValueError(
+            f"stop_token_ids must be a list of ids, auto or None, not {ids!r}."
+        )
+    return tuple(_whole_number("An id of stop_token_ids", i, 0) for i in ids)
+
+
+def _without_prompt(text, prompt):
+    # All that is left of a prompt that was truncated.
+    return text[len(os.path.commonprefix([text, prompt])) :]
+
+
 def _is_single(inputs):
     first = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
     if isinstance(first, (list, tuple)):
@@ -290,6 +353,8 @@ def _texts(inputs):
     """Returns lists of str: sources, and what translations begin with."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
+    if "encoder_text" not in inputs:
+        raise ValueError("The inputs have no encoder_text; give the sources.")
     sources = _strings(inputs["encoder_text"])
     prompts = inputs.get("decoder_text")
     if prompts is None:

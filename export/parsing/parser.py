@@ -16,6 +16,7 @@ from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
 from export.translators.text_ids import padded
+from export.translators.text_translator import list_of_texts
 from keras_transformer.config import END_ID
 
 # Ids that a sentence may have: several times the longest one of any treebank.
@@ -167,7 +168,7 @@ class Parser:
             InputError: a sentence has more than `MOST_IDS` ids, or than there
                 are learned positions for its words or for their tree.
         """
-        words = self._words(sentences)
+        words = self._words(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 

@@ -7,6 +7,7 @@ programs' readers.
 import re
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from export.pretrained.opus_text import OPUS_TEXT, as_opus
 from export.pretrained.two_sided import (
@@ -16,8 +17,9 @@ from export.pretrained.two_sided import (
 )
 
 # Not what stands between the quotation marks of some languages, which may
-# begin a sentence as well: no space is in a tag.
-TAG = r"\s*(>>[^<>\s]+<<)"
+# begin a sentence as well: no space is in a tag. Python's \s has other spaces
+# than RE2's, which reads it in a graph.
+TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 
 
 def split_tag(text):
@@ -41,8 +43,8 @@ class PlainTokenizer:
         )
 
     def pieces(self, text):
-        """Returns a list of str: what a text is cut into."""
-        return self._processor.encode(text, out_type=str)
+        """Returns a list of str: the pieces of `ids`, without the end."""
+        return self._processor.id_to_piece(self.ids(text)[:-1])
 
     def ids(self, text):
         """Returns a list of int, with the end id."""
@@ -65,19 +67,38 @@ class PlainTableTokenizer(PlainTokenizer):
     def __init__(self, proto, split=lambda text: ([], text)):
         super().__init__(proto)
         self._size = listed_pieces(proto)
+        self._is_text = text_pieces(proto)
         self._split = split
-
-    def pieces(self, text):
-        """See the base class."""
-        tags, rest = self._split(text)
-        return [*tags, *super().pieces(rest)]
 
     def ids(self, text):
         """See the base class."""
-        ids = self._processor.piece_to_id(self.pieces(text))
-        unknown = self._processor.unk_id()
-        known = [i if i < self._size else unknown for i in ids]
-        return [*known, self._processor.eos_id()]
+        processor, unknown = self._processor, self._processor.unk_id()
+        tags, rest = self._split(text)
+        tags = processor.piece_to_id(tags)
+        ids = processor.piece_to_id(processor.encode(rest, out_type=str))
+        return [
+            *(i if i < self._size else unknown for i in tags),
+            *(i if self._is_text[i] else unknown for i in ids),
+            processor.eos_id(),
+        ]
+
+
+def text_pieces(proto):
+    """Returns of each id, as a list of bool, whether a text may have it.
+
+    Not those behind V, of control pieces, and of tags, which are read at the
+    beginning of a source alone.
+
+    Args:
+        proto: bytes of a SentencePiece model of `vocabulary_of`.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return [
+        number < model.trainer_spec.vocab_size
+        and piece.type not in (piece.CONTROL, piece.UNKNOWN)
+        and not re.fullmatch(TAG, piece.piece)
+        for number, piece in enumerate(model.pieces)
+    ]
 
 
 def plain_tokenizers(vocabulary):

@@ -1,17 +1,15 @@
 """Text to ids and back as pretrained models do it, inside the graph."""
 
-import copy
-
 import tensorflow as tf
 
 from export.pretrained import opus_text
-from export.pretrained.plain_tokenizer import TAG, split_tag
+from export.pretrained.plain_tokenizer import TAG, text_pieces
 from export.pretrained.two_sided import (
     listed_pieces,
     sides_of,
     text_rules_of,
 )
-from keras_transformer.config import UNKNOWN_ID
+from keras_transformer.config import END_ID, UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
 
 
@@ -58,51 +56,85 @@ class TableTokenizer(Tokenizer):
     def __init__(self, proto):
         super().__init__(proto)
         self.vocabulary_size = listed_pieces(proto)
-
-    def _load_pieces(self):
-        super()._load_pieces()
-        # Of a second tokenizer an export would hold the model once more.
-        self._written = copy.copy(self._pieces)
-        self._written.out_type = tf.string
+        self._is_text = tf.constant(text_pieces(proto))
 
     def tokenize(self, text):
         """See the base class."""
-        return self._cut(self.readable(text))
+        return self._known(self.split(text))
 
-    def _cut(self, text):
-        """Splits text that is `readable` into ids."""
-        written = self._written.tokenize(text)
-        return written.with_values(self._known(written.values))
+    def tokenize_with_offsets(self, text):
+        """See the base class."""
+        pieces, *offsets = self._written.tokenize_with_offsets(
+            self.readable(text)
+        )
+        return self._known(pieces), *offsets
 
     def _known(self, pieces):
-        """Returns the ids of pieces: string [N] to int32 [N]."""
-        ids = self._pieces.string_to_id(pieces)
-        return tf.where(ids < self.vocabulary_size, ids, UNKNOWN_ID)
+        """Returns the ids of pieces, string [B, None]; a row's last is 3."""
+        ids = self._pieces.string_to_id(pieces.values)
+        ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
+        ends = tf.fill([pieces.nrows()], END_ID)
+        last = pieces.row_splits[1:, None] - 1
+        return pieces.with_values(tf.tensor_scatter_nd_update(ids, last, ends))
 
 
 class TaggedTokenizer(TableTokenizer):
     """The same of sources, which may begin with a tag such as ">>fra<<".
 
     By it many-to-many models of OPUS-MT are told the language they translate
-    to. It is one id; a tag that the table lacks counts as unknown.
+    to. It is one id; a tag that the table lacks counts as unknown, and so
+    does one that stands elsewhere.
     """
 
     def tokenize(self, text):
         """See the base class."""
-        text = self.readable(text)
-        is_tagged = tf.strings.regex_full_match(text, f"{TAG}(?s:.*)")
-        tags = tf.strings.regex_replace(
-            tf.boolean_mask(text, is_tagged), rf"{TAG}(?s:.*)", r"\1"
-        )
-        tag_ids = tf.RaggedTensor.from_row_lengths(
-            self._known(tags), tf.cast(is_tagged, tf.int64)
-        )
-        rest = tf.strings.regex_replace(text, f"^{TAG}", "", False)
-        return tf.concat([tag_ids, self._cut(rest)], axis=1)
+        tags, rest = _split_tags(self.readable(text))
+        pieces = self._written.tokenize(rest)
+        return tf.concat([self._tag_ids(tags), self._known(pieces)], axis=1)
 
-    def split_tags(self, text):
+    def tokenize_with_offsets(self, text):
         """See the base class."""
-        return split_tag(text)
+        text = self.readable(text)
+        tags, rest = _split_tags(text)
+        pieces, starts, ends = self._written.tokenize_with_offsets(rest)
+        before = tf.strings.length(text) - tf.strings.length(rest)
+        tag_ends = tf.gather(before, tags.value_rowids())
+        tag_starts = tag_ends - tf.strings.length(tags.values)
+        before = tf.cast(before[:, None], starts.dtype)
+        return (
+            tf.concat([self._tag_ids(tags), self._known(pieces)], axis=1),
+            *(
+                tf.concat(
+                    [tags.with_values(tf.cast(tag, before.dtype)), rest], axis=1
+                )
+                for tag, rest in (
+                    (tag_starts, starts + before),
+                    (tag_ends, ends + before),
+                )
+            ),
+        )
+
+    def split(self, text):
+        """See the base class."""
+        tags, rest = _split_tags(self.readable(text))
+        return tf.concat([tags, self._written.tokenize(rest)], axis=1)
+
+    def _tag_ids(self, tags):
+        ids = self._pieces.string_to_id(tags.values)
+        known = ids < self.vocabulary_size
+        return tags.with_values(tf.where(known, ids, UNKNOWN_ID))
+
+
+def _split_tags(text):
+    """Returns texts' tags, ragged string [B, None], and what follows."""
+    is_tagged = tf.strings.regex_full_match(text, f"{TAG}(?s:.*)")
+    tags = tf.strings.regex_replace(
+        tf.boolean_mask(text, is_tagged), rf"{TAG}(?s:.*)", r"\1"
+    )
+    return (
+        tf.RaggedTensor.from_row_lengths(tags, tf.cast(is_tagged, tf.int64)),
+        tf.strings.regex_replace(text, f"^{TAG}", "", False),
+    )
 
 
 class OpusTokenizer(TaggedTokenizer):
@@ -122,10 +154,6 @@ class OpusTokenizer(TaggedTokenizer):
         ):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
-
-    def split_tags(self, text):
-        """See the base class."""
-        return split_tag(opus_text.as_opus(text))
 
 
 # By the names that vocabularies have of the rules.

@@ -12,6 +12,7 @@ cut otherwise.
 """
 
 import json
+import re
 import typing
 
 import numpy as np
@@ -19,6 +20,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.errors import InputError
+from export.pretrained.plain_tokenizer import TAG
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -155,11 +157,18 @@ def vocabulary_of(table, spm, unknown, begin, end, name):
     if model.HasField("denormalizer_spec"):
         ours.denormalizer_spec.CopyFrom(model.denormalizer_spec)
     _add_special(ours, len(special) + len(others))
-    for piece in names:
-        if piece in scored:
+    control = {
+        *SPECIAL_PIECES,
+        *(each.piece for each in model.pieces if each.type == _PIECE.CONTROL),
+    }
+    for row, piece in zip(others, names):
+        if piece in scored and not re.fullmatch(TAG, piece):
             ours.pieces.append(scored[piece])
         else:
-            ours.pieces.add(piece=piece, score=0.0, type=_PIECE.UNUSED)
+            kind = _PIECE.UNUSED
+            if pieces[row] in control:
+                kind = _PIECE.CONTROL
+            ours.pieces.add(piece=piece, score=0.0, type=kind)
     ours.pieces.extend(unlisted)
     return Vocabulary(
         ours.SerializeToString(deterministic=True),

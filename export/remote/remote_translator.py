@@ -20,8 +20,8 @@ _OUTPUTS = {
     "align": {
         "translation": ("string", 1),
         "score": ("float32", 1),
-        "source_tokens": ("string", 2),
-        "target_tokens": ("string", 2),
+        "source_words": ("int32", 3),
+        "target_words": ("int32", 3),
         "alignment": ("float32", 3),
     },
 }
@@ -78,7 +78,7 @@ class RemoteTranslator(SignatureTranslator):
             name: self._checked(name, outputs.get(name), *kind, len(texts))
             for name, kind in kinds.items()
         }
-        if not _fit_together(answer):
+        if not _fit_together(answer, texts):
             raise unreadable(self.name, "outputs that do not fit together")
         given = outputs.get(_TRUNCATED, [False] * len(texts))
         answer[_TRUNCATED] = self._checked(
@@ -117,12 +117,24 @@ class RemoteTranslator(SignatureTranslator):
         return array
 
 
-def _fit_together(answer):
+def _fit_together(answer, texts):
     if "scores" in answer:
         return answer["scores"].shape == answer["translations"].shape
-    if "alignment" in answer:
-        source, target = answer["source_tokens"], answer["target_tokens"]
-        shape = (*target.shape, source.shape[1])
-        found = answer["alignment"]
-        return found.shape == shape or found.size == math.prod(shape) == 0
-    return True
+    if "alignment" not in answer:
+        return True
+    found, sides = answer["alignment"], []
+    translations = [each.decode("utf-8") for each in answer["translation"]]
+    for name, lines in (("target", translations), ("source", texts)):
+        words = answer[f"{name}_words"]
+        if not words.size:
+            words = words.reshape(len(lines), 0, 2)
+        sides.append(words.shape[1])
+        most = [len(line.split()) for line in lines]
+        if (
+            words.shape[2] != 2
+            or (words.max(axis=(1, 2), initial=-1) >= most).any()
+        ):
+            return False
+        answer[f"{name}_words"] = words
+    shape = (len(texts), *sides)
+    return found.shape == shape or found.size == math.prod(shape) == 0

@@ -153,12 +153,8 @@ class TranslatorAnswers(ModelAnswers):
 
     def _align(self, place, item):
         text, score, links = self._answers["alignments"][place]
-        source, target = (
-            [piece.decode("utf-8") for piece in item[name]]
-            for name in ("source_tokens", "target_tokens")
-        )
         found = word_alignment(
-            self._texts[place], source, target, item["alignment"]
+            item["source_words"], item["target_words"], item["alignment"]
         )
         return (
             [item["translation"].decode("utf-8"), *map(list, found)],

@@ -13,6 +13,7 @@ from export.translators.truncation import (
     truncate_ids,
     truncate_text,
 )
+from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -160,9 +161,12 @@ class ServedTranslator(tf.Module):
             `translation`, `score` and `truncated` as of `serving_default`;
             `source_tokens`, string [B, S], and `target_tokens`, string
             [B, T]: pieces with "</s>" as the last, "" for padding and empty
-            text; `alignment`, float32 [B, T, S]: cross-attention, the mean
-            over the heads of `kt.alignment_of`; each row sums to 1 over the
-            source's pieces, "</s>" counted; 0 for padding.
+            text; `source_words`, int32 [B, S, 2], and `target_words`, int32
+            [B, T, 2]: of which words of text and translation each piece is,
+            see `word_numbers.source_words`; `alignment`, float32 [B, T, S]:
+            cross-attention, the mean over the heads of `kt.alignment_of`;
+            each row sums to 1 over the source's pieces, "</s>" counted; 0 for
+            padding.
         """
         source, truncated = self._source(text)
         found = self._ids.search(source, align=True)
@@ -171,10 +175,15 @@ class ServedTranslator(tf.Module):
         alignment = found.alignments[:, 0, : tf.shape(target)[1]]
         source = tf.where(is_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
+        words = source_words(
+            self.tokenizer.source, text, source, self.max_source_tokens
+        )
         return {
             "translation": self.tokenizer.target.detokenize(target),
             "score": tf.where(is_text, found.scores[:, 0], 0.0),
             "truncated": truncated,
+            "source_words": words,
+            "target_words": target_words(self.tokenizer.target, target),
             "source_tokens": pieces_of(self.tokenizer.source, source),
             "target_tokens": pieces_of(self.tokenizer.target, target),
             "alignment": tf.where(is_pair, alignment, 0.0),

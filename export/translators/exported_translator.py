@@ -3,7 +3,11 @@
 from export.errors import InputError
 from export.server_runtime.session import ServerError, ServerSession
 from export.translators.batches import BATCH_TOKENS, in_batches
-from export.translators.text_translator import Sentence, SignatureTranslator
+from export.translators.text_translator import (
+    Sentence,
+    SignatureTranslator,
+    list_of_texts,
+)
 
 
 class ExportedTranslator(SignatureTranslator):
@@ -34,13 +38,15 @@ class ExportedTranslator(SignatureTranslator):
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
+        texts = list_of_texts(texts)
+        translations = list_of_texts(translations, "translations")
         pairs = list(zip(texts, translations, strict=True))
         # Blank text is asked about as well.
         lengths = [
             max(source.length, target.length, 2)
             for source, target in zip(
-                self._sentences(list(texts)),
-                self._sentences(list(translations)),
+                self._sentences(texts),
+                self._sentences(translations),
             )
         ]
 

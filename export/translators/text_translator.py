@@ -117,6 +117,39 @@ class Sentence(typing.NamedTuple):
     prefix: typing.Any = ()
 
 
+def list_of_texts(texts, name="texts"):
+    """Returns a list of texts, each of which UTF-8 can write.
+
+    Args:
+        texts: iterable of str, but no str.
+        name: of the argument, for messages.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError(
+            f"{name} is one text, where a list of texts is expected; give "
+            f"[{texts[:20]!r}] for a list of one."
+        )
+    texts = list(texts)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name}[{place}] is of the type {type(text).__name__}; every "
+                "text must be a str."
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{name}[{place}] has the lone surrogate "
+                f"U+{ord(text[error.start]):04X}, which is no character; read "
+                "the text as UTF-8."
+            ) from error
+    return texts
+
+
 class TextTranslator(abc.ABC):
     """Text in, translations out, similar lengths together.
 
@@ -210,16 +243,18 @@ class TextTranslator(abc.ABC):
         """
         return [
             None if sentence.is_cut else sentence.length
-            for sentence in self._sentences(list(texts))
+            for sentence in self.sentences(texts)
         ]
 
     def _answers(self, texts, n, align, on_progress, prefixes):
-        sentences = self._sentences(list(texts))
+        sentences = self.sentences(texts)
         if prefixes is not None:
             sentences = [
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(
-                    sentences, self._prefix_ids(list(prefixes)), strict=True
+                    sentences,
+                    self._prefix_ids(list_of_texts(prefixes, "prefixes")),
+                    strict=True,
                 )
             ]
         answers = answer_batches(
@@ -232,6 +267,14 @@ class TextTranslator(abc.ABC):
             self._at_once(),
         )
         return complete(sentences, answers)
+
+    def sentences(self, texts):
+        """Returns a list of Sentence for a list of str.
+
+        Raises:
+            InputError: of `list_of_texts`.
+        """
+        return self._sentences(list_of_texts(texts))
 
     def _batches(self, lengths):
         """Returns lists of sentences' numbers, one a batch."""
@@ -275,12 +318,13 @@ class SignatureTranslator(TextTranslator):
         texts = [sentence.text for sentence in sentences]
         if align:
             found = self._ask("align", texts)
-            names = ("source_tokens", "target_tokens", "alignment")
-            pieces = zip(texts, *(found[name] for name in names))
-            links = [
-                word_alignment(text, _strs(source), _strs(target), attention)
-                for text, source, target, attention in pieces
-            ]
+            names = ("source_words", "target_words", "alignment")
+            if not all(name in found for name in names):
+                raise InputError(
+                    f"{self.name} does not tell the words of its alignments; "
+                    "export its model again with export.saved_model."
+                )
+            links = map(word_alignment, *(found[name] for name in names))
         else:
             found = self._ask("serving_default" if n == 1 else "n_best", texts)
             links = [()] * len(texts)

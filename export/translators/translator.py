@@ -13,35 +13,27 @@ from export.translators.graphs import (
     one_graph,
 )
 from export.translators.id_translator import IdTranslator
-from export.translators.text_ids import (
-    IdPair,
-    UnknownCharacter,
-    padded,
-    source_limit,
-)
+from export.translators.model_translator import ModelTranslator
+from export.translators.text_ids import IdPair, padded
 from export.translators.text_translator import (
     IMPOSSIBLE,
-    Sentence,
-    TextTranslator,
     Translation,
     complete,
+    list_of_texts,
     possible,
 )
-from export.translators.truncation import cut_ids, pieces_of
+from export.translators.truncation import cut_ids
 from export.translators.word_alignment import word_alignment
-from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from export.translators.word_numbers import source_words, target_words
+from keras_transformer.config import END_ID, PAD_ID
 
 __all__ = ["Translation", "Translator"]
 
-MAX_SOURCE_TOKENS = 512
 
-
-class Translator(TextTranslator):
+class Translator(ModelTranslator):
     """Beam search over lists of text, with a model in this process.
 
     Attributes:
-        max_source_tokens: sources are truncated to this many ids, the end id
-            counted, or to the learned positions where they are fewer.
         target_pieces: ids of the pieces that translations are made of; None
             for all.
 
@@ -49,7 +41,7 @@ class Translator(TextTranslator):
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
         batch_tokens: source positions in a batch, padding counted.
-        max_source_tokens: see above; 512 by default.
+        max_source_tokens: of ModelTranslator.
         compiled: whether XLA compiles the search and sentences are searched
             for one by one: the fastest where they come one by one, in a
             process that lives long; see CompiledGraphs. Samples and scores of
@@ -75,17 +67,14 @@ class Translator(TextTranslator):
         **search,
     ):
         self.model = model
-        self.tokenizer = tokenizer
         self.batch_tokens = 1 if compiled else batch_tokens
-        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
         self._ids = IdTranslator(model, **search)
-        self._config = self._ids.config
+        super().__init__(tokenizer, self._ids.config, max_source_tokens)
         self.target_pieces = self._ids.target_pieces
-        self.beam_size = self._config.beam_size
         self._graphs = OpenGraphs(self._ids)
         if compiled:
             self._graphs = CompiledGraphs(
-                self._ids, self._source_limit(), self._target_limit()
+                self._ids, self.source_limit, self.target_limit
             )
         self._score = one_graph(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._drawers = {}
@@ -145,9 +134,11 @@ class Translator(TextTranslator):
         Returns:
             A list of IdPair, truncated as `score` says.
         """
-        sources = self._sentences(list(texts))
+        sources = self.sentences(texts)
         targets = cut_ids(
-            self.tokenizer.target, list(translations), self._target_limit()
+            self.tokenizer.target,
+            list_of_texts(translations, "translations"),
+            self.target_limit,
         )
         return [
             IdPair(source.ids, target, source.is_cut, target_is_cut)
@@ -166,7 +157,7 @@ class Translator(TextTranslator):
         Returns:
             A list of IdPair; of blank text the target is the end id alone.
         """
-        sentences = self._sentences(list(texts))
+        sentences = self.sentences(texts)
 
         def ask(batch):
             source = padded([sentences[number].ids for number in batch])
@@ -199,7 +190,7 @@ class Translator(TextTranslator):
             A list of lists of `rules.samples` Translation, in the order drawn,
             each with its log-probability for a score; blank text has one.
         """
-        sentences = self._sentences(list(texts))
+        sentences = self.sentences(texts)
         draw = self._drawer(rules or kt.SamplingRules())
 
         def ask(batch):
@@ -215,28 +206,6 @@ class Translator(TextTranslator):
 
         lengths = [sentence.length for sentence in sentences]
         return complete(sentences, self._in_batches(lengths, ask, on_progress))
-
-    def as_spelt(self, prefixes):
-        """Returns prefixes as translations begin with them: a list of str.
-
-        The vocabulary spells some characters otherwise ("\ufb01" as "fi"), has
-        one space where there are several, and none at the ends. One that is
-        longer than a translation may be is returned as it is.
-
-        Args:
-            prefixes: list of str.
-
-        Raises:
-            UnknownCharacter: a prefix has one.
-        """
-        if not prefixes:
-            return []
-        known = self._known_prefixes(prefixes)
-        spelt = self.tokenizer.target.decode(padded([ids for ids, _ in known]))
-        return [
-            prefix if is_cut else text
-            for prefix, text, (_, is_cut) in zip(prefixes, spelt, known)
-        ]
 
     def _in_batches(self, lengths, ask, on_progress=None):
         return in_batches(
@@ -255,35 +224,6 @@ class Translator(TextTranslator):
             )
         return self._drawers[rules]
 
-    def _source_limit(self):
-        return source_limit(self._config, self.max_source_tokens)
-
-    def _target_limit(self):
-        longest = self._source_limit() + self._config.max_output_extra
-        return source_limit(self._config, longest)
-
-    def _sentences(self, texts):
-        return [
-            Sentence(text, ids, len(ids), is_cut)
-            for text, (ids, is_cut) in zip(
-                texts,
-                cut_ids(self.tokenizer.source, texts, self._source_limit()),
-            )
-        ]
-
-    def _prefix_ids(self, prefixes):
-        return [ids for ids, _ in self._known_prefixes(prefixes)]
-
-    def _known_prefixes(self, prefixes):
-        """Returns a list of pairs: ids without the end id, and if cut."""
-        tokenizer = self.tokenizer.target
-        found = cut_ids(tokenizer, prefixes, self._target_limit())
-        for place, (ids, _) in enumerate(found):
-            if UNKNOWN_ID in ids:
-                character = _first_unknown(tokenizer, prefixes[place])
-                raise UnknownCharacter(place, character)
-        return [(ids[:-1], is_cut) for ids, is_cut in found]
-
     def _search(self, sentences, n, align):
         source = padded([sentence.ids for sentence in sentences])
         prefix = None
@@ -294,41 +234,19 @@ class Translator(TextTranslator):
         tokens = found.tokens[:, :n]
         scores = found.scores[:, :n].numpy().tolist()
         links = [()] * len(sentences)
+        texts = self._texts(tokens)
         if align:
-            pieces = (
-                _pieces(self.tokenizer.source, source),
-                _pieces(self.tokenizer.target, tokens[:, 0]),
+            given = tf.constant([sentence.text for sentence in sentences])
+            links = map(
+                word_alignment,
+                source_words(
+                    self.tokenizer.source, given, source, self.source_limit
+                ).numpy(),
+                target_words(self.tokenizer.target, tokens[:, 0]).numpy(),
+                found.alignments[:, 0].numpy(),
             )
-            attention = found.alignments[:, 0].numpy()
-            links = [
-                word_alignment(sentence.text, *row)
-                for sentence, *row in zip(sentences, *pieces, attention)
-            ]
-        return [*map(possible, self._texts(tokens), scores, links)]
-
-    def _texts(self, tokens):
-        """Returns the texts of int32 [B, N, T]: a list of lists of N str."""
-        rows, n, length = tokens.shape
-        texts = self.tokenizer.target.decode(
-            tf.reshape(tokens, [rows * n, length])
-        )
-        return [texts[row * n : (row + 1) * n] for row in range(rows)]
-
-
-def _pieces(tokenizer, ids):
-    pieces = pieces_of(tokenizer, ids).numpy().tolist()
-    return [[piece.decode("utf-8") for piece in row] for row in pieces]
+        return [*map(possible, texts, scores, links)]
 
 
 def _score_of_blank(target):
     return 0.0 if len(target) == 1 else IMPOSSIBLE
-
-
-def _first_unknown(tokenizer, text):
-    """Returns the character from which on no beginning of `text` is known."""
-    # One by one some are unknown that are known together, such as the parts
-    # of a Korean syllable.
-    beginnings = [text[:end] for end in range(1, len(text) + 1)]
-    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
-    last = max((end for end, each in enumerate(known, 1) if each), default=0)
-    return text[last]

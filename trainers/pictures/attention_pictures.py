@@ -8,8 +8,8 @@ import typing
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from export.translators.word_alignment import SPACE
-
+# SentencePiece's mark of a space.
+SPACE = "\u2581"
 # TensorBoard's Images tab scales pictures to this width, pixel by pixel; any
 # other would make letters unreadable.
 WIDTH = 350

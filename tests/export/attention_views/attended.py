@@ -37,7 +37,16 @@ def maps(text, translation, layers=3, heads=4, seed=0, decoder_layers=None):
         encoder=drawn(layers, s, s, ones((s, s))),
         decoder=drawn(decoder_layers, t, t, np.tril(ones((t, t)))),
         cross=drawn(decoder_layers, t, s, ones((t, s))),
+        source_words=numbers(source),
+        target_words=numbers(target),
     )
+
+
+def numbers(tokens):
+    """The word of each token twice, as the first and the last one."""
+    begins = [token.startswith("\u2581") for token in tokens]
+    found = np.where(np.array(tokens) == "</s>", -1, np.cumsum(begins) - 1)
+    return np.stack([found, found], axis=1)
 
 
 def words(tokens):

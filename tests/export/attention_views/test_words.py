@@ -1,9 +1,12 @@
 """Attention between words, against sums and means by hand."""
 
+import dataclasses
+
 import numpy as np
 
 from export.attention_views.reader import AttentionMaps
 from export.attention_views.words import merged_words
+from tests.export.attention_views import attended
 
 SOURCE = ("▁The", "▁anim", "al", "▁", "😀", "!", "</s>")
 TARGET = ("▁L", "'", "an", "imal", "▁!", "</s>")
@@ -22,16 +25,20 @@ def _distributions(queries, keys, causal=False):
     return (weights / weights.sum(axis=-1, keepdims=True)).astype("float32")
 
 
-def _maps(source=SOURCE, target=TARGET, inputs=INPUTS):
+def _maps(
+    source=SOURCE, target=TARGET, inputs=INPUTS, translation="L'animal !"
+):
     return AttentionMaps(
         text="The animal 😀!",
-        translation="L'animal !",
+        translation=translation,
         source_tokens=source,
         target_tokens=target,
         target_inputs=inputs,
         encoder=_distributions(source, source),
         decoder=_distributions(target, inputs, causal=True),
         cross=_distributions(target, source),
+        source_words=attended.numbers(source),
+        target_words=attended.numbers(target),
     )
 
 
@@ -75,15 +82,34 @@ def test_words_read_as_text():
 def test_an_output_that_reached_no_end():
     """Its last piece was given, and never an input."""
     merged = merged_words(
-        _maps(target=("▁a", "▁b", "c"), inputs=("<s>", "▁a", "▁b"))
+        _maps(SOURCE, ("▁a", "▁b", "c"), ("<s>", "▁a", "▁b"), "a bc")
     )
     assert merged.target_tokens == ("a", "bc")
-    assert merged.target_inputs == ("<s>", "a", "b")
+    assert merged.target_inputs == ("<s>", "a", "bc")
     assert merged.decoder.shape == (2, 3, 2, 3)
     np.testing.assert_allclose(merged.decoder.sum(axis=-1), 1.0, atol=1e-6)
 
 
 def test_an_empty_translation_is_its_end():
-    merged = merged_words(_maps(target=("</s>",), inputs=("<s>",)))
+    merged = merged_words(
+        _maps(target=("</s>",), inputs=("<s>",), translation="")
+    )
     assert merged.target_tokens == ("</s>",)
     assert merged.cross.shape == (2, 3, 1, 4)
+
+
+def test_a_piece_of_two_words_counts_half_for_each():
+    """Control pieces' names in text are words; one without a piece is none."""
+    maps = _maps(("▁a▁<s>", "b", "</s>"), ("▁x", "</s>"), ("<s>", "▁x"), "x")
+    maps = dataclasses.replace(
+        maps,
+        text="a <s>b \x07 </s>",
+        source_words=np.array([[0, 1], [1, 1], [-1, -1]]),
+    )
+    merged = merged_words(maps)
+    assert merged.source_tokens == ("a", "<s>b", "</s>")
+    cross = maps.cross.astype(float)
+    half = cross[..., 0] / 2
+    expected = np.stack([half, half + cross[..., 1], cross[..., 2]], axis=-1)
+    np.testing.assert_allclose(merged.cross, expected, atol=1e-6)
+    np.testing.assert_allclose(merged.encoder.sum(axis=-1), 1.0, atol=1e-6)

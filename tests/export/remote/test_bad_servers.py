@@ -333,8 +333,8 @@ def test_n_best_must_fit_together(n_best):
 ALIGN = {
     "translation": ["c"],
     "score": [-1.0],
-    "source_tokens": [["▁a", "</s>"]],
-    "target_tokens": [["▁c", "</s>"]],
+    "source_words": [[[0, 0], [-1, -1]]],
+    "target_words": [[[0, 0], [-1, -1]]],
     "alignment": [[[0.9, 0.1], [0.1, 0.9]]],
 }
 
@@ -345,7 +345,12 @@ def test_alignments_must_fit_together():
         translator, _ = remote({**ALIGN, "alignment": alignment})
         with pytest.raises(InputError, match="do not fit together"):
             translator.align(["a"])
-    nothing = {**ALIGN, "target_tokens": [[]], "alignment": [[]]}
+    for name in ("source_words", "target_words"):
+        for words in ([[[0, 1], [-1, -1]]], [[[0], [-1]]], [[[0, 0]]]):
+            translator, _ = remote({**ALIGN, name: words})
+            with pytest.raises(InputError, match="do not fit together"):
+                translator.align(["a"])
+    nothing = {**ALIGN, "target_words": [[]], "alignment": [[]]}
     assert remote(nothing)[0].align(["a"])[0].alignment == ()
 
 

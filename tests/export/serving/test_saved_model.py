@@ -290,6 +290,8 @@ SIGNATURES = {
             "score": ("float32", [-1]),
             "source_tokens": ("string", [-1, -1]),
             "target_tokens": ("string", [-1, -1]),
+            "source_words": ("int32", [-1, -1, 2]),
+            "target_words": ("int32", [-1, -1, 2]),
             "alignment": ("float32", [-1, -1, -1]),
             **TRUNCATED,
         },

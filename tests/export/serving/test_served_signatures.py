@@ -62,15 +62,14 @@ def test_align_is_our_own_translators(ask, translator):
     np.testing.assert_allclose(
         answer["score"], [t.score for t in found], atol=1e-4
     )
+    names = ("source_tokens", "target_tokens", "source_words", "target_words")
     rows = zip(
-        TEXTS,
-        read(answer["source_tokens"]),
-        read(answer["target_tokens"]),
-        answer["alignment"],
+        *(read(answer[name]) for name in names[:2]),
+        *(answer[name] for name in (*names[2:], "alignment")),
     )
-    for number, row in enumerate(rows):
+    for number, (source, target, *row) in enumerate(rows):
         assert word_alignment(*row) == found[number].alignment
-        _, source, target, weights = row
+        weights = row[-1]
         shape = [sum(map(bool, target)), sum(map(bool, source))]
         if number in BLANKS:
             assert shape == [0, 0]

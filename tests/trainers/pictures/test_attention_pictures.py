@@ -40,6 +40,8 @@ def _maps(sources=5, targets=4, layers=2, heads=4, token="▁x"):
         encoder=looking(sources, sources),
         decoder=looking(targets, targets),
         cross=looking(targets, sources),
+        source_words=np.zeros((sources, 2), int),
+        target_words=np.zeros((targets, 2), int),
     )
 
 
