@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import io
 import itertools
+import re
 import zlib
 
 from export.errors import InputError
@@ -14,16 +15,45 @@ from export.files.places import is_here, place_of, reached, reason
 _LONGEST_LINE = 1 << 20
 
 
-def decoded_lines(stream, name="the input"):
+# What ends a line for `str.splitlines`, and so for some programs.
+_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def join_lines(text):
+    """Returns text as one line: a space for each line break, and no NUL.
+
+    All text passes here on its way in and on its way out.
+
+    Args:
+        text: str.
+
+    Raises:
+        InputError: it holds a surrogate, which is no character.
+    """
+    if text.isprintable():
+        return text
+    surrogate = _SURROGATE.search(text)
+    if surrogate:
+        raise InputError(
+            f"{text[:60]!r} cannot be written as UTF-8: it holds U+"
+            f"{ord(surrogate[0]):04X}, half of a character; correct the text."
+        )
+    return _BREAK.sub(" ", text).replace("\0", "")
+
+
+def decoded_lines(stream, name="the input", verbatim=False):
     r"""Yields the lines of a binary stream of UTF-8 as str.
 
-    Only "\n" ends a line: U+2028, U+0085 and their like are part of the
-    text. A "\r" at the end of a line and a byte order mark at the start of
-    the stream are dropped.
+    Only "\n" ends a line; other line breaks within it are treated as by
+    `join_lines`. A "\r" at the end of a line and a byte order mark at the
+    start of the stream are dropped.
 
     Args:
         stream: to read.
         name: of it, for messages.
+        verbatim: whether other line breaks stay as they are: in files of
+            pieces, which are no sentences.
 
     Raises:
         InputError: a line is not UTF-8, or has more than 1 MiB.
@@ -46,14 +76,16 @@ def decoded_lines(stream, name="the input"):
                 f"Line {number} of {name} is not UTF-8 ({error.reason} at byte "
                 f"{error.start + 1}); convert it first, with iconv for example."
             ) from None
-        yield text.removesuffix("\n").removesuffix("\r")
+        text = text.removesuffix("\n").removesuffix("\r")
+        yield text if verbatim else join_lines(text)
 
 
-def read_lines(path):
+def read_lines(path, verbatim=False):
     """Yields the lines of a file, unpacking it if it ends in .gz.
 
     Args:
         path: pathlib.Path or UPath, or str of either.
+        verbatim: as for `decoded_lines`.
 
     Raises:
         InputError: as for `decoded_lines`; or the file cannot be read, is a
@@ -62,7 +94,7 @@ def read_lines(path):
     path = place_of(path)
     try:
         with reached(path), _open(path) as stream:
-            yield from decoded_lines(stream, str(path))
+            yield from decoded_lines(stream, str(path), verbatim)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is not a whole gzip file ({error}); make it anew."
