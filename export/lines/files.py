@@ -15,8 +15,9 @@ from export.files.places import is_here, place_of, reached, reason
 _LONGEST_LINE = 1 << 20
 
 
-# What ends a line for `str.splitlines`, and so for some programs.
-_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# What ends a line for `str.splitlines`, and so for some programs, and the
+# last of the four information separators.
+_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

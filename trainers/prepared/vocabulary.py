@@ -23,9 +23,9 @@ from trainers.processes import StopSignals
 _LEAST = 3
 _SENTENCES = 10_000
 # SentencePiece writes the first for white space, also within what U+FDFA and
-# U+FDFB become, and the second for the unknown; it takes neither as a
-# character, and skips the sentences with the second.
-_SPACE, _UNKNOWN = "\u2581", "\u2585"
+# U+FDFB become, and the second for the unknown, and parts text at the third;
+# it takes none as a character, and skips the sentences with the second.
+_SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes a character.
 _MOST_BYTES = 4192
 _PART = re.compile(f"(?s).{{1,{_MOST_BYTES // 4}}}(?= |$)|.{{1,1000}}")
@@ -53,7 +53,7 @@ def frequent_characters(sentences, most, normalization=DEFAULT):
     while part := list(itertools.islice(sentences, _SENTENCES)):
         counts += count_code_points(normalizer.normalize(part))
     # NUL is dropped by the tokenizer, but not by normalisation.
-    for character in ("\0", _SPACE, _UNKNOWN):
+    for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
         counts[ord(character)] = 0
     # Of equal counts, that of the lower code point first.
     order = np.argsort(-counts, kind="stable")[:most]
@@ -145,7 +145,7 @@ class _Guarded:
 
 
 def _explain(message, size):
-    if "sentences_.empty" in message:
+    if "sentences_.empty" in message or "all_chars_count" in message:
         return (
             "No vocabulary can be trained on a text without any character; "
             "check the train split."
