@@ -21,7 +21,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.lines.files import read_references
+from export.lines.files import join_lines, read_references
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
@@ -254,7 +254,8 @@ def _write_output(texts):
     if FLAGS.output:
         with written_whole(FLAGS.output) as temporary:
             temporary.write_text(
-                "".join(f"{text}\n" for text in texts), encoding="utf-8"
+                "".join(f"{join_lines(text)}\n" for text in texts),
+                encoding="utf-8",
             )
 
 

@@ -7,6 +7,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
+from trainers.prepared import preparation_flags
 from trainers.prepared.manifest import trainer_of
 from trainers.prepared.shards import LONGEST
 from trainers.prepared.writing import STORED_TOKENS, prepare_corpus
@@ -14,6 +15,7 @@ from trainers.prepared.writing import STORED_TOKENS, prepare_corpus
 FLAGS = flags.FLAGS
 # Or --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
+flags.adopt_module_key_flags(preparation_flags)
 
 flags.DEFINE_string("output_dir", None, "Where the prepared data go.")
 flags.DEFINE_string(
@@ -74,6 +76,8 @@ def main(arguments):
         dataset_flags.workers(),
         _given_vocabulary(),
         _given_symbols(corpus.kind),
+        FLAGS.normalization,
+        FLAGS.max_unknown,
     )
     prepared.check()
     describe(prepared)

@@ -28,6 +28,7 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
+from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
@@ -249,7 +250,7 @@ def _refuse_idle_flags(source):
         if FLAGS[name].present:
             reason = whose if name in names else "of --best_of above 1"
             raise InputError(f"--{name} is {reason}; leave it out.")
-    if "\n" in FLAGS.tag or FLAGS.tag != FLAGS.tag.strip():
+    if FLAGS.tag != join_lines(FLAGS.tag).strip():
         raise InputError(
             f"--tag={FLAGS.tag!r} must be a word without space around it."
         )

@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 import select
 import stat
 import time
@@ -19,24 +20,55 @@ _LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 16
 
 
+# What ends a line for `str.splitlines`, and so for some programs, and the
+# last of the four information separators.
+_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1f\x85\u2028\u2029]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def join_lines(text):
+    """Returns text as one line: a space for each line break, and no NUL.
+
+    All text passes here on its way in and on its way out.
+
+    Args:
+        text: str.
+
+    Raises:
+        InputError: it holds a surrogate, which is no character.
+    """
+    if text.isprintable():
+        return text
+    surrogate = _SURROGATE.search(text)
+    if surrogate:
+        raise InputError(
+            f"{text[:60]!r} cannot be written as UTF-8: it holds U+"
+            f"{ord(surrogate[0]):04X}, half of a character; correct the text."
+        )
+    return _BREAK.sub(" ", text).replace("\0", "")
+
+
 class DecodedLines:
     r"""The lines of a binary stream of UTF-8: an iterator of str.
 
-    Only "\n" ends a line: U+2028, U+0085 and their like are part of the
-    text. A "\r" at the end of a line and a byte order mark at the start of
-    the stream are dropped.
+    Only "\n" ends a line; other line breaks within it are treated as by
+    `join_lines`. A "\r" at the end of a line and a byte order mark at the
+    start of the stream are dropped.
 
     Args:
         stream: to read; nothing else reads it.
         name: of it, for messages.
+        verbatim: whether other line breaks stay as they are: in files of
+            pieces, which are no sentences.
 
     Raises:
         InputError: a line is not UTF-8, or has more than 1 MiB; or the
             stream cannot be read.
     """
 
-    def __init__(self, stream, name="the input"):
+    def __init__(self, stream, name="the input", verbatim=False):
         self._stream, self._name = stream, name
+        self._verbatim = verbatim
         self._poll = _poll(stream)
         # Whole lines, the next one last, and the beginning of another.
         self._lines, self._rest = [], b""
@@ -57,13 +89,14 @@ class DecodedLines:
         if self._number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
-            return raw.decode("utf-8").removesuffix("\r")
+            text = raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {self._number} of {self._name} is not UTF-8 "
                 f"({error.reason} at byte {error.start + 1}); convert it "
                 "first, with iconv for example."
             ) from None
+        return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
         """Returns whether the next line, or the end, is there in time.
@@ -118,11 +151,12 @@ def _poll(stream):
     return poll
 
 
-def read_lines(path):
+def read_lines(path, verbatim=False):
     """Yields the lines of a file, unpacking it if it ends in .gz.
 
     Args:
         path: pathlib.Path or UPath, or str of either.
+        verbatim: as for `DecodedLines`.
 
     Raises:
         InputError: as for `DecodedLines`; or the file cannot be read, is a
@@ -131,7 +165,7 @@ def read_lines(path):
     path = place_of(path)
     try:
         with reached(path), _open(path) as stream:
-            yield from DecodedLines(stream, str(path))
+            yield from DecodedLines(stream, str(path), verbatim)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is not a whole gzip file ({error}); make it anew."

@@ -4,8 +4,7 @@ Each format is a function of the number of a sentence, from 0, and of its
 Translations, best first, that returns lines.
 """
 
-# A line of input gives a line, whatever its translation holds.
-_BREAKS = str.maketrans("\n\r\t", "   ")
+from export.lines.files import join_lines
 
 
 def best_text(number, found):
@@ -50,7 +49,8 @@ def line_format(several, scores):
 
 
 def _text(translation):
-    return translation.text.translate(_BREAKS)
+    # A line of input gives a line, and tabs part its columns.
+    return join_lines(translation.text).replace("\t", " ")
 
 
 def _score(translation):

@@ -58,7 +58,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     sources, targets = map(_Pieces, (tokenizer.source, tokenizer.target))
     pairs, values = [], []
     everywhere = np.zeros(config.vocabulary_size, np.float32)
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, True), 1):
         try:
             target, source, probability = line.split(" ")
             probability = float(probability)
@@ -125,7 +125,7 @@ def copy(path, copied):
         InputError: the file cannot be read.
     """
     with gzip.open(copied, "wt", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(f"{line}\n" for line in read_lines(path))
+        stream.writelines(f"{line}\n" for line in read_lines(path, True))
 
 
 class _Pieces:

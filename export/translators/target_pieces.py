@@ -108,7 +108,7 @@ def read_ids(version):
         InputError: there is no such file, or it is not one.
     """
     path = version / FILE
-    lines = [_LINE.fullmatch(line) for line in read_lines(path)]
+    lines = [_LINE.fullmatch(line) for line in read_lines(path, True)]
     if not all(lines):
         raise InputError(
             f"Line {lines.index(None) + 1} of {path} is not an id and its "

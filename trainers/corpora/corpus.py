@@ -11,6 +11,7 @@ from pathlib import Path
 
 from export.errors import InputError
 from export.files.places import readable
+from export.lines.files import join_lines
 
 
 def resolve_languages(
@@ -172,8 +173,9 @@ class Corpus(abc.ABC):
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Streams the (source, target) pairs of a split.
 
-        Both sides are stripped and neither is empty. The order is the same
-        each time. A source with several references gives a pair for each.
+        Both sides are stripped, of one line, and neither is empty. The order
+        is the same each time. A source with several references gives a pair
+        for each.
 
         Raises:
             export.command.InputError: there is no such split, or what it is
@@ -206,7 +208,8 @@ class RowCorpus(Corpus):
     """Makes pairs and evaluation sets out of rows.
 
     A subclass says which splits there are and yields their raw rows; the
-    cleaning (stripping, leaving out empty references) happens here, once.
+    cleaning (one line each, stripped, without empty references) happens here,
+    once.
 
     Args:
         name: the corpus as the user named it.
@@ -259,8 +262,10 @@ class RowCorpus(Corpus):
     def _stripped(self, split: str) -> Iterator[Row]:
         empty = True
         for source, references in self._rows(split):
-            source = source.strip()
-            references = tuple(filter(None, map(str.strip, references)))
+            source, *references = (
+                join_lines(text).strip() for text in (source, *references)
+            )
+            references = tuple(filter(None, references))
             empty = empty and not (source and references)
             yield source, references
         if empty:

@@ -12,6 +12,10 @@ import numpy as np
 from export.errors import InputError
 from export.pretrained.tokenizers import tokenizer_of
 from keras_transformer.config import END_ID
+from trainers.prepared.normalization import (
+    choose_normalization,
+    count_code_points,
+)
 from trainers.prepared.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
 
@@ -20,6 +24,7 @@ from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
 _VOCABULARY_PAIRS = 1_000_000
 # Part of the pieces that may go to rare characters: Chinese has thousands.
 _CHARACTERS = 0.25
+_COUNTED_PAIRS = 10_000
 
 
 class TextCodec:
@@ -35,6 +40,7 @@ class TextCodec:
         encode_targets: the same of targets in which nothing is `unseen`.
         source_vocabulary_size: number of ids that sources may have.
         target_vocabulary_size: the same of targets.
+        models: bytes of the SentencePiece model of each side that has one.
 
     Raises:
         ValueError: the files are no vocabulary.
@@ -42,6 +48,7 @@ class TextCodec:
 
     def __init__(self, files):
         tokenizer = tokenizer_of(files[VOCABULARY_FILE])
+        self.models = tokenizer.source.proto, tokenizer.target.proto
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
@@ -78,6 +85,7 @@ class TreeCodec:
         from export.parsing.words import WordTokenizer
 
         tokenizer = WordTokenizer(files[VOCABULARY_FILE])
+        self.models = (files[VOCABULARY_FILE],)
         self._symbols = Symbols.from_json(files[SYMBOLS_FILE].decode())
         self.encode_sources = tokenizer.encode
         self.source_vocabulary_size = tokenizer.vocabulary_size
@@ -117,13 +125,37 @@ class TreeCodec:
 _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
-def make_files(corpus, size, pairs, vocabulary=None, symbols=None):
+def count_pairs(corpus):
+    """Reads the train split through, which finds a broken line early.
+
+    Returns:
+        How many pairs it has, and the `count_code_points` of each side that
+        becomes pieces, a list.
+
+    Raises:
+        InputError: the corpus is broken.
+    """
+    texts_of = _CODECS[corpus.kind].texts_of
+    pairs, total, counts = corpus.pairs("train"), 0, None
+    while part := list(itertools.islice(pairs, _COUNTED_PAIRS)):
+        total += len(part)
+        more = [count_code_points(side) for side in zip(*map(texts_of, part))]
+        counts = more if counts is None else [*map(np.add, counts, more)]
+    return total, counts
+
+
+def make_files(
+    corpus, size, pairs, counts, normalization, vocabulary=None, symbols=None
+):
     """Returns what the codec of a corpus is made of, a dict of name to bytes.
 
     Args:
         corpus: Corpus.
         size: V, number of pieces.
         pairs: how many there are in the train split.
+        counts: of its code points, from `count_pairs`.
+        normalization: one of `normalization.NAMES`, for a vocabulary that is
+            trained.
         vocabulary: bytes of a SentencePiece model to use; None to train one
             on the train split.
         symbols: of trees, the Symbols to use; None for those of the train
@@ -142,8 +174,10 @@ def make_files(corpus, size, pairs, vocabulary=None, symbols=None):
 
     if vocabulary is None:
         print(f"Training a vocabulary of {size:,} pieces.", flush=True)
-        characters = frequent_characters(texts(), int(_CHARACTERS * size))
-        vocabulary = train_vocabulary(texts(), size, characters)
+        rules = choose_normalization(normalization, counts)
+        most = int(_CHARACTERS * size)
+        characters = frequent_characters(texts(), most, rules)
+        vocabulary = train_vocabulary(texts(), size, characters, rules)
     return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus, symbols)}
 
 

@@ -9,12 +9,18 @@ import numpy as np
 
 from export.errors import InputError
 from export.files.atomic import written_whole
-from trainers.prepared.shards import Shard
+from trainers.prepared.shards import Shard, add_unknown
 
 FILE = "manifest.json"
 _FORMAT = 1
 # What was added later says nothing in most manifests, and is left out there.
-_LATER = {"symbols_sha256": "", "unseen": 0, "first_unseen": ""}
+_NO_UNKNOWN = ((0, ""), (0, ""))
+_LATER = {
+    "symbols_sha256": "",
+    "unseen": 0,
+    "first_unseen": "",
+    "unknown": _NO_UNKNOWN,
+}
 _TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 # What reading JSON of another form raises.
 _NOT_OURS = (
@@ -38,6 +44,8 @@ class Source:
         fingerprint: of the corpus, hex.
         vocabulary_size: V.
         max_tokens: pairs with a side of more pieces are left out.
+        normalization: one of `normalization.NAMES`, as asked for; a
+            vocabulary that was given has its own.
     """
 
     dataset: str
@@ -46,6 +54,7 @@ class Source:
     fingerprint: str
     vocabulary_size: int
     max_tokens: int
+    normalization: str = "auto"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Split:
         target_lengths: the same of the targets.
         unseen: pairs left out because their target cannot be said in ids.
         first_unseen: where the first of these is, and why.
+        unknown: as of `shards.TokenisedChunk`.
     """
 
     shards: tuple[Shard, ...] = ()
@@ -66,6 +76,7 @@ class Split:
     target_lengths: tuple[int, ...] = ()
     unseen: int = 0
     first_unseen: str = ""
+    unknown: tuple = _NO_UNKNOWN
 
     @property
     def pairs(self):
@@ -92,7 +103,7 @@ class Split:
         """Number of target ids, the end ids counted."""
         return _weighted(self.target_lengths)
 
-    def with_shard(self, shard, lengths, unseen=()):
+    def with_shard(self, shard, lengths, unseen=(), unknown=_NO_UNKNOWN):
         """Returns the split with one more shard.
 
         Args:
@@ -100,6 +111,7 @@ class Split:
             lengths: integers [pairs, 2], of source and target.
             unseen: of each pair left out for its target, its place among the
                 pairs that were read for the shard, and why.
+            unknown: of the shard, as of `shards.TokenisedChunk`.
         """
         first = self.first_unseen
         if unseen and not first:
@@ -111,6 +123,7 @@ class Split:
             _add(self.target_lengths, np.bincount(lengths[:, 1])),
             self.unseen + len(unseen),
             first,
+            add_unknown(self.unknown, unknown),
         )
 
 
@@ -268,6 +281,16 @@ def _read_split(content):
         *map(tuple, lengths),
         _value(content, "unseen", int),
         _value(content, "first_unseen", str),
+        _read_unknown(content.get("unknown", _NO_UNKNOWN)),
+    )
+
+
+def _read_unknown(sides):
+    (_, _), (_, _) = sides
+    named = [dict(zip(("unknown", "characters"), side)) for side in sides]
+    return tuple(
+        (_value(side, "unknown", int), _value(side, "characters", str))
+        for side in named
     )
 
 

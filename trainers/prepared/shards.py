@@ -8,15 +8,18 @@ become ids on several threads, in order, in bounded memory.
 import collections
 import concurrent.futures
 import dataclasses
+import functools
 import io
 import itertools
 import typing
+import unicodedata
 import zlib
 
 import numpy as np
 
 from export.errors import InputError
 from export.files.atomic import written_whole
+from keras_transformer.config import UNKNOWN_ID
 
 # A length must fit the arrays' 16 bits.
 LONGEST = np.iinfo(np.uint16).max
@@ -150,6 +153,8 @@ def file_crc32(path):
 
 # Large enough that a call costs nothing beside its work.
 _CHUNK = 5_000
+# Of unknown characters, and the texts that these are looked for in.
+_EXAMPLES = 8
 
 
 class TokenisedChunk(typing.NamedTuple):
@@ -161,12 +166,15 @@ class TokenisedChunk(typing.NamedTuple):
         lengths: integers [pairs, 2].
         unseen: list of (place among the pairs that there were, why), of
             those whose target cannot be said in ids.
+        unknown: of source and target, how many of the ids are unknown, and
+            characters that are.
     """
 
     read: int
     ids: np.ndarray
     lengths: np.ndarray
     unseen: list
+    unknown: tuple = ((0, ""), (0, ""))
 
     @classmethod
     def joined(cls, chunks):
@@ -181,7 +189,16 @@ class TokenisedChunk(typing.NamedTuple):
                 for start, chunk in zip(starts, chunks)
                 for place, reason in chunk.unseen
             ],
+            functools.reduce(add_unknown, (chunk.unknown for chunk in chunks)),
         )
+
+
+def add_unknown(first, second):
+    """Returns the sum of two `TokenisedChunk.unknown`, the first one first."""
+    return tuple(
+        (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
+        for (a, some), (b, more) in zip(first, second)
+    )
 
 
 def tokenise(pairs, codec, max_tokens, workers):
@@ -227,6 +244,34 @@ def _tokenise_chunk(chunk, codec, max_tokens):
     for number in np.flatnonzero(kept):
         ids += sources[number], targets[number]
     unseen = [each for each in enumerate(reasons) if each[1]]
-    return TokenisedChunk(
-        len(chunk), np.concatenate(ids), lengths[kept], unseen
+    ids, lengths = np.concatenate(ids), lengths[kept]
+    # Of all texts, sources and targets in turn, those with unknown ids.
+    texts = np.searchsorted(
+        lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
     )
+    pairs = np.flatnonzero(kept)
+    unknown = tuple(
+        (
+            int((texts % 2 == side).sum()),
+            _unknown_characters(
+                [said[pairs[n // 2]][side] for n in _first(texts, side)],
+                encode,
+            ),
+        )
+        for side, encode in enumerate(
+            (codec.encode_sources, codec.encode_targets)
+        )
+    )
+    return TokenisedChunk(len(chunk), ids, lengths, unseen, unknown)
+
+
+def _first(texts, side):
+    return np.unique(texts[texts % 2 == side])[:_EXAMPLES]
+
+
+def _unknown_characters(texts, encode):
+    """Returns characters of texts that have no id, a str."""
+    text = unicodedata.normalize("NFC", " ".join(texts))
+    characters = [each for each in dict.fromkeys(text) if not each.isspace()]
+    unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+    return "".join(itertools.compress(characters, unknown))[:_EXAMPLES]

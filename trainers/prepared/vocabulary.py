@@ -1,6 +1,5 @@
 """A joint SentencePiece vocabulary, trained on the training side alone."""
 
-import collections
 import io
 import itertools
 import re
@@ -13,19 +12,26 @@ import sentencepiece
 from export.errors import InputError
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers import processes
+from trainers.prepared.normalization import (
+    DEFAULT,
+    count_code_points,
+    make_normalizer,
+)
 from trainers.processes import StopSignals
 
 # Fewer say nothing of how a character is translated.
 _LEAST = 3
 _SENTENCES = 10_000
-_CODE_POINTS = 0x110000
 # SentencePiece writes the first for white space, also within what U+FDFA and
-# U+FDFB become, and the second for the unknown; it takes neither as a
-# character.
-_RESERVED = "\u2581\u2585"
+# U+FDFB become, and the second for the unknown, and parts text at the third;
+# it takes none as a character, and skips the sentences with the second.
+_SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
+# SentencePiece skips longer sentences; UTF-8 has at most 4 bytes a character.
+_MOST_BYTES = 4192
+_PART = re.compile(f"(?s).{{1,{_MOST_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
-def frequent_characters(sentences, most):
+def frequent_characters(sentences, most, normalization=DEFAULT):
     """Returns the characters that stand somewhere, the most frequent ones.
 
     SentencePiece alone leaves out those that make up the last 0.05 % of a
@@ -34,42 +40,27 @@ def frequent_characters(sentences, most):
     Args:
         sentences: iterable of str.
         most: how many characters are returned at most.
+        normalization: name of the rules, as `make_normalizer` takes it.
 
     Returns:
         str of the characters, most frequent first, as they are after
         SentencePiece's normalisation; none that occurs less than three times,
         no white space and none that SentencePiece reserves.
     """
-    normaliser = sentencepiece.SentencePieceNormalizer(
-        rule_name="nmt_nfkc", add_dummy_prefix=False
-    )
-    counts = _code_points(iter(sentences))
-    found = collections.Counter()
-    for code in np.flatnonzero(counts).tolist():
-        for character in normaliser.normalize(chr(code)):
-            found[character] += int(counts[code])
-    for character in _RESERVED:
-        del found[character]
-    return "".join(
-        character
-        for character, count in found.most_common(most)
-        if count >= _LEAST
-    )
-
-
-def _code_points(sentences):
-    """Returns int64 [0x110000]: how often each code point occurs."""
-    counts = np.zeros(_CODE_POINTS, np.int64)
+    # Whole sentences: letters and marks become one character.
+    normalizer = make_normalizer(normalization)
+    sentences, counts = iter(sentences), count_code_points([])
     while part := list(itertools.islice(sentences, _SENTENCES)):
-        text = "".join(part).encode("utf-32-le")
-        codes = np.frombuffer(text, np.uint32)
-        counts += np.bincount(codes, minlength=_CODE_POINTS)
-    # The tokenizer drops it, normalisation does not.
-    counts[0] = 0
-    return counts
+        counts += count_code_points(normalizer.normalize(part))
+    # NUL is dropped by the tokenizer, but not by normalisation.
+    for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
+        counts[ord(character)] = 0
+    # Of equal counts, that of the lower code point first.
+    order = np.argsort(-counts, kind="stable")[:most]
+    return "".join(chr(code) for code in order if counts[code] >= _LEAST)
 
 
-def train_vocabulary(sentences, size, characters=""):
+def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
     """Trains a byte-pair encoding (section 5.1).
 
     Args:
@@ -77,6 +68,7 @@ def train_vocabulary(sentences, size, characters=""):
         size: V, number of pieces with the four special ones.
         characters: str of those that get a piece each, however rare; others
             get one where they are among the first 99.95 % of the text.
+        normalization: name of the rules, as `make_normalizer` takes it.
 
     Returns:
         bytes of the SentencePiece model.
@@ -89,7 +81,7 @@ def train_vocabulary(sentences, size, characters=""):
     # An interrupt inside SentencePiece's callbacks may get lost there.
     with StopSignals(guarded.stop) as signals:
         try:
-            _train(guarded, model, size, characters)
+            _train(guarded, model, size, characters, normalization)
         except (RuntimeError, OSError, ValueError) as error:
             if guarded.error is None and not signals.received:
                 raise InputError(_explain(str(error), size)) from error
@@ -102,9 +94,10 @@ def train_vocabulary(sentences, size, characters=""):
     return model.getvalue()
 
 
-def _train(sentences, model, size, characters):
+def _train(sentences, model, size, characters, normalization):
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
+        sentence_iterator=_trainable(sentences),
+        normalizer=make_normalizer(normalization),
         model_writer=model,
         model_type="bpe",
         vocab_size=size,
@@ -116,6 +109,17 @@ def _train(sentences, model, size, characters):
         num_threads=processes.processor_count(),
         minloglevel=2,
     )
+
+
+def _trainable(sentences):
+    """Yields sentences so that SentencePiece skips none of them."""
+    for sentence in sentences:
+        sentence = sentence.replace(_UNKNOWN, " ")
+        if len(sentence) * 4 > _MOST_BYTES < len(sentence.encode()):
+            # Words are all that it learns of a sentence.
+            yield from _PART.findall(sentence)
+        else:
+            yield sentence
 
 
 class _Guarded:
@@ -141,6 +145,11 @@ class _Guarded:
 
 
 def _explain(message, size):
+    if "sentences_.empty" in message or "all_chars_count" in message:
+        return (
+            "No vocabulary can be trained on a text without any character; "
+            "check the train split."
+        )
     if "as int" in message:
         return (
             f"A vocabulary of {size} pieces is too large for any text; lower "

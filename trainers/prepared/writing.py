@@ -14,7 +14,7 @@ from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
-from trainers.prepared.codecs import make_files, read_codec
+from trainers.prepared.codecs import count_pairs, make_files, read_codec
 from trainers.prepared.manifest import (
     FILE,
     Manifest,
@@ -23,6 +23,11 @@ from trainers.prepared.manifest import (
     read_manifest,
     refuse_other_vocabulary,
     write_manifest,
+)
+from trainers.prepared.normalization import (
+    describe_change,
+    name_of,
+    show_characters,
 )
 from trainers.prepared.prepared_corpus import (
     SYMBOLS_FILE,
@@ -38,6 +43,8 @@ from trainers.processes import folder_lock
 # Far more pieces than a sentence has; trainers.wmt leaves out what is longer
 # than its own --max_tokens.
 STORED_TOKENS = 1024
+# One in twenty: a vocabulary of a text has hundreds of times fewer.
+MAX_UNKNOWN = 0.05
 
 # Chunks of tokenising in a shard: what an interruption may lose.
 _SHARD_CHUNKS = 20
@@ -52,6 +59,8 @@ def prepare_corpus(
     workers,
     vocabulary=None,
     symbols=None,
+    normalization="auto",
+    max_unknown=MAX_UNKNOWN,
 ):
     """Tokenises the train and dev splits of a corpus into shards.
 
@@ -69,23 +78,35 @@ def prepare_corpus(
             on the train split: on both sides, of trees on the words.
         symbols: of trees, the `export.parsing.linear.Symbols` to use; None
             for those of the train split.
+        normalization: one of `normalization.NAMES`, for a vocabulary that is
+            trained; else "auto" or the name of its own.
+        max_unknown: highest share of a side's pieces in a split that may be
+            unknown, 0 to 1.
 
     Returns:
         PreparedCorpus.
 
     Raises:
         InputError: the corpus is broken or does not fit the vocabulary size,
-            the folder holds other data, cannot be written, or another process
-            prepares data there.
+            too much of it is unknown, the folder holds other data, cannot be
+            written, or another process prepares data there.
     """
     folder = pathlib.Path(folder)
     new = _missing(folder)
-    source = source_of(corpus, vocabulary_size, max_tokens)
+    source = source_of(corpus, vocabulary_size, max_tokens, normalization)
     # What is complete may lie where nothing can be written.
     if not _is_complete(_of_same_source(folder, source)):
         with folder_lock(folder, "preparation"):
             try:
-                _go_on(folder, corpus, source, workers, vocabulary, symbols)
+                _go_on(
+                    folder,
+                    corpus,
+                    source,
+                    workers,
+                    vocabulary,
+                    symbols,
+                    max_unknown,
+                )
             except InputError as error:
                 # A disk may get room again; a broken corpus becomes another.
                 if new and not isinstance(error.__cause__, OSError):
@@ -101,18 +122,30 @@ def _is_complete(manifest):
     return manifest is not None and manifest.complete
 
 
-def _go_on(folder, corpus, source, workers, vocabulary, symbols):
+def _go_on(folder, corpus, source, workers, vocabulary, symbols, max_unknown):
     # Read once more: another process may have been at it until just now.
     manifest = _of_same_source(folder, source)
     if _is_complete(manifest):
         return
-    totals = _count_pairs(corpus)
-    if manifest is None:
+    # Reading is quick beside tokenising, and finds a broken line before it.
+    train, counts = count_pairs(corpus)
+    totals = {"train": train}
+    if "dev" in corpus.splits():
+        totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
+    begins = manifest is None
+    if begins:
         files = (vocabulary, symbols)
-        manifest = _begin(folder, corpus, source, totals, *files)
+        manifest = _begin(folder, corpus, source, train, counts, *files)
     refuse_other_vocabulary(folder, manifest, vocabulary)
     refuse_other_symbols(folder, manifest, symbols)
-    _prepare(folder, corpus, manifest, totals, workers)
+    try:
+        _prepare(folder, corpus, manifest, totals, workers, max_unknown)
+    except _TooManyUnknown:
+        # Another vocabulary would be refused where this one has begun.
+        if begins:
+            _clear(folder)
+            (folder / VOCABULARY_FILE).unlink()
+        raise
 
 
 def _missing(folder):
@@ -133,7 +166,7 @@ def _remove(new):
             above.rmdir()
 
 
-def source_of(corpus, vocabulary_size, max_tokens):
+def source_of(corpus, vocabulary_size, max_tokens, normalization="auto"):
     """Returns the Source that `prepare_corpus` would write down."""
     return Source(
         dataset=corpus.name,
@@ -142,13 +175,8 @@ def source_of(corpus, vocabulary_size, max_tokens):
         fingerprint=corpus.fingerprint(),
         vocabulary_size=vocabulary_size,
         max_tokens=max_tokens,
+        normalization=normalization,
     )
-
-
-def _count_pairs(corpus):
-    # Reading is quick beside tokenising, and finds a broken line before it.
-    names = ["train"] + ["dev"] * ("dev" in corpus.splits())
-    return {name: sum(1 for _ in corpus.pairs(name)) for name in names}
 
 
 def _of_same_source(folder, source):
@@ -170,7 +198,7 @@ def _of_same_source(folder, source):
     )
 
 
-def _begin(folder, corpus, source, totals, vocabulary, symbols):
+def _begin(folder, corpus, source, pairs, counts, vocabulary, symbols):
     """Clears what is of no use, writes vocabularies and a first manifest."""
     if ModelDirectory(folder).config_path.exists():
         raise InputError(
@@ -178,20 +206,25 @@ def _begin(folder, corpus, source, totals, vocabulary, symbols):
             "prepared data."
         )
     if (folder / FILE).exists():
-        # The manifest last: without it, the others may be somebody else's.
-        others = (SYMBOLS_FILE, TEST_FILE, FILE)
-        for pattern in ("*.ids.npy", "*.lengths.npy", *others):
-            for path in folder.glob(pattern):
-                path.unlink()
+        _clear(folder)
     size = source.vocabulary_size
-    files = make_files(corpus, size, totals["train"], vocabulary, symbols)
-    pieces = read_codec(corpus.kind, files).source_vocabulary_size
+    asked = source.normalization
+    files = make_files(corpus, size, pairs, counts, asked, vocabulary, symbols)
+    codec = read_codec(corpus.kind, files)
+    pieces = codec.source_vocabulary_size
     if pieces != size:
         raise InputError(
             f"The vocabulary to use has {pieces} pieces, not "
             f"vocabulary_size={size}; use --set=vocabulary_size={pieces}, or "
             f"with trainers.prepare --vocabulary_size={pieces}."
         )
+    name = name_of(codec.models[0])
+    if vocabulary and asked not in ("auto", name):
+        raise InputError(
+            f"The vocabulary to use was trained with --normalization={name}, "
+            f"not {asked}; leave the flag out."
+        )
+    print(describe_change(counts, codec.models), flush=True)
     digests = {}
     for name, content in files.items():
         digests[name] = _write(folder / name, content)
@@ -204,17 +237,32 @@ def _begin(folder, corpus, source, totals, vocabulary, symbols):
     return manifest
 
 
-def _prepare(folder, corpus, manifest, totals, workers):
+def _clear(folder):
+    # The manifest last: without it, the others may be somebody else's.
+    others = (SYMBOLS_FILE, TEST_FILE, FILE)
+    for pattern in ("*.ids.npy", "*.lengths.npy", *others):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+def _prepare(folder, corpus, manifest, totals, workers, max_unknown):
     for pattern in ("*.npy", "*.json", "*.model"):
         remove_unfinished(folder, pattern)
     codec = read_codec(corpus.kind, read_codec_files(folder, manifest))
     if "test" in corpus.splits():
         digest = _write_test_set(folder, corpus.evaluation_set("test"))
         manifest = dataclasses.replace(manifest, test_sha256=digest)
+        pairs, limit = corpus.pairs("test"), manifest.source.max_tokens
+        test = TokenisedChunk.joined([*tokenise(pairs, codec, limit, workers)])
+        tokens = test.lengths.sum(axis=0)
+        _check_unknown("test", tokens, test.unknown, max_unknown)
     for name, total in totals.items():
         manifest = _prepare_split(
             folder, corpus, codec, manifest, name, total, workers
         )
+        split = manifest.splits[name]
+        tokens = split.source_tokens, split.target_tokens
+        _check_unknown(name, tokens, split.unknown, max_unknown)
     write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
 
@@ -241,7 +289,9 @@ def _prepare_split(folder, corpus, codec, manifest, name, total, workers):
                 whole.ids.astype(_dtype(codec)),
                 whole.lengths.astype(np.uint16),
             )
-            split = split.with_shard(shard, whole.lengths, whole.unseen)
+            split = split.with_shard(
+                shard, whole.lengths, whole.unseen, whole.unknown
+            )
             manifest = manifest.with_split(name, split)
             write_manifest(folder, manifest)
             bar.update(whole.read)
@@ -258,6 +308,29 @@ def _prepare_split(folder, corpus, codec, manifest, name, total, workers):
             "that cannot be said); check the data set."
         )
     return manifest
+
+
+class _TooManyUnknown(InputError):
+    """A vocabulary that does not know a text."""
+
+
+def _check_unknown(name, tokens, unknown, max_unknown):
+    """Says how much of a split is unknown, and refuses too much."""
+    for side, total, (count, examples) in zip(
+        ("source", "target"), tokens, unknown
+    ):
+        if not count:
+            continue
+        share = count / total
+        shown = f", such as {show_characters(examples)}" * bool(examples)
+        text = f"{share:.2%} of the {side} pieces of {name} are unknown{shown}"
+        if share > max_unknown:
+            raise _TooManyUnknown(
+                f"{text}: more than --max_unknown={max_unknown}. Use a "
+                "vocabulary of this text's characters, or a larger one; or "
+                "raise --max_unknown to train all the same."
+            )
+        print(f"{text}.", flush=True)
 
 
 def _dtype(codec):

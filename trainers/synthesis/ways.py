@@ -4,10 +4,9 @@ import sacrebleu
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.lines.files import join_lines
 from trainers.scores import bleu_tokenizers
 
-# As export.lines.formats has it: an answer is one line.
-_BREAKS = str.maketrans("\n\r\t", "   ")
 # Seeds are int32 that are not negative.
 _SEEDS = 2**31
 
@@ -62,7 +61,10 @@ _CANDIDATES = {"beam": _searched, "sample": _drawn}
 
 def _texts(found):
     return [
-        [each.text.translate(_BREAKS).strip() for each in translations]
+        [
+            join_lines(each.text).replace("\t", " ").strip()
+            for each in translations
+        ]
         for translations in found
     ]
 

@@ -14,6 +14,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings
+from trainers.prepared import preparation_flags
 from trainers.prepared.manifest import (
     read_manifest,
     refuse_other_kind,
@@ -32,6 +33,8 @@ from trainers.training.strategies import NAMES as STRATEGIES
 from trainers.training.strategies import is_chief, make_strategy, split_cpu
 
 FLAGS = flags.FLAGS
+# What adopts this module's flags has these as well.
+flags.adopt_module_key_flags(preparation_flags)
 
 flags.DEFINE_string(
     "prepared_dir",
@@ -268,9 +271,12 @@ def _corpus_and_directory(task, config, plan, init_from):
     raw = dataset_flags.corpus()
     refuse_other_kind(raw.name, raw.kind, task.kind)
     stored = max(STORED_TOKENS, plan.max_tokens)
+    normalization = FLAGS.normalization
     if manifest:
         stored = manifest.source.max_tokens
-    source = source_of(raw, config.source_pieces, stored)
+        if not FLAGS["normalization"].present:
+            normalization = manifest.source.normalization
+    source = source_of(raw, config.source_pieces, stored, normalization)
     directory = _directory(source, init_from)
     plan = task.settled_plan(plan, directory, source)
     # Before hours of work for nothing.
@@ -284,12 +290,15 @@ def _corpus_and_directory(task, config, plan, init_from):
         stored,
         dataset_flags.workers(),
         *_given(task, directory, init_from),
+        normalization,
+        FLAGS.max_unknown,
     )
     return corpus, directory, plan
 
 
 def _refuse_other_data(folder, source):
-    for name in ("dataset", "source_language", "target_language"):
+    names = ("dataset", "source_language", "target_language", "normalization")
+    for name in names:
         there = getattr(source, name)
         if FLAGS[name].present and FLAGS[name].value != there:
             raise InputError(

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from export.errors import InputError
-from export.lines.files import aligned_lines, read_lines
+from export.lines.files import aligned_lines, join_lines, read_lines
 
 
 def _write(path, data):
@@ -15,7 +15,7 @@ def _write(path, data):
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff"))),
+    st.lists(st.text(st.characters(exclude_characters="\ufeff"))),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["", ".gz"]),
 )
@@ -25,6 +25,9 @@ def _write(path, data):
     deadline=None,
 )
 def test_lines_come_back_as_they_were_written(tmp_path, lines, end, packing):
+    # What else a line may hold is below.
+    lines = [" ".join(line.splitlines()) for line in lines]
+    lines = [line for line in lines if "\0" not in line]
     try:
         data = "".join(line + end for line in lines).encode()
     except UnicodeEncodeError:
@@ -35,11 +38,27 @@ def test_lines_come_back_as_they_were_written(tmp_path, lines, end, packing):
 
 
 @pytest.mark.parametrize(
-    "mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"]
+    "mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"]
 )
 def test_only_a_line_feed_ends_a_line(tmp_path, mark):
     path = _write(tmp_path / "t", f"a{mark}b\nc".encode())
-    assert list(read_lines(path)) == [f"a{mark}b", "c"]
+    assert list(read_lines(path)) == ["a b", "c"]
+    # Pieces may be anything.
+    assert list(read_lines(path, verbatim=True)) == [f"a{mark}b", "c"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_text_is_joined_to_one_line_once(text):
+    joined = join_lines(text)
+    assert len(joined.splitlines()) <= 1 and "\0" not in joined
+    assert joined.split() == text.replace("\0", "").split()
+    assert join_lines(joined) == joined
+
+
+@pytest.mark.parametrize("text", ["a\ud800", "\udfffb", "\ud83d\n\ude00"])
+def test_half_a_character_is_refused(text):
+    with pytest.raises(InputError, match="it holds U\\+D[8-F]"):
+        join_lines(text)
 
 
 def test_the_byte_order_mark_goes_only_at_the_start(tmp_path):

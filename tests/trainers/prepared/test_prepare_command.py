@@ -79,6 +79,8 @@ def test_it_says_what_it_did_and_what_to_do_next(first):
     assert result.out.splitlines() == [
         f"Data: {dataset}, en to xx, splits train, dev, test.",
         "Training a vocabulary of 64 pieces.",
+        "Normalisation nmt_nfkc changes 0.00% of the source characters, 0.00% "
+        "of the target characters.",
         *told,
         "",
         "Next:",
@@ -109,9 +111,8 @@ def test_the_second_time_nothing_is_done(first, preparer):
     again = preparer.run(*_arguments(dataset), folder=folder)
     assert again.code == 0
     assert contents(folder) == before
-    lines = result.out.splitlines()
-    lines.remove("Training a vocabulary of 64 pieces.")
-    assert again.out.splitlines() == lines
+    data, _, _, *lines = result.out.splitlines()
+    assert again.out.splitlines() == [data, *lines]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -302,8 +303,8 @@ def test_trees_are_prepared_for_parsing(first, preparer, tmp_path):
     assert result.code == 0, result.err
     lines = result.out.splitlines()
     assert lines[0].endswith("craft, en to trees, splits train, dev.")
-    assert lines[2].startswith("train: 126 pairs, ")
-    assert lines[3].startswith("dev: 41 pairs, ")
+    for told in ("train: 126 pairs, ", "dev: 41 pairs, "):
+        assert any(line.startswith(told) for line in lines)
     assert lines[-1].startswith("  python -m trainers.parsing --prepared_dir=")
     # The other kind in the same folder, the other way round too.
     before = contents(tmp_path)
@@ -343,5 +344,6 @@ def test_the_manifest_says_what_it_was_made_from(first):
         "fingerprint": corpus.fingerprint(),
         "vocabulary_size": 64,
         "max_tokens": 1024,
+        "normalization": "auto",
     }
     assert content["splits"]["train"]["pairs"] == 200

@@ -97,7 +97,8 @@ def test_the_vocabulary_of_a_large_corpus_is_of_a_part_spread_over_it(
 ):
     trained_on = []
 
-    def train(sentences, size, characters):
+    def train(sentences, size, characters, normalization):
+        assert normalization == "nmt_nfkc"
         trained_on.extend(sentences)
         assert set(characters) < set("".join(trained_on))
         return vocabulary(size=size)
@@ -184,6 +185,8 @@ def test_a_split_without_a_pair_left(tmp_path, split):
 class _Numbers:
     """A tokenizer of numbers, with as many pieces as asked for."""
 
+    proto = property(lambda self: vocabulary())
+
     def __init__(self, proto):
         self.vocabulary_size = int(proto)
 
@@ -264,7 +267,7 @@ def test_what_else_lies_in_the_folder_is_left_alone(tmp_path):
 
 def test_the_test_split_is_readable_text(tmp_path):
     test = [("Où ?", ("Where?", "Whereto?"))]
-    prepare(tmp_path, MemoryCorpus(splits(test=test)))
+    prepare(tmp_path, MemoryCorpus(splits(test=test)), max_unknown=1)
     text = (tmp_path / "test.json").read_text(encoding="utf-8")
     assert "Où ?" in text
     assert json.loads(text) == {

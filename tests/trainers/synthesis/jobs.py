@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from export.lines.files import join_lines
 from tests.trainers.prepared import interruptions
 from trainers.synthesis import assembly, manifest, shards
 from trainers.synthesis.filters import Counts
@@ -22,7 +23,11 @@ TEXT = [
     *("one", "two three", "", "four", "five six", "one", "seven", "eight"),
     *("eight", "nine \u2028 ten", "eleven", "twelve"),
 ]
-PAIRS = [(line, line.upper()) for line in dict.fromkeys(TEXT) if line]
+PAIRS = [
+    (line, line.upper())
+    for line in (join_lines(line) for line in dict.fromkeys(TEXT))
+    if line
+]
 
 
 at_write = functools.partial(

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from export.errors import InputError
+from export.lines.files import join_lines
 from tests.damage import flip_bit
 from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs
@@ -252,9 +253,8 @@ def test_no_pair_left_is_told(tmp_path):
 def test_duplicates_may_be_kept(tmp_path):
     job = Job(tmp_path)
     job.run(rules=dataclasses.replace(RULES, keep_duplicates=True))
-    assert pairs_in(job.output) == [
-        (line, line.upper()) for line in jobs.TEXT if line
-    ]
+    lines = map(join_lines, filter(None, jobs.TEXT))
+    assert pairs_in(job.output) == [(line, line.upper()) for line in lines]
 
 
 def test_a_second_one_in_the_folder_is_refused(tmp_path):
