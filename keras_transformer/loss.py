@@ -13,11 +13,11 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
-from keras_transformer.kernels.projections import column_sums
+from keras_transformer.kernels.projections import at_least_float32, column_sums
 
 
 class TokenLosses(typing.NamedTuple):
-    """What is known of each target token, float32 [B, T]; 0 on padding.
+    """What is known of each target token, float32 [B, T]; 0 where ignored.
 
     Attributes:
         smoothed: the loss.
@@ -37,7 +37,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     It is computed from the log-normaliser, the label's logit and the sum of
     logits; neither a one-hot nor a log-softmax [B, T, V] is made. Calling it
-    gives the mean over the target tokens that are not padding.
+    gives the mean over the target tokens that are not ignored: padding is,
+    and so is any negative label, such as the -100 of Hugging Face.
 
     Args:
         smoothing: e, epsilon_ls.
@@ -45,7 +46,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         **kwargs: of `keras.losses.Loss`.
 
     Raises:
-        ValueError: another `reduction` is asked for.
+        ValueError: another `reduction` is asked for, or the smoothing is not
+            from 0 to below 1.
     """
 
     def __init__(
@@ -57,13 +59,17 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 "The reduction is always the mean over target tokens, not "
                 f"{self.reduction!r}; for each token's loss use call()."
             )
+        if not 0 <= smoothing < 1:
+            raise ValueError(
+                f"smoothing must be at least 0 and below 1, not {smoothing!r}."
+            )
         self.smoothing = smoothing
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the mean loss per target token.
 
         Args:
-            y_true: int32 [B, T], 0 on padding.
+            y_true: int32 [B, T], 0 or negative where ignored.
             y_pred: logits, float [B, T, V].
             sample_weight: float [B], a weight for each sentence, or
                 broadcastable to [B, T]; None for equal weights.
@@ -72,7 +78,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
             float32 scalar.
         """
         losses = self.call(y_true, y_pred)
-        weights = ops.cast(ops.not_equal(y_true, PAD_ID), losses.dtype)
+        y_true = ops.convert_to_tensor(y_true)
+        weights = ops.cast(y_true > PAD_ID, losses.dtype)
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(sample_weight, losses.dtype)
             if len(sample_weight.shape) == 1:
@@ -82,21 +89,21 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return ops.sum(losses * weights) / ops.maximum(total, 1e-9)
 
     def call(self, y_true, y_pred):
-        """Returns each token's loss, float32 [B, T]; 0 on padding."""
+        """Returns each token's loss, float32 [B, T]; 0 where ignored."""
         return self.token_losses(y_true, y_pred).smoothed
 
     def token_losses(self, y_true, y_pred):
         """Returns each token's losses.
 
         Args:
-            y_true: int32 [B, T], 0 on padding.
+            y_true: int32 [B, T], 0 or negative where ignored.
             y_pred: logits, float [B, T, V].
 
         Returns:
             TokenLosses.
         """
-        logits = ops.cast(y_pred, "float32")
-        labels = ops.cast(y_true, "int32")
+        logits = at_least_float32(ops.convert_to_tensor(y_pred))
+        labels = _known_labels(y_true)
         add_at = _scatter_add if is_uncompiled() else _add_where_equal
 
         # A framework's own gradient goes over [B, T, V] once for each of the
@@ -135,7 +142,7 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
     Args:
         states: float [..., D], the decoder's output.
         matrix: float32 [V, D], the pre-softmax matrix.
-        labels: int32 [...], 0 on padding.
+        labels: int32 [...], 0 or negative where ignored.
         smoothing: e, epsilon_ls.
         label_rows: float32 [..., D], the rows of the labels. They have their
             part in the gradient: who looks them up in another tensor than
@@ -146,7 +153,7 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
         TokenLosses.
     """
     matrix = ops.cast(matrix, "float32")
-    labels = ops.cast(labels, "int32")
+    labels = _known_labels(labels)
     if label_rows is None:
         label_rows = ops.take(matrix, labels, axis=0)
     rows, label_rows = (
@@ -184,6 +191,11 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
     found = summaries(rows, matrix, label_rows)
     found = ops.reshape(found, (*ops.shape(labels), 4))
     return _losses(found, labels, matrix.shape[0], smoothing)
+
+
+def _known_labels(labels):
+    # An index below 0 would count from the vocabulary's end.
+    return ops.maximum(ops.cast(labels, "int32"), PAD_ID)
 
 
 def _gradient_dtype(states):
@@ -241,17 +253,17 @@ def _softmax_twice(logits, maxima):
 def _losses(summaries, labels, vocabulary_size, smoothing):
     """Returns the TokenLosses of `_summaries` and their labels."""
     normaliser, label_logits, sums, maxima = ops.unstack(summaries, axis=-1)
-    share = smoothing / (vocabulary_size - 1)
+    share = smoothing / max(vocabulary_size - 1, 1)
     smoothed = (
         normaliser - (1.0 - smoothing - share) * label_logits - share * sums
     )
-    real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+    real = ops.cast(ops.not_equal(labels, PAD_ID), normaliser.dtype)
     # A maximum costs less than an argmax over V.
     best = label_logits >= maxima
     return TokenLosses(
         smoothed=smoothed * real,
         plain=(normaliser - label_logits) * real,
-        correct=ops.cast(best, "float32") * real,
+        correct=ops.cast(best, real.dtype) * real,
     )
 
 
@@ -303,7 +315,7 @@ def symmetric_divergence(first, second):
 
         return 0.5 * (of_p - of_q)[..., 0], gradient
 
-    return divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
+    return divergence(at_least_float32(first), at_least_float32(second))
 
 
 def _compared(first, second):

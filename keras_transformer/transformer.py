@@ -23,10 +23,11 @@ from keras_transformer.layers.positions import (
     SinusoidalPositionEncoding,
     WordPositionEncoding,
 )
+from keras_transformer.layers.sequence_layer import SequenceLayer, as_ids
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Transformer(keras.Model):
+class Transformer(SequenceLayer, keras.Model):
     """Encoder, decoder, embeddings and the pre-softmax product.
 
     Letters: B batch, S source length, T target length, D d_model, H heads,
@@ -59,6 +60,8 @@ class Transformer(keras.Model):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config
+        # Ids that come as floats are not to be rounded.
+        self.autocast = False
         dtype = self.dtype_policy
         shared, pieces = config.share_embeddings, config.vocabulary_size
         self.target_embedding = self._embedding(
@@ -146,6 +149,7 @@ class Transformer(keras.Model):
         Raises:
             ValueError: only one side has segments.
         """
+        inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = masks_of_stacks(inputs)
         memory = self.encoder(
             self._embedded_source(inputs, training),
@@ -175,6 +179,7 @@ class Transformer(keras.Model):
             positions that it may attend to and is 0 on all others; the row
             of padding is 0.
         """
+        inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = masks_of_stacks(inputs)
         memory, encoder = self.encoder(
             self._embedded_source(inputs),
@@ -335,6 +340,33 @@ class Transformer(keras.Model):
         if self.config.positions == "next-word":
             embedded = embedded + next_words.after(said)
         return self.embedding_dropout(embedded, training=training)
+
+    def compute_output_shape(self, inputs_shape):
+        """Returns the shape of the logits."""
+        return (*inputs_shape["target"], self.config.vocabulary_size)
+
+    def export(
+        self, filepath, format="tf_saved_model", input_signature=None, **kwargs
+    ):
+        """Exports calls of the model; see `keras.Model.export`.
+
+        Args:
+            filepath: of the artifact.
+            format: of the artifact.
+            input_signature: as Keras takes it; None for a dict of `source`
+                and `target`, int32 [B, S] and [B, T] of any sizes.
+            **kwargs: of `keras.Model.export`.
+        """
+        if input_signature is None:
+            ids = keras.InputSpec(dtype="int32", shape=(None, None))
+            input_signature = [{"source": ids, "target": ids}]
+        super().export(
+            filepath, format, input_signature=input_signature, **kwargs
+        )
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Refuses; see `SharedEmbedding.quantize`."""
+        self.target_embedding.quantize(mode, config, **kwargs)
 
     def get_config(self):
         """Returns the constructor's arguments."""

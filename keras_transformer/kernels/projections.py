@@ -37,6 +37,12 @@ def linear(inputs, kernel, bias=None):
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
 
 
+def at_least_float32(values):
+    """Casts to float32; float64, of a policy that asks for it, stays."""
+    dtype = keras.backend.result_type(values.dtype, "float32")
+    return ops.cast(values, dtype)
+
+
 def column_sums(rows):
     """Returns the sums over rows, float [m] of float [n, m].
 

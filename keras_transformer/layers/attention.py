@@ -16,8 +16,18 @@ from keras_transformer.kernels.projections import (
 )
 from keras_transformer.layers.dot_product import scaled_dot_product_attention
 from keras_transformer.layers.low_rank import LowRankAdaptation
-from keras_transformer.layers.masks import SelfMask, join_masks, with_heads
+from keras_transformer.layers.masks import (
+    SelfMask,
+    join_masks,
+    standard_mask,
+    with_heads,
+)
 from keras_transformer.layers.restricted import restricted_attention
+from keras_transformer.layers.sequence_layer import (
+    SequenceLayer,
+    check_width,
+    require_counts,
+)
 
 # Queries, keys and values begin smaller than Glorot has it, or deep post-norm
 # stacks learn late (docs/measured/results.md). So it is in fairseq, and so
@@ -27,7 +37,7 @@ _PROJECTION_VARIANCE = 0.5
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
+class MultiHeadAttention(LowRankAdaptation, SequenceLayer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W^O (section 3.2.2).
 
     Letters: B batch, Q queries, M keys and values, H heads, D d_model.
@@ -51,7 +61,8 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: a memory is given to a layer with a window.
+        ValueError: a memory is given to a layer with a window; or a width or
+            a mask does not fit, or a number is out of range.
 
     Example:
         >>> layer = MultiHeadAttention(d_model=8, num_heads=2, d_k=4, d_v=4)
@@ -79,12 +90,16 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
         self.dropout = dropout
         self.use_bias = use_bias
         self.window = window
+        require_counts(self, "d_model", "num_heads", "d_k", "d_v")
+        if window:
+            require_counts(self, "window")
         self.weight_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="weight_dropout"
         )
 
     def build(self, query_shape, memory_shape=None):
         """Makes the weights; with `memory_shape`, those of cross-attention."""
+        self.require_width(query_shape)
         queries = self.num_heads * self.d_k
         values = self.num_heads * self.d_v
         if memory_shape is None:
@@ -94,6 +109,7 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
         else:
             if self.window:
                 raise ValueError("A window is for self-attention only.")
+            check_width(self, memory_shape)
             self._add_linear("query", query_shape[-1], [queries])
             self._add_linear("key_value", memory_shape[-1], [queries, values])
         self._add_linear("output", values, [self.d_model], variance=1.0)
@@ -152,11 +168,18 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
             float [B, Q, D]; with `return_weights` a pair of that and float32
             [B, H, Q, M], as they are before dropout.
         """
+        if (memory is None) == hasattr(self, "key_value_kernel"):
+            raise ValueError(
+                f"{self.name} was built for "
+                f"{'self' if memory is not None else 'cross'}-attention; use "
+                "another layer with a memory than without."
+            )
         drop = functools.partial(self.weight_dropout, training=training)
         if memory is None:
             blocks = self._query_key_value(query)
             queries, keys, values = map(self._in_heads, blocks)
-            mask = SelfMask.of(attention_mask).with_keys(mask, query_mask)
+            given = SelfMask.of(attention_mask, query)
+            mask = given.with_keys(mask, query_mask)
             if self.window and not return_weights:
                 heads = restricted_attention(
                     queries, keys, values, mask, self.window, drop
@@ -166,7 +189,12 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
         else:
             queries = self._in_heads(self._query(query))
             keys, values = self.project_memory(memory)
-            mask = join_masks(attention_mask, memory_mask)
+            mask = join_masks(
+                *(
+                    standard_mask(each, query, memory)
+                    for each in (attention_mask, memory_mask)
+                )
+            )
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, mask, drop
         )
@@ -259,6 +287,11 @@ class MultiHeadAttention(LowRankAdaptation, keras.layers.Layer):
 
     def _in_heads(self, block):
         return split_heads(block, self.num_heads)
+
+    def compute_output_shape(self, query_shape, memory_shape=None):
+        """Returns the shape of the output."""
+        del memory_shape
+        return (*query_shape[:-1], self.d_model)
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -11,9 +11,10 @@ from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 from keras_transformer.layers.masks import SelfMask
 from keras_transformer.layers.residual import ResidualConnection
+from keras_transformer.layers.sequence_layer import SequenceLayer
 
 
-class ConfiguredLayer(keras.layers.Layer):
+class ConfiguredLayer(SequenceLayer):
     """A layer made from a TransformerConfig, and saved with it.
 
     Its `new_` methods make the sub-layers that the configuration describes.
@@ -97,7 +98,7 @@ class ConfiguredLayer(keras.layers.Layer):
             mask: of self-attention, as `SelfMask.of` takes it.
             states: float [B, Q, D].
         """
-        mask = SelfMask.of(mask)
+        mask = SelfMask.of(mask, states)
         if self.config.attention_window:
             return mask
         return mask.whole(ops.shape(states)[1])

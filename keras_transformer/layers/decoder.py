@@ -34,6 +34,7 @@ class DecoderLayer(ConfiguredLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
+        self.require_width(inputs_shape, self.config.d_model)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
         self.cross_attention.build(inputs_shape, memory_shape)
@@ -90,6 +91,11 @@ class DecoderLayer(ConfiguredLayer):
         if return_weights:
             return outputs, self_weights, cross_weights
         return outputs
+
+    def compute_output_shape(self, inputs_shape, memory_shape=None):
+        """Returns the shape of the inputs."""
+        del memory_shape
+        return tuple(inputs_shape)
 
     def step(self, inputs, cache, place, mask, memory_heads, memory_mask):
         """Applies the layer to the newest position of each beam.
@@ -152,6 +158,7 @@ class Decoder(ConfiguredLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
+        self.require_width(inputs_shape, self.config.d_model)
         for layer in self.layers:
             layer.build(inputs_shape, memory_shape)
         self.final_norm.build(inputs_shape)
@@ -186,7 +193,7 @@ class Decoder(ConfiguredLayer):
             of N float32 [B, H, T, T] of self-attention and a list of N
             [B, H, T, S] of cross-attention.
         """
-        causal = SelfMask.of(attention_mask).with_causality()
+        causal = SelfMask.of(attention_mask, inputs).with_causality()
         attention_mask = self.mask_of_layers(causal, inputs)
         outputs, all_self, all_cross = inputs, [], []
         for layer in self.layers:
@@ -206,6 +213,11 @@ class Decoder(ConfiguredLayer):
         if return_weights:
             return outputs, all_self, all_cross
         return outputs
+
+    def compute_output_shape(self, inputs_shape, memory_shape=None):
+        """Returns the shape of the inputs."""
+        del memory_shape
+        return tuple(inputs_shape)
 
     def project_memory(self, memory):
         """Returns each layer's cross-attention keys and values.

@@ -2,17 +2,21 @@
 
 import math
 
+import numpy as np
 from keras import ops
+
+from keras_transformer.kernels.projections import at_least_float32
 
 # Finite, so that a row with nothing to attend to gives equal weights and not
 # NaN; large enough that exp() of it is 0 beside any real score.
-_MASKED_SCORE = -1e9
+# A NumPy scalar, or Keras' floatx would decide its type.
+_MASKED_SCORE = np.float32(-1e9)
 
 
 def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
 
-    The softmax runs in float32 whatever the inputs' dtype.
+    The softmax runs in float32, or float64 where the inputs are.
 
     Args:
         queries: float [..., Q, d_k].
@@ -25,7 +29,8 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
 
     Returns:
         float [..., Q, d_v] in the dtype of `values`, and the weights before
-        `drop`, float32 [..., Q, M]: rows sum to 1 and are 0 where masked.
+        `drop`, [..., Q, M] in the softmax's dtype: rows sum to 1 and are 0
+        where masked.
     """
     weights = _softmax(_scores(queries, keys), mask)
     used = weights if drop is None else drop(weights)
@@ -35,13 +40,14 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
 def _scores(queries, keys):
     scale = 1.0 / math.sqrt(queries.shape[-1])
     scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
-    return ops.cast(scores, "float32")
+    return at_least_float32(scores)
 
 
 def _softmax(scores, mask):
     if mask is not None:
         # Added rather than selected: the mask stays at its own, smaller shape.
-        scores = scores + ops.where(mask, 0.0, _MASKED_SCORE)
+        masked = ops.where(mask, np.float32(0), _MASKED_SCORE)
+        scores = scores + ops.cast(masked, scores.dtype)
     if scores.shape[-1] == 1:
         # What softmax would give, without Keras' warning that it does.
         return ops.ones_like(scores)

@@ -6,11 +6,17 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels.projections import linear
+from keras_transformer.kernels.projections import at_least_float32, linear
+from keras_transformer.layers.sequence_layer import (
+    SequenceLayer,
+    as_ids,
+    look_up,
+    require_counts,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class SharedEmbedding(keras.layers.Layer):
+class SharedEmbedding(SequenceLayer):
     """One matrix that embeds ids and, transposed, gives logits.
 
     Embeddings are multiplied by sqrt(d_model); the matrix begins with a
@@ -23,6 +29,10 @@ class SharedEmbedding(keras.layers.Layer):
             are not 0, as with `keras.layers.Embedding`.
         output_bias: whether logits have a bias, a number of each id.
         **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: `vocabulary_size` or `d_model` is not a whole number of at
+            least 1; or an id is outside, where `look_up` can tell.
     """
 
     def __init__(
@@ -39,6 +49,9 @@ class SharedEmbedding(keras.layers.Layer):
         self.mask_zero = mask_zero
         self.output_bias = output_bias
         self.supports_masking = mask_zero
+        # Ids that come as floats are not to be rounded.
+        self.autocast = False
+        require_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
         """Makes the matrix [V, D], and the bias [V] where there is one."""
@@ -62,33 +75,33 @@ class SharedEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(self, ids):
-        """Embeds int32 [B, T] as float [B, T, D]."""
-        embedded = ops.take(self.embeddings, ids, axis=0)
+        """Embeds ids [B, T] as float [B, T, D]; floats are cast to int32."""
+        embedded = look_up(self.embeddings, as_ids(ids), "id")
         embedded = ops.cast(embedded, self.compute_dtype)
         return embedded * math.sqrt(self.d_model)
 
     def compute_mask(self, ids, mask=None):
         """Returns True where an id is not 0: [B, T]; None without mask_zero."""
-        return ops.not_equal(ids, PAD_ID) if self.mask_zero else None
+        return ops.not_equal(as_ids(ids), PAD_ID) if self.mask_zero else None
 
     def logits(self, states):
         """Returns float32 [..., V] for float [..., D].
 
-        The product runs in float32 under every dtype policy: a rounding of
-        logits is a rounding of the loss.
+        The product runs in float32 under every dtype policy, but for float64:
+        a rounding of logits is a rounding of the loss.
         """
         return self.project(states, self.projection())
 
     def projection(self):
         """Returns the pre-softmax matrix, float32 [D, V]."""
-        return ops.transpose(ops.cast(self.embeddings, "float32"))
+        return ops.transpose(at_least_float32(self.embeddings))
 
     def project(self, states, projection):
         """Returns float32 [..., V] for float [..., D] and a `projection`.
 
         Those who take many small products with it transpose it only once.
         """
-        return linear(ops.cast(states, "float32"), projection, self.bias)
+        return linear(at_least_float32(states), projection, self.bias)
 
     def matrix(self):
         """Returns the embeddings with the bias, where there is one, beside.
@@ -143,6 +156,14 @@ class SharedEmbedding(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Refuses: Keras would skip the layers, and change nothing."""
+        raise ValueError(
+            f"Layers of keras_transformer cannot be quantized to {mode}; "
+            "export the model with `python -m export.ctranslate2 "
+            "--quantization=int8`, or exclude them with `filters`."
+        )
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -27,6 +27,7 @@ class EncoderLayer(ConfiguredLayer):
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
+        self.require_width(input_shape, self.config.d_model)
         self.self_attention.build(input_shape)
         self.self_attention_residual.build(input_shape)
         self.feed_forward.build(input_shape)
@@ -84,6 +85,7 @@ class Encoder(ConfiguredLayer):
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
+        self.require_width(input_shape, self.config.d_model)
         for layer in self.layers:
             layer.build(input_shape)
         self.final_norm.build(input_shape)

@@ -4,10 +4,14 @@ import keras
 
 from keras_transformer.kernels.layers import Dropout
 from keras_transformer.kernels.projections import linear
+from keras_transformer.layers.sequence_layer import (
+    SequenceLayer,
+    require_counts,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class PositionwiseFeedForward(keras.layers.Layer):
+class PositionwiseFeedForward(SequenceLayer):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (formula 2).
 
     Args:
@@ -25,12 +29,16 @@ class PositionwiseFeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.activation = activation
         self.dropout = dropout
+        require_counts(self, "d_model", "d_ff")
+        # Refuses what Keras does not know.
+        keras.activations.get(activation)
         self.inner_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="inner_dropout"
         )
 
     def build(self, input_shape):
         """Makes the weights: input_shape is [B, T, D]."""
+        self.require_width(input_shape)
         self.inner_kernel = self.add_weight(
             name="inner_kernel", shape=(input_shape[-1], self.d_ff)
         )

@@ -36,10 +36,16 @@ class SelfMask:
     matrix: typing.Any = None
 
     @classmethod
-    def of(cls, mask):
-        """Takes a SelfMask as it is, a boolean mask of any rank, or None."""
+    def of(cls, mask, states):
+        """Takes a SelfMask as it is, any mask of `standard_mask`, or None.
+
+        Args:
+            mask: the mask.
+            states: float [B, Q, D], for their shape.
+        """
         if mask is None or isinstance(mask, cls):
             return mask or cls()
+        mask = standard_mask(mask, states, states)
         if any(size != 1 for size in mask.shape[1:-1]):
             return cls(matrix=mask)
         while len(mask.shape) > 2:
@@ -158,6 +164,45 @@ def join_masks(*masks):
     """
     masks = [with_heads(mask) for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, masks) if masks else None
+
+
+def standard_mask(mask, queries, keys):
+    """Returns a mask as a boolean tensor, once its shape is checked.
+
+    Args:
+        mask: boolean or number, not 0 where a query may attend: [B, M], or
+            broadcastable to [B, Q, M] or [B, H, Q, M]; or None, which stays.
+        queries: float [B, Q, D], for its shape.
+        keys: float [B, M, D], the same.
+
+    Raises:
+        ValueError: the mask has another rank, or does not fit.
+    """
+    if mask is None:
+        return None
+    mask = ops.convert_to_tensor(mask)
+    (batch, length), others = queries.shape[:2], keys.shape[1]
+    wanted = [batch, length, others]
+    if len(mask.shape) == 2:
+        del wanted[1]
+    found = list(mask.shape)
+    if len(found) == 4:
+        del found[1]
+    fits = len(found) == len(wanted) and all(
+        one in (1, None, other) or other is None
+        for one, other in zip(found, wanted)
+    )
+    if not fits:
+        raise ValueError(
+            "An attention mask must be [batch, keys], or broadcast to [batch, "
+            f"queries, keys], {[batch, length, others]}, or to [batch, heads, "
+            f"queries, keys]; not {tuple(mask.shape)}. Give one that is the "
+            "same for the whole batch a first axis of 1."
+        )
+    if batch is None and found[0] not in (1, None):
+        # Raises where the batch turns out to have another size.
+        mask = ops.reshape(mask, (ops.shape(queries)[0], *mask.shape[1:]))
+    return ops.cast(mask, "bool")
 
 
 def with_heads(mask):

@@ -9,13 +9,27 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.layers.sequence_layer import (
+    SequenceLayer,
+    as_ids,
+    check_ids,
+    look_up,
+    require_counts,
+)
 
-class PositionLayer(keras.layers.Layer):
+_FINE = 128
+_COARSE = 128
+
+
+class PositionLayer(SequenceLayer):
     """Adds a vector for each position; subclasses say which.
 
     Args:
         **kwargs: of `keras.layers.Layer`.
     """
+
+    # Of two exact tables of sinusoids; a learned one has a size of its own.
+    max_positions = _FINE * _COARSE
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -31,18 +45,27 @@ class PositionLayer(keras.layers.Layer):
 
         Returns:
             float [B, T, D].
+
+        Raises:
+            ValueError: a sequence of known length, or a known position, is
+                beyond `max_positions`.
         """
         if positions is None:
+            # Packed rows, which give positions, are longer than a sentence.
+            length = inputs.shape[1]
+            if isinstance(length, int) and length > self.max_positions:
+                raise ValueError(
+                    f"A sequence of {length} positions does not fit the table "
+                    f"of max_positions={self.max_positions}; raise "
+                    "max_positions, or shorten it."
+                )
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
+        positions = as_ids(positions)
         return inputs + ops.cast(self.encode(positions, words), inputs.dtype)
 
     @abc.abstractmethod
     def encode(self, positions, words=None):
         """Returns the vectors of int32 [...] positions: float [..., D]."""
-
-
-_FINE = 128
-_COARSE = 128
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -60,7 +83,7 @@ class SinusoidalPositionEncoding(PositionLayer):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: there are no such rates.
+        ValueError: there are no such rates, or the width is odd.
     """
 
     def __init__(self, rates="paper", **kwargs):
@@ -71,8 +94,15 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Makes the tables for [B, T, D]; there are no weights."""
-        pairs = input_shape[-1] / 2
+        self.require_width(input_shape)
+        pairs, odd = divmod(input_shape[-1], 2)
         steps = pairs if self.rates == "paper" else pairs - 1
+        if odd or not steps:
+            least = "" if self.rates == "paper" else " above 2"
+            raise ValueError(
+                f"Sinusoids come in pairs and need an even width{least}, not "
+                f"{input_shape[-1]}."
+            )
         rates = 10000.0 ** (-np.arange(pairs) / steps)
         self._fine = np.arange(_FINE)[:, None] * rates
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
@@ -80,6 +110,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def encode(self, positions, words=None):
         """Returns the encoding of int32 [...] positions: float32 [..., D]."""
+        check_ids(positions, self.max_positions, "position")
         fine, coarse = positions % _FINE, positions // _FINE
         sin_fine, cos_fine = _look_up(self._fine, fine)
         sin_coarse, cos_coarse = _look_up(self._coarse, coarse)
@@ -119,6 +150,7 @@ class WordPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Makes the tables for [B, T, D]; there are no weights."""
+        self.require_width(input_shape)
         self._half = SinusoidalPositionEncoding(dtype=self.dtype_policy)
         self._half.build((None, None, input_shape[-1] // 2))
         self.built = True
@@ -136,19 +168,21 @@ class LearnedPositionEmbedding(PositionLayer):
 
     Args:
         max_positions: rows of the table; a position beyond it is an error,
-            where a backend checks (JAX gives NaN).
+            where `look_up` can tell.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: a sequence of known length is longer than the table.
+        ValueError: `max_positions` is not a whole number of at least 1.
     """
 
     def __init__(self, max_positions, **kwargs):
         super().__init__(**kwargs)
         self.max_positions = max_positions
+        require_counts(self, "max_positions")
 
     def build(self, input_shape):
         """Makes the table for [B, T, D]."""
+        self.require_width(input_shape)
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_positions, input_shape[-1]),
@@ -158,20 +192,9 @@ class LearnedPositionEmbedding(PositionLayer):
         )
         self.built = True
 
-    def call(self, inputs, positions=None, words=None):
-        """Adds the embedding; see PositionLayer."""
-        # Packed rows are longer than any sentence in them, and give positions.
-        length = inputs.shape[1] if positions is None else None
-        if isinstance(length, int) and length > self.max_positions:
-            raise ValueError(
-                f"A sequence of {length} positions does not fit the table of "
-                f"max_positions={self.max_positions}; raise max_positions."
-            )
-        return super().call(inputs, positions)
-
     def encode(self, positions, words=None):
         """Returns the embedding of int32 [...] positions: float [..., D]."""
-        return ops.take(self.embeddings, positions, axis=0)
+        return look_up(self.embeddings, positions, "position")
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -3,10 +3,11 @@
 import keras
 
 from keras_transformer.kernels.layers import Dropout, LayerNorm
+from keras_transformer.layers.sequence_layer import SequenceLayer
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class ResidualConnection(keras.layers.Layer):
+class ResidualConnection(SequenceLayer):
     """LayerNorm(x + Dropout(Sublayer(x))), or the pre-norm arrangement.
 
     A sub-layer stands between `enter` and `leave`:
@@ -22,7 +23,8 @@ class ResidualConnection(keras.layers.Layer):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: `norm` is neither "post" nor "pre".
+        ValueError: `norm` is neither "post" nor "pre", or the outputs have
+            another width than the inputs.
     """
 
     def __init__(self, norm="post", dropout=0.0, epsilon=1e-6, **kwargs):
@@ -42,7 +44,7 @@ class ResidualConnection(keras.layers.Layer):
 
     def build(self, inputs_shape, outputs_shape=None):
         """Makes the weights of the normalisation."""
-        del outputs_shape
+        self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
         self.built = True
@@ -59,6 +61,11 @@ class ResidualConnection(keras.layers.Layer):
     def call(self, inputs, outputs, training=False):
         """Same as `leave`."""
         return self.leave(inputs, outputs, training=training)
+
+    def compute_output_shape(self, inputs_shape, outputs_shape=None):
+        """Returns the shape of the inputs."""
+        del outputs_shape
+        return tuple(inputs_shape)
 
     def get_config(self):
         """Returns the constructor's arguments."""
