@@ -96,7 +96,7 @@ CONFIG = {
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
         "num_attention_heads activation_function dropout attention_dropout "
         "activation_dropout layer_norm_epsilon tie_word_embeddings "
-        "share_encoder_decoder_embeddings tokenizer_class"
+        "share_encoder_decoder_embeddings"
     ),
     # Of training or memory alone, or of heads that no MarianMTModel has.
     **names_of(
@@ -118,6 +118,7 @@ CONFIG = {
     ),
     **_fixed(0, "encoder_layerdrop decoder_layerdrop"),
     "pruned_heads": ({}, []),
+    "tokenizer_class": ("MarianTokenizer",),
 }
 # Applied by pipelines of transformers alone.
 CONFIG_NOTES = {"prefix": ("",), "task_specific_params": ({},)}
