@@ -1,10 +1,11 @@
-"""Fields that an import knows in files of transformers.
+"""Fields that imports and exports know, and those of transformers.
 
 These are allow-lists: a field that is not here, or has another value than
 stands here, is refused, for a reader that ignores it would compute something
 else without a word.
 """
 
+import dataclasses
 import json
 
 from export.errors import InputError
@@ -12,6 +13,8 @@ from export.pretrained.incoming import read_bytes
 
 # Read by the import, or of no influence on a result.
 ANY = object()
+# Fields of these roles say nothing of a trained model.
+_OF_TRAINING = {"training", "ending"}
 _SWITCHED_OFF = (False,)
 
 
@@ -183,6 +186,29 @@ def check_fields(found, known, notes, file, form="{}={}"):
             )
         noted.append(f"{shown} of {file} is not done by our search")
     return noted
+
+
+def fields_not_held(config, held):
+    """Returns the fields of a configuration that a format cannot hold.
+
+    Args:
+        config: TransformerConfig.
+        held: dict, name to a tuple of the values that the format can hold, or
+            `ANY`. Of fields that are not in it there is the default alone.
+
+    Returns:
+        A list of str, each as "name=value".
+    """
+    found = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        allowed = held.get(field.name, (field.default,))
+        roles = set(field.metadata.get("roles", ()))
+        if roles and roles <= _OF_TRAINING:
+            continue
+        if allowed is not ANY and value not in allowed:
+            found.append(f"{field.name}={value}")
+    return found
 
 
 def short(value):
