@@ -128,7 +128,7 @@ CONFIG_NOTES = {"prefix": ("",), "task_specific_params": ({},)}
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 TOKENIZER = {
     **names_of(
-        "source_lang target_lang separate_vocabs added_tokens_decoder "
+        "source_lang target_lang added_tokens_decoder "
         "additional_special_tokens extra_special_tokens bos_token sep_token "
         "cls_token mask_token"
     ),
@@ -142,6 +142,7 @@ TOKENIZER = {
         "spaces_between_special_tokens verbose init_inputs "
         "transformers_version"
     ),
+    "separate_vocabs": (False, True),
     "tokenizer_class": ("MarianTokenizer",),
     "eos_token": ("</s>",),
     "unk_token": ("<unk>",),
@@ -170,7 +171,7 @@ def check_fields(found, known, notes, file, form="{}={}"):
     noted = []
     for name, value in found.items():
         allowed = known.get(name, notes.get(name))
-        shown = form.format(name, short(value))
+        shown = form.format(short(name)[1:-1], short(value))
         if allowed is None:
             raise InputError(
                 f"{file} has {shown}, a field that is not known here; remove "
@@ -214,7 +215,7 @@ def fields_not_held(config, held):
 def short(value):
     """Returns a value as it is shown in a message."""
     text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def read_fields(path):

@@ -28,7 +28,7 @@ SEARCH = {
 def write(directory, model, vocabulary):
     # The two cut what does not end in different ways.
     bias = model.output_embedding.bias
-    bias.assign(bias + 20.0 * one_hot(END_ID, bias.shape[0]))
+    bias.assign(bias + 6.0 * one_hot(END_ID, bias.shape[0]))
     directory.write_config(model.config.replace(**SEARCH))
     directory.write_run({"dataset": "made up"})
     directory.write_vocabulary(vocabulary)
@@ -58,7 +58,7 @@ def test_the_printed_program(name, marian_folder, tmp_path):
     else:
         if name == "npz":
             texts = [f">>fra<< {text} \uff01" for text in texts]
-            arrays = npz_directory.arrays_of(npz_directory.model())
+            arrays = npz_directory.arrays_of(npz_directory.model(seed=7))
             npz_directory.write(tmp_path / "npz", arrays)
             found = read_marian(tmp_path / "npz")
         else:
