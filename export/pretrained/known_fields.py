@@ -119,12 +119,15 @@ CONFIG = {
         "add_cross_attention tie_encoder_decoder use_bfloat16 "
         "do_blenderbot_90_layernorm",
     ),
-    **_fixed(0, "encoder_layerdrop decoder_layerdrop"),
     "pruned_heads": ({}, []),
     "tokenizer_class": ("MarianTokenizer",),
 }
-# Applied by pipelines of transformers alone.
-CONFIG_NOTES = {"prefix": ("",), "task_specific_params": ({},)}
+# Of training, and of pipelines of transformers alone.
+CONFIG_NOTES = {
+    **_fixed(0, "encoder_layerdrop decoder_layerdrop"),
+    "prefix": ("",),
+    "task_specific_params": ({},),
+}
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 TOKENIZER = {
     **names_of(
@@ -185,7 +188,7 @@ def check_fields(found, known, notes, file, form="{}={}"):
                 f"{file} has {shown}, which is not supported; it must be "
                 f"{expected}."
             )
-        noted.append(f"{shown} of {file} is not done by our search")
+        noted.append(f"{shown} of {file} is not done here")
     return noted
 
 
