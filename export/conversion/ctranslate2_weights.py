@@ -9,8 +9,7 @@ from keras import ops
 import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.pretrained.held_fields import fields_not_held
-from export.pretrained.known_fields import names_of
+from export.pretrained.known_fields import fields_not_held, names_of
 from export.pretrained.two_sided import listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")

@@ -3,8 +3,7 @@
 import keras_transformer as kt
 from export.errors import InputError
 from export.pretrained.generation import STOPS
-from export.pretrained.held_fields import fields_not_held
-from export.pretrained.known_fields import names_of, short
+from export.pretrained.known_fields import fields_not_held, names_of, short
 
 # Theirs first where it has two names for one.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}

@@ -141,6 +141,7 @@ _BROKEN = (
     EOFError,
     MemoryError,
     NotImplementedError,
+    RecursionError,
     zipfile.BadZipFile,
     safetensors.SafetensorError,
 )

@@ -17,6 +17,8 @@ _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
 _SHORTEST_LIMIT = 20
 # Sources are truncated to as many tokens.
 _LONGEST_SOURCE = 512
+_LARGEST_PENALTY = 100
+_MOST = {"num_beams": 1000, "max_length": 2**16, "max_new_tokens": 2**16}
 # Its early_stopping, and ours.
 STOPS = {True: "finished", False: "likely", "never": "certain"}
 
@@ -98,9 +100,15 @@ def _search(found, file):
             f"{file} has early_stopping={short(stop)}; it must be true, false "
             "or 'never'."
         )
+    alpha = found.get("length_penalty", 1.0)
+    if type(alpha) not in (int, float) or not 0 <= alpha <= _LARGEST_PENALTY:
+        raise InputError(
+            f"{file} has length_penalty={short(alpha)}; it must be a number "
+            f"from 0 to {_LARGEST_PENALTY}."
+        )
     return {
-        "beam_size": found.get("num_beams", 1),
-        "alpha": found.get("length_penalty", 1.0),
+        "beam_size": _count(found, "num_beams", 1, file),
+        "alpha": alpha,
         "length_penalty": "power",
         "stop": STOPS[stop],
         "max_output_extra": _new_tokens(found, file),
@@ -109,18 +117,19 @@ def _search(found, file):
 
 def _new_tokens(found, file):
     """Returns the most tokens of an output, the end counted."""
-    # max_length counts the token that the decoder begins with.
-    given = found.get("max_length", _SHORTEST_LIMIT + 1)
-    counts = {"max_length": given} | {
-        name: found[name] for name in ("max_new_tokens",) if name in found
-    }
-    for name, value in counts.items():
-        if not (_is_count(value) and value):
-            raise InputError(
-                f"{file} has {name}={short(value)}; it must be a whole number "
-                "of tokens, 1 or more."
-            )
-    return counts.get("max_new_tokens", given - 1)
+    # It counts the token that the decoder begins with.
+    longest = _count(found, "max_length", _SHORTEST_LIMIT + 1, file)
+    return _count(found, "max_new_tokens", longest - 1, file)
+
+
+def _count(found, name, default, file):
+    value = found.get(name, default)
+    if name in found and not (_is_count(value) and 0 < value <= _MOST[name]):
+        raise InputError(
+            f"{file} has {name}={short(value)}; it must be a whole number from "
+            f"1 to {_MOST[name]:,}."
+        )
+    return value
 
 
 def _length_notes(found, file):

@@ -1,10 +1,11 @@
-"""Fields that an import knows in files of transformers.
+"""Fields that imports and exports know, and those of transformers.
 
 These are allow-lists: a field that is not here, or has another value than
 stands here, is refused, for a reader that ignores it would compute something
 else without a word.
 """
 
+import dataclasses
 import json
 
 from export.errors import InputError
@@ -12,6 +13,8 @@ from export.pretrained.incoming import read_bytes
 
 # Read by the import, or of no influence on a result.
 ANY = object()
+# Fields of these roles say nothing of a trained model.
+_OF_TRAINING = {"training", "ending"}
 _SWITCHED_OFF = (False,)
 
 
@@ -96,7 +99,7 @@ CONFIG = {
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
         "num_attention_heads activation_function dropout attention_dropout "
         "activation_dropout layer_norm_epsilon tie_word_embeddings "
-        "share_encoder_decoder_embeddings tokenizer_class"
+        "share_encoder_decoder_embeddings"
     ),
     # Of training or memory alone, or of heads that no MarianMTModel has.
     **names_of(
@@ -116,15 +119,19 @@ CONFIG = {
         "add_cross_attention tie_encoder_decoder use_bfloat16 "
         "do_blenderbot_90_layernorm",
     ),
-    **_fixed(0, "encoder_layerdrop decoder_layerdrop"),
     "pruned_heads": ({}, []),
+    "tokenizer_class": ("MarianTokenizer",),
 }
-# Applied by pipelines of transformers alone.
-CONFIG_NOTES = {"prefix": ("",), "task_specific_params": ({},)}
+# Of training, and of pipelines of transformers alone.
+CONFIG_NOTES = {
+    **_fixed(0, "encoder_layerdrop decoder_layerdrop"),
+    "prefix": ("",),
+    "task_specific_params": ({},),
+}
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 TOKENIZER = {
     **names_of(
-        "source_lang target_lang separate_vocabs added_tokens_decoder "
+        "source_lang target_lang added_tokens_decoder "
         "additional_special_tokens extra_special_tokens bos_token sep_token "
         "cls_token mask_token"
     ),
@@ -138,6 +145,7 @@ TOKENIZER = {
         "spaces_between_special_tokens verbose init_inputs "
         "transformers_version"
     ),
+    "separate_vocabs": (False, True),
     "tokenizer_class": ("MarianTokenizer",),
     "eos_token": ("</s>",),
     "unk_token": ("<unk>",),
@@ -166,7 +174,7 @@ def check_fields(found, known, notes, file, form="{}={}"):
     noted = []
     for name, value in found.items():
         allowed = known.get(name, notes.get(name))
-        shown = form.format(name, short(value))
+        shown = form.format(short(name)[1:-1], short(value))
         if allowed is None:
             raise InputError(
                 f"{file} has {shown}, a field that is not known here; remove "
@@ -180,14 +188,37 @@ def check_fields(found, known, notes, file, form="{}={}"):
                 f"{file} has {shown}, which is not supported; it must be "
                 f"{expected}."
             )
-        noted.append(f"{shown} of {file} is not done by our search")
+        noted.append(f"{shown} of {file} is not done here")
     return noted
+
+
+def fields_not_held(config, held):
+    """Returns the fields of a configuration that a format cannot hold.
+
+    Args:
+        config: TransformerConfig.
+        held: dict, name to a tuple of the values that the format can hold, or
+            `ANY`. Of fields that are not in it there is the default alone.
+
+    Returns:
+        A list of str, each as "name=value".
+    """
+    found = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        allowed = held.get(field.name, (field.default,))
+        roles = set(field.metadata.get("roles", ()))
+        if roles and roles <= _OF_TRAINING:
+            continue
+        if allowed is not ANY and value not in allowed:
+            found.append(f"{field.name}={value}")
+    return found
 
 
 def short(value):
     """Returns a value as it is shown in a message."""
     text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def read_fields(path):

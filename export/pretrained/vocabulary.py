@@ -120,7 +120,7 @@ def vocabulary_of(table, spm, unknown, begin, end, name):
     """Returns the Vocabulary of one side.
 
     Args:
-        table: of `read_table`.
+        table: of `complete_table`.
         spm: bytes of the side's SentencePiece model.
         unknown: their id of an unknown piece.
         begin: their id that the decoder begins with; None where their matrix

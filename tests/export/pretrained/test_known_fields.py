@@ -81,7 +81,7 @@ def generation_of(**changes):
 @pytest.mark.parametrize("name", GENERATION.split())
 def test_no_setting_of_a_search_is_ignored(name):
     base = generation_of()
-    for value in (*ODD, True):
+    for value in (*ODD, 10**9, True):
         if value is True and name not in ("do_sample", "renormalize_logits"):
             continue
         found = generation_of(**{name: value})
@@ -151,6 +151,44 @@ def test_null_is_the_default_of_transformers(folder):
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding=False"):
         read_hugging_face(folder)
+
+
+@shared
+def test_the_fields_of_published_directories_are_known(folder):
+    """As transformers 3 and 4 wrote them for OPUS-MT's models."""
+    base = read_hugging_face(folder)
+    off = "add_bias_logits add_final_layer_norm normalize_before torchscript"
+    off += " normalize_embedding force_bos_token_to_be_generated do_sample"
+    change(
+        folder,
+        "config.json",
+        **dict.fromkeys([*off.split(), "gradient_checkpointing"], False),
+        **dict.fromkeys(["classif_dropout", "classifier_dropout"], 0.0),
+        **{"_name_or_path": "opus", "_num_labels": 3, "id2label": {"0": "a"}},
+        **{"label2id": {"a": 0}, "num_hidden_layers": 2, "num_beams": 6},
+        **{"static_position_embeddings": True, "bad_words_ids": [[79]]},
+        **{"max_length": 512, "torch_dtype": "float32", "bos_token_id": 0},
+        **{"extra_pos_embeddings": 80, "chunk_size_feed_forward": 0},
+    )
+    change(folder, "generation_config.json", bos_token_id=0)
+    tokens = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    change(folder, "special_tokens_map.json", **tokens)
+    objects = {
+        name: {"content": token, "lstrip": False, "__type": "AddedToken"}
+        for name, token in tokens.items()
+    }
+    change(
+        folder,
+        "tokenizer_config.json",
+        **objects,
+        **{"sp_model_kwargs": {}, "special_tokens_map_file": None},
+        **{"model_max_length": 512, "tokenizer_class": "MarianTokenizer"},
+        **{"vocab": "/tmp/vocab.json", "source_spm": "/tmp/source.spm"},
+    )
+    found = read_hugging_face(folder)
+    assert found.notes == base.notes == []
+    assert found.model.config == base.model.config
+    assert_same_weights(found.model, base.model)
 
 
 @shared

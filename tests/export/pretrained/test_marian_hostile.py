@@ -1,9 +1,11 @@
 """Directories that are broken, made up to harm, or of other networks."""
 
+import base64
 import json
 import pickle
 import shutil
 import zipfile
+import zlib
 
 import hypothesis
 import numpy as np
@@ -254,6 +256,9 @@ class _Harmful:
         return (exec, (f"open({str(self._path)!r}, 'w').close()",))
 
 
+_PICKLES = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {}, []]
+
+
 def _torch_file(path, pickled):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", pickled)
@@ -266,6 +271,14 @@ def test_a_hostile_pickle_is_not_run(tmp_path):
         _torch_file(path, pickle.dumps(_Harmful(harmed), protocol))
         with pytest.raises(InputError, match="more than a dictionary"):
             Arrays(path)
+        # As before PyTorch 1.6, in each of its five pickles.
+        for place in range(5):
+            pickles = [pickle.dumps(each, 2) for each in _PICKLES]
+            pickles[place] = pickle.dumps(_Harmful(harmed), protocol)
+            path.write_bytes(b"".join(pickles))
+            with pytest.raises(InputError, match="cannot be read"):
+                Arrays(path)
+            assert not harmed.exists()
     # It would have.
     pickle.loads(pickle.dumps(_Harmful(harmed)))
     assert harmed.exists()
@@ -306,6 +319,55 @@ def test_damaged_pickles_are_one_clear_error(marian_folder, tmp_path, data):
         content[place] = data.draw(strategies.integers(0, 255))
     path = tmp_path / "pytorch_model.bin"
     _torch_file(path, bytes(content))
+    try:
+        arrays = Arrays(path)
+        for each in arrays.names:
+            arrays.read(each, arrays.shape(each))
+    except InputError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+# torch.save of PyTorch 2.13 with _use_new_zipfile_serialization=False, as
+# before 1.6: of {"a": [[0, 0.25, 0.5], [0.75, 1, 1.25]], "b": [1.5, -2] in
+# bfloat16, "c": "a" once more}.
+_BEFORE_ZIP = zlib.decompress(
+    base64.b85decode(
+        "c-n1{%}&BV5XZOM0=f!*YrJ{H3sFQZ7cs_g+4zN*UQ7dJLu;BY({4#LA>jfMpTUDiA"
+        "A{HN5llQdEutRWWH#CV%>L&$Goa7R|9q)`?A*UyZ<hx2;$6qP52R=<6GFP7RML^Y-"
+        "4kKt$pADgu=1GkJ*9kMi=gc_1E5b9Ls30+g&ld1A_Bb+M$yWk7`ZZ3km1zQ@#O^yv"
+        "fQwY#6t!h$Z;c%XFWAko1i&LhK^gZW99h~vqRB}J-=-$5kxYydu0Z+ShRA9IaW410"
+        "`%z@R`+F7-A+XYhE>3tYQ-#@$CYYj&#YF<kV!e5Zj2n+O9i<bPB`WI2<EuXwGqsZ9"
+        "UR#gj>3r}b``coDB9<qqZqK=1}rF8Y(PGRZ9&0B7I)VFECtv<`axLwMKBKz5#Xp|!"
+        "m^v?6kD&Pt%tD6wIQsH-Nb!e!A1i%Q+Efp+<dZ}yJR{4%%c70PDLq8{+_`JUNu5aF"
+        "$Nf~HTs>I)X3xuNHm5Q"
+    )
+)
+
+
+def test_a_file_before_pytorch_1_6_is_read(tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(_BEFORE_ZIP)
+    arrays = Arrays(path)
+    expected = np.arange(6, dtype="f4").reshape(2, 3) / 4
+    for name in ("a", "c"):
+        np.testing.assert_array_equal(arrays.read(name, (2, 3)), expected)
+    np.testing.assert_array_equal(arrays.read("b", (2,)), [1.5, -2.0])
+
+
+@hypothesis.given(data=strategies.data())
+@hypothesis.settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+def test_a_damaged_file_before_1_6_is_one_clear_error(tmp_path, data):
+    content = bytearray(_BEFORE_ZIP)
+    for _ in range(data.draw(strategies.integers(0, 4))):
+        place = data.draw(strategies.integers(0, len(content) - 1))
+        content[place] = data.draw(strategies.integers(0, 255))
+    end = data.draw(strategies.integers(1, len(content)))
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(content[:end])
     try:
         arrays = Arrays(path)
         for each in arrays.names:

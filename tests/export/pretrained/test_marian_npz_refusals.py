@@ -6,9 +6,11 @@ import zipfile
 
 import numpy as np
 import pytest
+import yaml
 
 from export.errors import InputError
 from export.pretrained.marian_npz import read_marian
+from export.pretrained.marian_options import search_notes
 from tests import processes
 from tests.export.pretrained import npz_directory
 from tests.export.pretrained.npz_directory import DECODER, OPTIONS, SIZE
@@ -101,6 +103,37 @@ def test_other_networks(options, said, arrays, tmp_path):
 def test_decoder_yml(decoder, said, arrays, tmp_path):
     folder = npz_directory.write(tmp_path, arrays, decoder=DECODER | decoder)
     assert said in refused(folder)
+
+
+# Options of Marian 1.12 that none of the tables above has, and one of none.
+OF_A_NETWORK = (
+    "transformer-no-bias transformer-no-affine transformer-pool ulr right-left "
+    "transformer-disable-position-embeddings input-join-fields special-vocab "
+    "embedding-normalization transformer-decoder-ffn-depth made-up"
+)
+OF_A_SEARCH = (
+    "allow-unk allow-special force-decode skip-cost no-spm-encode tsv "
+    "no-spm-decode tsv-fields shortlist output-approx-knn output-sampling "
+    "transformer-heads made-up"
+)
+
+
+@pytest.mark.parametrize("name", OF_A_NETWORK.split())
+def test_no_option_of_a_network_is_ignored(name, arrays, tmp_path):
+    for value in (7, "odd", [7], True):
+        folder = npz_directory.write(tmp_path, arrays, OPTIONS | {name: value})
+        assert name in refused(folder)
+
+
+@pytest.mark.parametrize("name", OF_A_SEARCH.split())
+def test_no_option_of_a_search_is_ignored(name):
+    for value in (7, "odd", [7], True):
+        decoder = DECODER | {name: value}
+        try:
+            notes = search_notes(yaml.load(yaml.dump(decoder), yaml.BaseLoader))
+        except InputError as error:
+            notes = [str(error)]
+        assert any(name in each for each in notes)
 
 
 @pytest.mark.parametrize("kind", BAD_YAML)
