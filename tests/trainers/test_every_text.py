@@ -203,22 +203,19 @@ def test_a_sentence_is_one_line_everywhere(open_corpus, pairs):
         folder = pathlib.Path(name)
         corpus = open_corpus(pairs, folder)
         found = list(corpus.pairs("train"))
-        words = [
-            [text.replace("\0", "").split() for text in pair] for pair in pairs
-        ]
-        expected = [pair for pair in words if all(pair)]
+        expected = [tuple(map(_words, pair)) for pair in pairs]
+        expected = [pair for pair in expected if all(pair)]
         if open_corpus is _tatoeba:
             # It has each pair once.
-            expected = [list(p) for p in dict.fromkeys(map(_frozen, expected))]
-            expected = [[list(side) for side in p] for p in expected]
-        assert [[*map(str.split, pair)] for pair in found] == expected
+            expected = [*dict.fromkeys(expected)]
+        assert [tuple(map(_words, pair)) for pair in found] == expected
         for text in (text for pair in found for text in pair):
             assert text and text == text.strip() == join_lines(text)
         _check_writers(corpus, folder, patch)
 
 
-def _frozen(pair):
-    return tuple(map(tuple, pair))
+def _words(text):
+    return tuple(text.replace("\0", "").split())
 
 
 @settings(max_examples=30, deadline=None)
