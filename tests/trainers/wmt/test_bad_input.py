@@ -250,7 +250,8 @@ def test_trees_are_no_text(worker, tmp_path):
     """Neither as they stand nor prepared, and before anything is made."""
     (tmp_path / "my.train.ptb").write_text("(S (NP (NN cell) (NNS walls)))\n")
     corpus = open_corpus(f"trees:{tmp_path}/my", None, None)
-    prepare_corpus(tmp_path / "data", corpus, 64, 99, 1, vocabulary())
+    made = {"vocabulary": vocabulary(), "max_unknown": 1}
+    prepare_corpus(tmp_path / "data", corpus, 64, 99, 1, **made)
     before = _names(tmp_path)
     for name, flags in {
         "data": ["--prepared_dir=data"],
