@@ -318,13 +318,7 @@ class SignatureTranslator(TextTranslator):
         texts = [sentence.text for sentence in sentences]
         if align:
             found = self._ask("align", texts)
-            names = ("source_words", "target_words", "alignment")
-            if not all(name in found for name in names):
-                raise InputError(
-                    f"{self.name} does not tell the words of its alignments; "
-                    "export its model again with export.saved_model."
-                )
-            links = map(word_alignment, *(found[name] for name in names))
+            links = map(word_alignment, *alignment_outputs(found, self.name))
         else:
             found = self._ask("serving_default" if n == 1 else "n_best", texts)
             links = [()] * len(texts)
@@ -343,6 +337,25 @@ class SignatureTranslator(TextTranslator):
             scores = found["score"][:, None].tolist()
         cut = found.get("truncated", np.zeros(len(texts), bool)).tolist()
         return [possible(*row) for row in zip(rows, scores, links, cut)]
+
+
+def alignment_outputs(outputs, name):
+    """Returns what `word_alignment` takes, of the outputs of `align`.
+
+    Args:
+        outputs: dict of arrays.
+        name: of what answered, for messages.
+
+    Raises:
+        InputError: an export of an older version gives pieces alone.
+    """
+    names = ("source_words", "target_words", "alignment")
+    if not outputs.keys() >= set(names):
+        raise InputError(
+            f"{name} does not tell the words of its alignments; export its "
+            "model again with export.saved_model."
+        )
+    return [outputs[each] for each in names]
 
 
 def possible(texts, scores, alignment=(), is_cut=False):
