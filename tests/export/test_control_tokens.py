@@ -151,17 +151,13 @@ def test_words_of_the_other_side_are_known_as_before():
 def test_a_vocabulary_whose_control_pieces_text_can_have_is_refused(options):
     proto = odd_vocabularies.trained(["ba ka do", "do ka"] * 9, **options)
     for kind in (Tokenizer, TransformerTokenizer):
-        with pytest.raises(ValueError, match="for its control piece"):
+        with pytest.raises(ValueError, match="for its control piece|'</s>'"):
             kind(proto)
 
 
 def test_control_ids_are_no_text():
-    target = tokenizer_of(odd_vocabularies.pair()).target
-    words = target.encode(["ba ka"])[0][:-1].tolist()
-    control = {
-        target.id_to_piece(number): number
-        for number in sorted(tokenizer("target")[0])
-    }
-    hidden = [control["<mask>"], control["<s>_"]]
-    row = [0, hidden[0], *words, 2, hidden[1], 3]
-    assert target.decode([row]) == ["ba ka"]
+    side = tokenizer_of(odd_vocabularies.pair()).source
+    control = {side.id_to_piece(i): i for i in tokenizer("source")[0]}
+    words = side.encode(["\u4f60\u597d"])[0][:-1].tolist()
+    row = [0, control["<mask>"], *words, 2, control["<s>_"], 3]
+    assert side.decode([row]) == ["\u4f60\u597d"]
