@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 
 from export.pretrained.plain_tokenizer import plain_tokenizers
+from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import padded
-from export.translators.text_translator import IMPOSSIBLE, alignment_outputs
+from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
 
 # Rounding differs between batches: absolutely, and for a part of the score.

@@ -6,7 +6,7 @@ import pytest
 from export.attention_views.reader import AttentionReader
 from export.errors import InputError
 from export.translators.exported_translator import ExportedTranslator
-from export.translators.text_translator import list_of_texts
+from export.translators.text_ids import list_of_texts
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export.remote.test_bad_servers import ALIGN, remote
