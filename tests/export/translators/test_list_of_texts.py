@@ -35,11 +35,13 @@ COMMON = ("translate", "n_best", "align", "lengths", "score", "score of")
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_every_public_function(translator, exported, kind):
+def test_every_public_function(translator, kind):
     texts, message = BAD[kind]
     reader = AttentionReader(translator)
     calls = [(METHODS[name], translator) for name in METHODS]
-    exported = ExportedTranslator(exported)
+    # Not loaded: texts are refused before it is asked.
+    exported = ExportedTranslator.__new__(ExportedTranslator)
+    exported._signatures = {"lengths": None}
     calls += [(METHODS[name], exported) for name in COMMON]
     calls += [(METHODS[name], remote(ALIGN)[0]) for name in COMMON[:4]]
     calls.append((lambda made, texts: made.read(texts), reader))
