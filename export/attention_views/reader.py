@@ -9,8 +9,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.translators.batches import in_batches
 from export.translators.graphs import IDS_SPEC, one_graph
-from export.translators.text_ids import character_limit, padded
-from export.translators.text_translator import list_of_texts
+from export.translators.text_ids import character_limit, list_of_texts, padded
 from export.translators.translator import Translator
 from export.translators.truncation import pieces_of, truncate_text
 from export.translators.word_numbers import source_words, target_words

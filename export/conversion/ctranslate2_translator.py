@@ -14,11 +14,8 @@ from export.pretrained.plain_tokenizer import (
     plain_source_tokenizer,
 )
 from export.translators.batches import BATCH_TOKENS, in_batches
-from export.translators.text_translator import (
-    BLANK,
-    Translation,
-    list_of_texts,
-)
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import BLANK, Translation
 from keras_transformer.decoding.rules import length_penalty
 
 _END = "</s>"

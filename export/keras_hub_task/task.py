@@ -1,17 +1,21 @@
 """The translator as KerasHub's sequence-to-sequence task."""
 
-import contextlib
 import itertools
-import operator
-import os
 
 import keras
 import keras_hub
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
+from export.keras_hub_task.arguments import (
+    chosen_sampler,
+    is_single,
+    sources_and_prompts,
+    stop_ids,
+    whole_number,
+    without_prompt,
+)
 from export.keras_hub_task.backbone import (
     TransformerBackbone,
 )
@@ -90,7 +94,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         Raises:
             ValueError: it is another sampler.
         """
-        sampler = _sampler(sampler)
+        sampler = chosen_sampler(sampler)
         config = self.backbone.config
         if optimizer == "auto":
             optimizer = keras.optimizers.Adam(
@@ -161,18 +165,20 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                 "stop_token_ids, or compile with one of KerasHub's samplers."
             )
         if isinstance(inputs, tf.data.Dataset):
-            batches = [_texts(each) for each in inputs.as_numpy_iterator()]
+            batches = [
+                sources_and_prompts(each) for each in inputs.as_numpy_iterator()
+            ]
             single = False
         else:
-            batches = [_texts(inputs)]
-            single = _is_single(inputs)
+            batches = [sources_and_prompts(inputs)]
+            single = is_single(inputs)
         if searching:
             # As many at once as have like lengths.
             sides = zip(([], []), *batches)
             batches = [[[*itertools.chain(*side)] for side in sides]]
-        max_length = _whole_number("max_length", max_length, 2)
+        max_length = whole_number("max_length", max_length, 2)
         if not isinstance(stop_token_ids, (str, type(None))):
-            stop_token_ids = _stop_ids(stop_token_ids)
+            stop_token_ids = stop_ids(stop_token_ids)
         translator, found = self._translator(max_length), []
         for sources, prompts in batches:
             if not sources:
@@ -189,7 +195,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                     stop_token_ids,
                 )
             if strip_prompt:
-                texts = map(_without_prompt, texts, spelt)
+                texts = map(without_prompt, texts, spelt)
             found.extend(texts)
         return found[0] if single else found
 
@@ -296,93 +302,3 @@ def _check_vocabulary(backbone, preprocessor):
             f"backbone's vocabulary_size is {expected.vocabulary_size}; give "
             "two of the same training."
         )
-
-
-def _sampler(sampler):
-    if isinstance(sampler, str) and sampler == "auto":
-        return TranslationSearch()
-    samplers = keras_hub.samplers
-    with contextlib.suppress(KeyError, TypeError, ValueError):
-        found = samplers.get(sampler)
-        # These two choose among tokens that are not possible, or need another
-        # model.
-        others = samplers.ContrastiveSampler, samplers.SpeculativeSampler
-        is_sampler = isinstance(found, samplers.Sampler)
-        if is_sampler and not isinstance(found, others):
-            return found
-    raise ValueError(
-        f"The sampler {sampler!r} is none that this task can use; give auto, "
-        "greedy, random, top_k, top_p or beam, or a sampler of these classes."
-    )
-
-
-def _whole_number(name, value, least):
-    """Returns a whole number, or None as it is."""
-    if value is None:
-        return None
-    with contextlib.suppress(TypeError):
-        number = operator.index(value)
-        if number >= least and not isinstance(value, (bool, np.bool_)):
-            return number
-    raise ValueError(
-        f"{name} must be a whole number from {least}, not {value!r}."
-    )
-
-
-def _stop_ids(ids):
-    if np.ndim(ids) != 1 or not len(ids):
-        raise ValueError(
-            f"stop_token_ids must be a list of ids, auto or None, not {ids!r}."
-        )
-    return tuple(_whole_number("An id of stop_token_ids", i, 0) for i in ids)
-
-
-def _without_prompt(text, prompt):
-    # All that is left of a prompt that was truncated.
-    return text[len(os.path.commonprefix([text, prompt])) :]
-
-
-def _is_single(inputs):
-    first = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
-    if isinstance(first, (list, tuple)):
-        return False
-    return isinstance(first, (str, bytes)) or np.ndim(first) == 0
-
-
-def _texts(inputs):
-    """Returns lists of str: sources, and what translations begin with."""
-    if not isinstance(inputs, dict):
-        inputs = {"encoder_text": inputs}
-    if "encoder_text" not in inputs:
-        raise ValueError("The inputs have no encoder_text; give the sources.")
-    sources = _strings(inputs["encoder_text"])
-    prompts = inputs.get("decoder_text")
-    if prompts is None:
-        return sources, [""] * len(sources)
-    prompts = _strings(prompts)
-    if len(prompts) != len(sources):
-        raise ValueError(
-            f"There are {len(sources)} in encoder_text and {len(prompts)} in "
-            "decoder_text; give as many of each."
-        )
-    return sources, prompts
-
-
-def _strings(texts):
-    if isinstance(texts, (str, bytes)):
-        texts = [texts]
-    elif not isinstance(texts, (list, tuple)):
-        texts = np.atleast_1d(ops.convert_to_numpy(texts)).tolist()
-    found = []
-    for number, text in enumerate(texts, start=1):
-        if isinstance(text, bytes):
-            try:
-                text = text.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"Text {number} is not UTF-8.") from error
-        if not isinstance(text, str):
-            raise ValueError(
-                f"Text {number} is no string, but {type(text).__name__}."
-            )
-        found.append(text)
-    return found

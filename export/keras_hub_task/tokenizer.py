@@ -11,6 +11,7 @@ from export.errors import InputError
 from export.keras_hub_task.backbone import TransformerBackbone
 from export.keras_hub_task.directories import FromModelDirectory
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.tokenizer import Tokenizer
 
 _IDS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
 
@@ -58,6 +59,8 @@ class TransformerTokenizer(
                 f"<unk>, <s> and </s>, and this one with {found}; give the "
                 "vocabulary.model of a model directory."
             )
+        # It refuses control pieces that text can have.
+        Tokenizer(self.proto)
 
     def _set_proto_tf(self, proto):
         # Two tokenizers without names share one model after a SavedModel is

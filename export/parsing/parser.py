@@ -15,8 +15,7 @@ from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
-from export.translators.text_ids import padded
-from export.translators.text_translator import list_of_texts
+from export.translators.text_ids import list_of_texts, padded
 from keras_transformer.config import END_ID
 
 # Ids that a sentence may have: several times the longest one of any treebank.

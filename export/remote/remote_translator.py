@@ -11,7 +11,8 @@ from export.remote.served_model import (
 from export.server_runtime.library import ServerError
 from export.server_runtime.tensors import as_array
 from export.translators.batches import by_count
-from export.translators.text_translator import Sentence, SignatureTranslator
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import Sentence
 
 # Each signature's outputs that are needed: type and rank.
 _OUTPUTS = {

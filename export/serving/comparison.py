@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from export.pretrained.plain_tokenizer import plain_tokenizers
+from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
@@ -153,9 +154,7 @@ class TranslatorAnswers(ModelAnswers):
 
     def _align(self, place, item):
         text, score, links = self._answers["alignments"][place]
-        found = word_alignment(
-            item["source_words"], item["target_words"], item["alignment"]
-        )
+        found = word_alignment(*alignment_outputs(item, "The export"))
         return (
             [item["translation"].decode("utf-8"), *map(list, found)],
             [text, *map(list, links)],

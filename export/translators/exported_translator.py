@@ -3,11 +3,9 @@
 from export.errors import InputError
 from export.server_runtime.session import ServerError, ServerSession
 from export.translators.batches import BATCH_TOKENS, in_batches
-from export.translators.text_translator import (
-    Sentence,
-    SignatureTranslator,
-    list_of_texts,
-)
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import Sentence
 
 
 class ExportedTranslator(SignatureTranslator):

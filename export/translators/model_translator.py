@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from export.translators.text_ids import UnknownCharacter, padded, source_limit
-from export.translators.text_translator import (
-    Sentence,
-    TextTranslator,
+from export.translators.text_ids import (
+    UnknownCharacter,
     list_of_texts,
+    padded,
+    source_limit,
 )
+from export.translators.text_translator import Sentence, TextTranslator
 from export.translators.truncation import cut_ids
 from keras_transformer.config import UNKNOWN_ID
 

@@ -4,6 +4,8 @@ import typing
 
 import numpy as np
 
+from export.errors import InputError
+
 # There is capacity for every piece that an output may have.
 MOST_EXTRA = 100_000
 
@@ -92,3 +94,36 @@ def padded(rows, width=None):
     for row, ids in zip(matrix, rows):
         row[: len(ids)] = ids
     return matrix
+
+
+def list_of_texts(texts, name="texts"):
+    """Returns a list of texts, each of which UTF-8 can write.
+
+    Args:
+        texts: iterable of str, but no str.
+        name: of the argument, for messages.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError(
+            f"{name} is one text, where a list of texts is expected; give "
+            f"[{texts[:20]!r}] for a list of one."
+        )
+    texts = list(texts)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name}[{place}] is of the type {type(text).__name__}; every "
+                "text must be a str."
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{name}[{place}] has the lone surrogate "
+                f"U+{ord(text[error.start]):04X}, which is no character; read "
+                "the text as UTF-8."
+            ) from error
+    return texts

@@ -13,7 +13,7 @@ from export.translators.batches import (
     answer_batches,
     by_tokens,
 )
-from export.translators.word_alignment import word_alignment
+from export.translators.text_ids import list_of_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,39 +115,6 @@ class Sentence(typing.NamedTuple):
     length: int
     is_cut: bool
     prefix: typing.Any = ()
-
-
-def list_of_texts(texts, name="texts"):
-    """Returns a list of texts, each of which UTF-8 can write.
-
-    Args:
-        texts: iterable of str, but no str.
-        name: of the argument, for messages.
-
-    Raises:
-        InputError: it is something else.
-    """
-    if isinstance(texts, (str, bytes)):
-        raise InputError(
-            f"{name} is one text, where a list of texts is expected; give "
-            f"[{texts[:20]!r}] for a list of one."
-        )
-    texts = list(texts)
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name}[{place}] is of the type {type(text).__name__}; every "
-                "text must be a str."
-            )
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"{name}[{place}] has the lone surrogate "
-                f"U+{ord(text[error.start]):04X}, which is no character; read "
-                "the text as UTF-8."
-            ) from error
-    return texts
 
 
 class TextTranslator(abc.ABC):
@@ -300,51 +267,6 @@ class TextTranslator(abc.ABC):
         )
 
 
-class SignatureTranslator(TextTranslator):
-    """A TextTranslator whose answers come from a SavedModel's signatures.
-
-    Attributes:
-        name: of what answers, for messages.
-    """
-
-    name = ""
-
-    @abc.abstractmethod
-    def _ask(self, signature, texts):
-        """Returns a signature's outputs, a dict of arrays, text as bytes."""
-
-    def _search(self, sentences, n, align):
-        """See the base class."""
-        texts = [sentence.text for sentence in sentences]
-        if align:
-            found = self._ask("align", texts)
-            names = ("source_words", "target_words", "alignment")
-            if not all(name in found for name in names):
-                raise InputError(
-                    f"{self.name} does not tell the words of its alignments; "
-                    "export its model again with export.saved_model."
-                )
-            links = map(word_alignment, *(found[name] for name in names))
-        else:
-            found = self._ask("serving_default" if n == 1 else "n_best", texts)
-            links = [()] * len(texts)
-        if "scores" in found:
-            beams = found["scores"].shape[1]
-            if n > beams:
-                raise InputError(
-                    f"--n_best={n} is more than the {beams} translations that "
-                    f"{self.name} gives; ask for fewer, or export the model "
-                    "with more beams."
-                )
-            rows = [_strs(row[:n]) for row in found["translations"]]
-            scores = found["scores"][:, :n].tolist()
-        else:
-            rows = [[text] for text in _strs(found["translation"])]
-            scores = found["score"][:, None].tolist()
-        cut = found.get("truncated", np.zeros(len(texts), bool)).tolist()
-        return [possible(*row) for row in zip(rows, scores, links, cut)]
-
-
 def possible(texts, scores, alignment=(), is_cut=False):
     """Returns the Translations whose score says that they are possible.
 
@@ -385,7 +307,3 @@ def complete(sentences, answers):
         else found
         for found, sentence in zip(translations, sentences)
     ]
-
-
-def _strs(texts):
-    return [text.decode("utf-8", "replace") for text in texts]

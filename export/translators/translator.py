@@ -14,12 +14,11 @@ from export.translators.graphs import (
 )
 from export.translators.id_translator import IdTranslator
 from export.translators.model_translator import ModelTranslator
-from export.translators.text_ids import IdPair, padded
+from export.translators.text_ids import IdPair, list_of_texts, padded
 from export.translators.text_translator import (
     IMPOSSIBLE,
     Translation,
     complete,
-    list_of_texts,
     possible,
 )
 from export.translators.truncation import cut_ids

@@ -117,8 +117,9 @@ def _visible(tokenizer, characters):
     # Without the end's.
     pieces = tokenizer.split(read.values)[:, :-1]
     texts = tf.strings.reduce_join(pieces, axis=1)
+    is_space = tf.strings.regex_full_match(read.values, _WHITE_SPACE)
     is_visible = tf.strings.regex_replace(texts, _BLANKS, "") != ""
-    counts = read.with_values(tf.cast(is_visible, tf.int32))
+    counts = read.with_values(tf.cast(is_visible & ~is_space, tf.int32))
     return tf.gather(tf.reduce_sum(counts, axis=1), places)
 
 

@@ -1,0 +1,163 @@
+"""A text is text: no tokenizer makes a control token or a tag of it."""
+
+import functools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
+
+from export.keras_hub_task import TransformerTokenizer
+from export.parsing.words import WordTokenizer
+from export.pretrained.opus_text import OPUS_TEXT
+from export.pretrained.plain_tokenizer import plain_tokenizers
+from export.pretrained.tokenizers import tokenizer_of
+from keras_transformer.tokenizer import Tokenizer
+from tests.export import odd_vocabularies
+
+# "<s>_" is what a table's second <s> is called in ours.
+NAMES = [*odd_vocabularies.CONTROL, *odd_vocabularies.TAGS]
+NAMES += ["</s>", "<unk>", "<s>_", "<mask>", "<0x41>", "\u2581</s>"]
+UNITS = [*NAMES, "\u4f60\u597d", "\u3002", "ba", " ", "  ", "\t", "\u2581"]
+TEXTS = st.lists(
+    st.lists(
+        st.sampled_from(UNITS) | st.characters(exclude_categories=["Cs"])
+    ).map("".join),
+    min_size=1,
+    max_size=8,
+)
+
+
+def _own(name):
+    proto = odd_vocabularies.proto(name)
+    return proto, Tokenizer(proto).encode
+
+
+def _words(name):
+    proto = odd_vocabularies.proto(name)
+    return proto, WordTokenizer(proto).encode
+
+
+def _keras_hub(name):
+    proto = odd_vocabularies.proto(name)
+    made = TransformerTokenizer(proto, add_eos=True)
+    return proto, made
+
+
+def _keras_hub_without_tensorflow(name):
+    proto = odd_vocabularies.proto(name)
+    made = TransformerTokenizer(proto, add_eos=True)
+    return proto, made._tokenize_spm
+
+
+def _side(name, rules=""):
+    side = getattr(tokenizer_of(odd_vocabularies.pair(rules)), name)
+    return side.proto, side.encode
+
+
+def _plain(place, rules=""):
+    vocabulary = odd_vocabularies.pair(rules)
+    side = plain_tokenizers(vocabulary)[place]
+    proto = getattr(tokenizer_of(vocabulary), ("source", "target")[place]).proto
+    return proto, lambda texts: [side.ids(text) for text in texts]
+
+
+KINDS = {
+    **{name: (_own, name) for name in odd_vocabularies.OPTIONS},
+    "parser": (_words, "nmt_nfkc"),
+    "KerasHub": (_keras_hub, "bytes"),
+    "KerasHub on JAX": (_keras_hub_without_tensorflow, "lossless"),
+    "source": (_side, "source"),
+    "target": (_side, "target"),
+    "OPUS": (_side, "source", OPUS_TEXT),
+    "plain source": (_plain, 0),
+    "plain target": (_plain, 1),
+    "plain OPUS": (_plain, 0, OPUS_TEXT),
+}
+TAGGED = {"source", "OPUS", "plain source", "plain OPUS"}
+
+
+@functools.cache
+def tokenizer(kind):
+    """Returns the ids that no text may have, and what encodes texts."""
+    make, *arguments = KINDS[kind]
+    proto, encode = make(*arguments)
+    pieces = sentencepiece_model_pb2.ModelProto.FromString(proto).pieces
+    return {
+        number
+        for number, piece in enumerate(pieces)
+        if piece.type == piece.CONTROL
+        # What a user defines is text, wherever it stands.
+        or piece.type != piece.USER_DEFINED
+        and piece.piece in odd_vocabularies.TAGS
+    }, encode
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20)
+@given(texts=TEXTS)
+def test_text_is_text(kind, texts):
+    forbidden, encode = tokenizer(kind)
+    for text, row in zip(texts, encode(texts), strict=True):
+        *ids, end = map(int, row)
+        assert end == 3
+        begin = text.strip("\t ").startswith(">>")
+        if kind in TAGGED and begin:
+            ids = ids[1:]
+        assert not forbidden & {*ids}, (text, ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_alone_between_words_and_at_both_ends(kind):
+    forbidden, encode = tokenizer(kind)
+    for name in NAMES:
+        texts = [
+            f"\u4f60{name}\u597d",
+            f"ba {name} ba",
+            f"ba{name}",
+            f"\u597d {name}",
+        ]
+        for row in encode(texts):
+            assert not forbidden & {*map(int, row[:-1])}, name
+
+
+@pytest.mark.parametrize("rules", ["", OPUS_TEXT])
+def test_a_tag_is_one_in_front_alone(rules):
+    source = tokenizer_of(odd_vocabularies.pair(rules)).source
+    tagged, second, inside = source.encode(
+        [" >>fra<< \u4f60\u597d", ">>deu<<>>fra<<\u4f60", "\u4f60>>fra<<\u597d"]
+    )
+    assert source.id_to_piece(tagged[0]) == ">>fra<<"
+    assert source.id_to_piece(second[0]) == ">>deu<<"
+    for ids in (tagged[1:], second[1:], inside):
+        names = [source.id_to_piece(number) for number in ids]
+        assert not {*names} & {*odd_vocabularies.TAGS}
+
+
+def test_words_of_the_other_side_are_known_as_before():
+    source = tokenizer_of(odd_vocabularies.pair()).source
+    (ids,) = source.encode(["\u4f60b\u597d"])
+    assert "b" in map(source.id_to_piece, ids)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"eos_piece": "$"},
+        {"control_symbols": ["%"]},
+        {"control_symbols": ["<s>x", "\u00a7"], "model_type": "char"},
+    ],
+)
+def test_a_vocabulary_whose_control_pieces_text_can_have_is_refused(options):
+    proto = odd_vocabularies.trained(["ba ka do", "do ka"] * 9, **options)
+    for kind in (Tokenizer, TransformerTokenizer):
+        with pytest.raises(ValueError, match="for its control piece|'</s>'"):
+            kind(proto)
+
+
+def test_control_ids_are_no_text():
+    side = tokenizer_of(odd_vocabularies.pair()).source
+    control = {side.id_to_piece(i): i for i in tokenizer("source")[0]}
+    words = side.encode(["\u4f60\u597d"])[0][:-1].tolist()
+    row = [0, control["<mask>"], *words, 2, control["<s>_"], 3]
+    assert side.decode([row]) == ["\u4f60\u597d"]
