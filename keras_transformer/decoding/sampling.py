@@ -180,6 +180,8 @@ def _draw(logits, chance, rules):
         logits = ops.where(places == number, -math.inf, logits)
     kept = min(rules.top_k or vocabulary, vocabulary)
     values, tokens = ops.top_k(logits, kept)
+    if kept == 1:
+        return ops.cast(tokens[..., 0], "int32")
     # Of the highest, which becomes 0, others may fall to -inf: never drawn.
     values = (values - values[..., :1]) / _in_float32(rules.temperature)
     probabilities = ops.softmax(values, axis=-1)
