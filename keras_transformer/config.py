@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
-import math
 
 from keras_transformer.fields import (
+    HIGHEST_ALPHA,
+    MOST_BEAMS,
+    MOST_EXTRA,
     ROLES,
     amount,
+    checked_type,
     choice,
     count,
     count_or_zero,
@@ -156,16 +159,16 @@ class TransformerConfig:
     train_steps: int = count("ending", 100_000)
     batch_tokens: int = count("training", 25_000)
     average_checkpoints: int = count_or_zero("ending", 5)
-    beam_size: int = count("decoding", 4)
-    alpha: float = amount("decoding", 0.6)
+    beam_size: int = count("decoding", 4, MOST_BEAMS)
+    alpha: float = amount("decoding", 0.6, HIGHEST_ALPHA)
     length_penalty: str = choice("decoding", "gnmt", "power")
     stop: str = choice("decoding", "certain", "finished", "likely")
-    max_output_extra: int = count_or_zero("decoding", 50)
+    max_output_extra: int = count_or_zero("decoding", 50, MOST_EXTRA)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            value = _checked_type(field.name, field.type, value)
+            value = checked_type(field.name, field.type, value)
             object.__setattr__(self, field.name, value)
             for expected, holds in field.metadata["limits"]:
                 self._require(field.name, holds(value), expected)
@@ -311,14 +314,6 @@ class TransformerConfig:
             ValueError: there is no such field, or a value is out of range.
         """
         return self._from_fields({**dataclasses.asdict(self), **changes})
-
-
-def _checked_type(name, kind, value):
-    if kind is float and type(value) is int:
-        value = float(value) if abs(value) < 2**53 else math.inf
-    if type(value) is not kind:
-        raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
-    return value
 
 
 def field_names(*roles):

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import numpy as np
+
 # What a field decides, and what follows from that.
 ROLES = (
     # The weights and what they compute. A training that begins with another
@@ -18,6 +20,12 @@ ROLES = (
     "decoding",
 )
 
+# Beyond these a search needs more memory than any machine has, or a score is
+# too small for float32.
+MOST_BEAMS = 1_000
+MOST_EXTRA = 1_000_000
+HIGHEST_ALPHA = 8.0
+
 _AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
 _AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
 _ABOVE_ZERO = ("above 0", lambda value: value > 0)
@@ -31,6 +39,29 @@ _ENOUGH_PIECES_OR_ZERO = (
     f"0, or {_ENOUGH_PIECES[0]}",
     lambda value: value == 0 or value >= 5,
 )
+
+
+def _at_most(most):
+    if most is None:
+        return []
+    return [(f"at most {most:,}", lambda value: value <= most)]
+
+
+def checked_type(name, kind, value):
+    """Returns an int, float, bool or str, once its type is checked.
+
+    Integers of NumPy, and for a float any number, are taken.
+
+    Raises:
+        ValueError: the value has another type.
+    """
+    if isinstance(value, (np.integer, np.floating)):
+        value = value.item()
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < 2**53 else math.inf
+    if type(value) is not kind:
+        raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
+    return value
 
 
 def _field(default, limits, *roles):
@@ -48,14 +79,14 @@ def pieces_or_zero(role):
     return _field(0, [_ENOUGH_PIECES_OR_ZERO], role)
 
 
-def count(role, default):
+def count(role, default, most=None):
     """Returns a field of an int, at least 1."""
-    return _field(default, [_AT_LEAST_ONE], role)
+    return _field(default, [_AT_LEAST_ONE, *_at_most(most)], role)
 
 
-def count_or_zero(role, default):
+def count_or_zero(role, default, most=None):
     """Returns a field of an int, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO], role)
+    return _field(default, [_AT_LEAST_ZERO, *_at_most(most)], role)
 
 
 def width(default):
@@ -63,9 +94,10 @@ def width(default):
     return _field(default, [_AT_LEAST_ONE], "architecture", "width")
 
 
-def amount(role, default):
+def amount(role, default, most=None):
     """Returns a field of a float, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO, _FINITE], role)
+    limits = [_AT_LEAST_ZERO, _FINITE, *_at_most(most)]
+    return _field(default, limits, role)
 
 
 def positive(role, default):

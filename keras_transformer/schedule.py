@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+# Rates of more than this many steps are 0 in float32's eyes.
+_MOST = 10**9
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -15,10 +18,21 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         d_model: D.
         warmup_steps: updates over which the rate rises.
         scale: factor on the formula; 1 is the paper's.
+
+    Raises:
+        ValueError: a number is below 1, the scale not above 0, or one of them
+            above a billion.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
         super().__init__()
+        counts = 1 <= d_model <= _MOST and 1 <= warmup_steps <= _MOST
+        if not (counts and 0 < scale <= _MOST):
+            raise ValueError(
+                "d_model and warmup_steps must be at least 1, scale above 0, "
+                f"and none above {_MOST:,}; not {d_model}, {warmup_steps} and "
+                f"{scale}."
+            )
         self.d_model = d_model
         self.warmup_steps = warmup_steps
         self.scale = scale
@@ -53,11 +67,19 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
             `TransformerSchedule`.
         train_steps: the last step, counted from 1.
         cooldown_steps: how many of the last steps have less than the
-            schedule's rate.
+            schedule's rate, at most `train_steps`.
+
+    Raises:
+        ValueError: there are more or fewer of them.
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):
         super().__init__()
+        if not 0 <= cooldown_steps <= train_steps <= _MOST:
+            raise ValueError(
+                "cooldown_steps must be from 0 to train_steps, and that at "
+                f"most {_MOST:,}; not {cooldown_steps} and {train_steps}."
+            )
         self.schedule = schedule
         self.train_steps = train_steps
         self.cooldown_steps = cooldown_steps

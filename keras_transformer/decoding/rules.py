@@ -6,9 +6,13 @@ Section 6.1: beam search with a length penalty.
 import dataclasses
 import typing
 
+import numpy as np
 from keras import ops
 
 from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
+from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS, checked_type
+
+_INT32 = 2**31 - 1
 
 STOPS = ("certain", "finished", "likely", "never")
 
@@ -51,8 +55,10 @@ def prepared(constraints, rules, max_length):
 
     Raises:
         ValueError: there is a grammar without its state, or a state without
-            its grammar.
+            its grammar; or a length is no integer, or `max_length` below 1.
     """
+    if isinstance(max_length, int) and max_length < 1:
+        raise ValueError(f"max_length must be at least 1, not {max_length}.")
     if not isinstance(constraints, Constraints):
         constraints = Constraints(constraints)
     maxima, minima, prefix, grammar = constraints
@@ -62,15 +68,38 @@ def prepared(constraints, rules, max_length):
             "together; give both or neither."
         )
     # There a hypothesis must end, or none would be there to return.
-    maxima = ops.minimum(ops.cast(maxima, "int32"), max_length)
+    maxima = lengths("max_lengths", maxima, max_length)
     if not is_left_out(minima):
-        minima = ops.cast(minima, "int32")
+        minima = lengths("min_lengths", minima, max_length)
     if not is_left_out(prefix):
         # Behind its last column everything is free.
         prefix = ops.cast(prefix, "int32")
         end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
         prefix = ops.concatenate([prefix, end], axis=1)
     return Constraints(maxima, minima, prefix), grammar
+
+
+def lengths(name, values, max_length):
+    """Returns lengths as int32 from 1 to `max_length`.
+
+    Args:
+        name: for the message.
+        values: int [B], of any integer dtype.
+        max_length: a number, or an int32 scalar.
+
+    Raises:
+        ValueError: they are no integers.
+    """
+    if not ops.is_tensor(values):
+        values = np.asarray(values)
+        if values.dtype.kind in "iu":
+            values = np.array([min(int(each), _INT32) for each in values])
+    if "int" not in str(values.dtype):
+        raise ValueError(f"{name} must be integers, not {values.dtype}.")
+    values = ops.convert_to_tensor(values)
+    # Before the cast, which would wrap what int32 cannot hold.
+    most = ops.cast(max_length, values.dtype)
+    return ops.cast(ops.clip(values, ops.ones_like(most), most), "int32")
 
 
 class Grammar(typing.Protocol):
@@ -111,7 +140,7 @@ class SearchRules:
 
     Attributes:
         beam_size: K.
-        alpha: exponent of the length penalty, at least 0.
+        alpha: exponent of the length penalty, from 0 to 8.
         length_penalty: "gnmt" or "power"; see `length_penalty` here.
         never: ids that no hypothesis may hold. The probabilities of the
             others stay as they are.
@@ -129,8 +158,8 @@ class SearchRules:
             of what it allows stay as they are.
 
     Raises:
-        ValueError: `beam_size`, `alpha` or `n_best` is out of range, or
-            there is no such `stop`.
+        ValueError: a value is out of range or of another type, or there is
+            no such `length_penalty` or `stop`.
     """
 
     beam_size: int = 4
@@ -142,20 +171,15 @@ class SearchRules:
     grammar: Grammar | None = None
 
     def __post_init__(self):
-        if self.beam_size < 1:
-            raise ValueError(
-                f"beam_size must be at least 1, not {self.beam_size}."
-            )
-        if self.alpha < 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}.")
+        check_range(self, "beam_size", 1, MOST_BEAMS)
+        check_range(self, "alpha", 0.0, HIGHEST_ALPHA)
+        check_range(self, "n_best", 0, self.beam_size)
+        check_suppressed(self)
+        # Refuses what there is not.
+        self.penalty(1)
         if self.stop not in STOPS:
             raise ValueError(
                 f"stop must be {', '.join(STOPS)}, not {self.stop!r}."
-            )
-        if not 0 <= self.n_best <= self.beam_size:
-            raise ValueError(
-                f"n_best must be from 0 to the {self.beam_size} beams, not "
-                f"{self.n_best}."
             )
 
     @property
@@ -167,6 +191,38 @@ class SearchRules:
     def penalty(self, length):
         """Returns what a log-probability is divided by."""
         return length_penalty(length, self.alpha, self.length_penalty)
+
+
+def check_range(rules, name, least, most):
+    """Checks a number of frozen rules, and keeps it as Python's own.
+
+    Args:
+        rules: the rules.
+        name: of the attribute.
+        least: the lowest value, of the attribute's type.
+        most: the highest value, at most `sys.float_info.max`.
+
+    Raises:
+        ValueError: it has another type, or is not from `least` to `most`.
+    """
+    value = checked_type(name, type(least), getattr(rules, name))
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} must be from {least:,} to {most:,}, not {value!r}."
+        )
+    object.__setattr__(rules, name, value)
+
+
+def check_suppressed(rules):
+    """Checks that `never` holds ids.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    never = tuple(checked_type("never", int, each) for each in rules.never)
+    if min(never, default=0) < 0:
+        raise ValueError(f"never must hold ids of at least 0, not {never}.")
+    object.__setattr__(rules, "never", never)
 
 
 def search_rules(config):

@@ -2,12 +2,18 @@
 
 import dataclasses
 import math
+import sys
 import typing
 
+import numpy as np
 from keras import ops
 
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
-from keras_transformer.decoding.candidates import IMPOSSIBLE
+from keras_transformer.decoding.rules import (
+    check_range,
+    check_suppressed,
+    lengths,
+)
 from keras_transformer.decoding.translate import output_limits
 
 
@@ -62,7 +68,7 @@ class SamplingRules:
 
     Attributes:
         samples: N, how many translations of each sentence.
-        temperature: logits are divided by it; near 0 is greedy.
+        temperature: logits are divided by it; near 0 is greedy, above 0.
         top_k: only the k likeliest tokens are drawn; 0 for all.
         top_p: only the likeliest tokens that together have this probability
             are drawn (Holtzman et al. 2020), after `top_k` and temperature.
@@ -79,19 +85,11 @@ class SamplingRules:
     never: tuple[int, ...] = ()
 
     def __post_init__(self):
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, not {self.samples}.")
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(
-                "temperature must be above 0 and finite, not "
-                f"{self.temperature}."
-            )
-        if self.top_k < 0:
-            raise ValueError(f"top_k must be at least 0, not {self.top_k}.")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(
-                f"top_p must be above 0 and at most 1, not {self.top_p}."
-            )
+        check_range(self, "samples", 1, 1_000_000)
+        check_range(self, "temperature", math.ulp(0.0), sys.float_info.max)
+        check_range(self, "top_k", 0, sys.maxsize)
+        check_range(self, "top_p", math.ulp(0.0), 1.0)
+        check_suppressed(self)
 
 
 class _Drawing(typing.NamedTuple):
@@ -123,7 +121,7 @@ def sample(step, state, max_lengths, max_length, seeds, rules=None):
         Samples.
     """
     rules = rules or SamplingRules()
-    max_lengths = ops.cast(max_lengths, "int32")
+    max_lengths = lengths("max_lengths", max_lengths, max_length)
     batch = ops.shape(max_lengths)[0]
     shape = (batch, rules.samples)
     numbers = ops.broadcast_to(ops.arange(rules.samples), shape)
@@ -168,19 +166,28 @@ def sample(step, state, max_lengths, max_length, seeds, rules=None):
     return Samples(drawing.tokens, drawing.log_probs)
 
 
+def _in_float32(number):
+    """Returns what float32 has for it, neither 0 nor infinite."""
+    limits = np.finfo("float32")
+    return float(np.clip(number, limits.tiny, limits.max))
+
+
 def _draw(logits, chance, rules):
     """Returns the tokens [B, N] that the chances in [0, 1) fall upon."""
     vocabulary = logits.shape[-1]
     places = ops.arange(vocabulary)
-    logits = logits / rules.temperature
-    # After the division: a high temperature would make it possible.
     for number in rules.never:
-        logits = ops.where(places == number, IMPOSSIBLE, logits)
+        logits = ops.where(places == number, -math.inf, logits)
     kept = min(rules.top_k or vocabulary, vocabulary)
     values, tokens = ops.top_k(logits, kept)
+    if kept == 1:
+        return ops.cast(tokens[..., 0], "int32")
+    # Of the highest, which becomes 0, others may fall to -inf: never drawn.
+    values = (values - values[..., :1]) / _in_float32(rules.temperature)
     probabilities = ops.softmax(values, axis=-1)
     below = ops.cumsum(probabilities, axis=-1) - probabilities
-    probabilities = ops.where(below < rules.top_p, probabilities, 0.0)
+    likely = below < _in_float32(rules.top_p)
+    probabilities = ops.where(likely, probabilities, 0.0)
     reached = ops.cumsum(probabilities, axis=-1)
     passed = reached <= (chance[..., None] * reached[..., -1:])
     # Rounding must not lead beyond the last token that may be drawn.
@@ -216,7 +223,7 @@ def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
     return sample(
         decoder.step,
         decoder.start(source, max_length),
-        ops.minimum(max_lengths, max_length),
+        max_lengths,
         max_length,
         seeds,
         rules,

@@ -125,8 +125,8 @@ def without_padding(weights, queries):
         weights: list of float32 [B, H, Q, M].
         queries: int32 [B, Q], ids.
     """
-    real = ops.cast(ops.not_equal(queries, PAD_ID), "float32")
-    return [each * real[:, None, :, None] for each in weights]
+    real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
+    return [each * ops.cast(real, each.dtype) for each in weights]
 
 
 def segment_mask(query_segments, key_segments):

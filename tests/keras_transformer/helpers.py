@@ -108,6 +108,8 @@ def to_numpy(tensor) -> np.ndarray:
     """Float64, from any backend and any float type."""
     array = keras.ops.convert_to_tensor(tensor)
     # Not keras.ops.convert_to_numpy: on a tf.Variable it warns of NumPy 2.
+    if hasattr(array, "detach"):
+        array = array.detach().double()
     array = array.numpy() if hasattr(array, "numpy") else np.asarray(array)
     return array.astype("float64")
 

@@ -1,0 +1,395 @@
+"""What Keras asks of a layer, of every public layer and the Transformer."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops, tree
+
+import keras_transformer as kt
+from keras_transformer.loss import projected_losses
+from tests.keras_transformer import helpers
+from tests.keras_transformer.layers.layer_samples import IDS, LAYERS, STATES
+
+BACKEND = keras.backend.backend()
+SAMPLES = {name: (make, arrays) for name, (make, arrays, _) in LAYERS.items()}
+SAMPLES["transformer"] = (
+    functools.partial(kt.Transformer, helpers.config()),
+    ({"source": IDS, "target": IDS[:, :2]},),
+)
+ON_IDS = ["embedding", "transformer"]
+ONE_TENSOR = [
+    name
+    for name, (_, arrays) in SAMPLES.items()
+    if len(arrays) == 1 and name != "transformer"
+]
+MASKED = [name for name in LAYERS if "coder" in name or "attention" in name]
+POLICIES = [
+    "mixed_bfloat16",
+    "mixed_float16",
+    pytest.param("bfloat16", marks=pytest.mark.slow),
+    pytest.param("float16", marks=pytest.mark.slow),
+    # JAX has none unless asked to.
+    *(["float64"] if BACKEND != "jax" else []),
+]
+
+every_sample = pytest.mark.parametrize("name", SAMPLES)
+
+
+def make(name, /, **arguments):
+    maker, arrays = SAMPLES[name]
+    return maker(**arguments), arrays
+
+
+def kind(outputs):
+    return tree.map_structure(
+        lambda each: (
+            tuple(each.shape),
+            keras.backend.standardize_dtype(each.dtype),
+        ),
+        outputs,
+    )
+
+
+def symbols(arrays):
+    return tree.map_structure(
+        lambda each: keras.KerasTensor(each.shape, str(each.dtype)), arrays
+    )
+
+
+def assert_same(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(
+        helpers.to_numpy(actual),
+        helpers.to_numpy(expected),
+        rtol=tolerance,
+        atol=tolerance,
+    )
+
+
+@every_sample
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_is_described_is_what_comes(name, policy):
+    layer, arrays = make(name, dtype=policy)
+    described = [layer.compute_output_spec(*symbols(arrays))]
+    outputs = layer(*arrays)
+    described.append(layer(*symbols(arrays)))
+    assert [kind(each) for each in described] == [kind(outputs)] * 2
+    assert np.isfinite(helpers.to_numpy(outputs)).all()
+    for first in (arrays[0], symbols(arrays)[0]):
+        shapes = [tree.map_structure(lambda x: x.shape, first)]
+        shapes += [each.shape for each in arrays[1:]]
+        assert layer.compute_output_shape(*shapes) == tuple(outputs.shape)
+
+
+@every_sample
+@pytest.mark.parametrize("floatx", ["float16", "float64"])
+def test_floatx_changes_nothing_of_a_layer_with_its_own_dtype(name, floatx):
+    layer, arrays = make(name, dtype="float32")
+    keywords = {"attention_mask": _mask_of(name)[-1]} if name in MASKED else {}
+    expected = layer(*arrays, **keywords)
+    try:
+        keras.config.set_floatx(floatx)
+        assert_same(layer(*arrays, **keywords), expected)
+    finally:
+        keras.config.set_floatx("float32")
+
+
+@pytest.mark.skipif(BACKEND == "jax", reason="JAX has no float64 by default")
+def test_float64_is_exact():
+    """Softmax, logits and loss too: nothing is rounded to float32."""
+    model = kt.Transformer(helpers.config(), dtype="float64")
+    helpers.randomise(model, 1)
+    inputs = helpers.padded_inputs()
+    logits = model(inputs)
+    losses = kt.LabelSmoothedCrossEntropy().token_losses(
+        inputs["target"], logits
+    )
+    assert {kind(each)[1] for each in (logits, *losses)} == {"float64"}
+    table = helpers.to_numpy(model.target_embedding.embeddings)
+    states = helpers.to_numpy(model.states(inputs))
+    np.testing.assert_allclose(
+        helpers.to_numpy(logits), states @ table.T, rtol=1e-12, atol=1e-12
+    )
+    weights = helpers.to_numpy(model.attention(inputs)["encoder"][0])
+    sums = weights.sum(axis=-1)[:, :, 0]
+    np.testing.assert_allclose(sums, 1.0, rtol=1e-14)
+    found = kt.translate_ids(model, ops.convert_to_tensor(inputs["source"]), 4)
+    assert np.isfinite(helpers.to_numpy(found.scores)).all()
+
+
+@every_sample
+def test_a_policy_that_is_set_later(name):
+    layer, arrays = make(name)
+    layer.dtype_policy = "mixed_bfloat16"
+    fresh, _ = make(name, dtype="mixed_bfloat16")
+    assert kind(layer(*arrays)) == kind(fresh(*arrays))
+    assert kind(layer(*symbols(arrays))) == kind(layer(*arrays))
+
+
+@every_sample
+def test_twice_in_a_model_its_clone_and_its_summary(name):
+    layer, arrays = make(name)
+    places = tree.map_structure(
+        lambda x: keras.Input((None, *x.shape[2:]), dtype=str(x.dtype)),
+        arrays,
+    )
+    model = keras.Model(places, [layer(*places), layer(*places)])
+    one, other = model(arrays)
+    assert_same(one, other)
+    clone = keras.models.clone_model(model)
+    assert [each.shape for each in clone.weights] == [
+        each.shape for each in model.weights
+    ]
+    assert kind(clone(arrays)) == kind(model(arrays))
+
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.layer, _ = make(name)
+
+        def call(self, inputs):
+            return self.layer(*inputs)
+
+    lines = []
+    subclassed = Subclassed()
+    outputs = subclassed(arrays)
+    subclassed.summary(print_fn=lines.append)
+    # Keras shows no shape of a model that is built without one.
+    if name != "transformer":
+        assert str(tuple(outputs.shape)) in "".join(lines)
+    assert subclassed.layer.count_params() == layer.count_params()
+    state = [
+        [each.value for each in variables]
+        for variables in (
+            layer.trainable_variables,
+            layer.non_trainable_variables,
+        )
+    ]
+    tensors = tree.map_structure(ops.convert_to_tensor, arrays)
+    assert_same(layer.stateless_call(*state, *tensors)[0], one)
+
+
+@pytest.mark.parametrize("name", ONE_TENSOR)
+def test_in_time_distributed_and_sequential(name):
+    layer, (array,) = make(name)
+    expected = layer(array)
+    places = keras.Input((3, *array.shape[1:]), dtype=str(array.dtype))
+    model = keras.Model(places, keras.layers.TimeDistributed(layer)(places))
+    repeated = model(np.stack([array] * 3, axis=1))
+    assert_same(repeated[:, 1], expected)
+    sequential = keras.Sequential([layer])
+    sequential.build(array.shape)
+    assert_same(sequential(array), expected)
+
+
+@every_sample
+@pytest.mark.parametrize("batch, length", [(0, 2), (1, 1), (2, 0), (2, 1)])
+def test_small_sizes(name, batch, length):
+    layer, arrays = make(name)
+    arrays = tree.map_structure(lambda each: each[:batch, :length], arrays)
+    outputs = layer(*arrays)
+    assert tuple(outputs.shape[:2]) == (batch, length)
+    assert kind(layer(*symbols(arrays))) == kind(outputs)
+    assert np.isfinite(helpers.to_numpy(outputs)).all()
+
+
+@every_sample
+def test_frozen(name):
+    layer, arrays = make(name, trainable=False, name="mine")
+    again = type(layer).from_config(layer.get_config())
+    again(*arrays)
+    assert (again.name, again.trainable_weights) == ("mine", [])
+    again.trainable = True
+    assert len(again.trainable_weights) == len(again.weights)
+
+
+@pytest.mark.parametrize("name", ON_IDS)
+@pytest.mark.parametrize(
+    "dtype",
+    ["int64", "uint8", "int8", "uint32", "float32", "float16"],
+)
+def test_ids_of_any_dtype(name, dtype):
+    layer, arrays = make(name, dtype="mixed_bfloat16")
+    given = tree.map_structure(lambda each: each.astype(dtype), arrays)
+    assert_same(layer(*given), layer(*arrays))
+
+
+def test_ids_as_floats_are_not_rounded():
+    layer = kt.SharedEmbedding(3000, 4, mask_zero=True, dtype="mixed_bfloat16")
+    ids = np.array([[2049, 0, 2999]])
+    assert_same(layer(ids.astype("float32")), layer(ids))
+    places = keras.Input((3,))
+    assert_same(keras.Model(places, layer(places))(ids), layer(ids))
+
+
+@pytest.mark.parametrize("name", ON_IDS)
+@pytest.mark.parametrize("wrong", [-1, -100, 11, 2**31 - 1])
+def test_ids_outside_the_vocabulary(name, wrong):
+    layer, arrays = make(name)
+    given = tree.map_structure(
+        lambda each: np.where(np.arange(each.shape[1]) == 1, wrong, each),
+        arrays,
+    )
+    with pytest.raises(ValueError, match=f"from 0 to 10, not {wrong}"):
+        layer(*given)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only it raises in a graph")
+def test_negative_ids_in_a_graph_are_no_ids_from_the_end():
+    import tensorflow as tf
+
+    layer, _ = make("embedding")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.function(layer, autograph=False)(tf.constant([[4, -1]]))
+
+
+@pytest.mark.parametrize("name", ["sinusoid", "learned positions"])
+@pytest.mark.parametrize("wrong", [-1, 16_384])
+def test_positions_outside(name, wrong):
+    layer, (states,) = make(name)
+    with pytest.raises(ValueError, match=f"position must be .*not {wrong}"):
+        layer(states, positions=[[0, 1, 2, wrong]])
+
+
+def _mask_of(name):
+    layer, arrays = make(name)
+    queries = arrays[0].shape[1]
+    keys = arrays[-1].shape[1] if name == "cross-attention" else queries
+    mask = np.ones((2, keys), bool)
+    mask[0, keys - 1] = False
+    return layer, arrays, queries, keys, mask
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_as_people_have_them(name):
+    layer, arrays, queries, keys, mask = _mask_of(name)
+    expected = layer(*arrays, attention_mask=mask)
+    whole = np.repeat(mask[:, None], queries, axis=1)
+    for each in (
+        mask.astype("int32"),
+        mask.astype("float32"),
+        mask.tolist(),
+        mask[:, None, None],
+        whole,
+        whole[:, None],
+    ):
+        assert_same(layer(*arrays, attention_mask=each), expected)
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    "shape",
+    ["{q},{k}", "{k}", "3,{k}", "2,5", "2,{q},6", "3,1,{q},{k}", "1,1,1,1,{k}"],
+)
+def test_masks_that_do_not_fit(name, batch, shape):
+    layer, arrays, queries, keys, _ = _mask_of(name)
+    shape = shape.format(q=queries, k=keys)
+    wrong = np.ones([int(each) for each in shape.split(",")], bool)
+    arrays = [each[:batch] for each in arrays]
+    with pytest.raises(ValueError, match="mask must be"):
+        layer(*arrays, attention_mask=wrong)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only it has them")
+@every_sample
+def test_ragged_tensors_are_refused(name):
+    import tensorflow as tf
+
+    layer, arrays = make(name)
+    ragged = tree.map_structure(
+        lambda each: tf.RaggedTensor.from_tensor(each, lengths=[1, 2]), arrays
+    )
+    with pytest.raises(ValueError, match="takes no ragged tensor"):
+        layer(*ragged)
+
+
+@pytest.mark.parametrize(
+    "make_layer, width, message",
+    [
+        (kt.SinusoidalPositionEncoding, 7, "even width"),
+        (kt.SinusoidalPositionEncoding, 1, "even width"),
+        (lambda: kt.SinusoidalPositionEncoding("marian"), 2, "above 2"),
+        (lambda: kt.Encoder(helpers.config()), 1, "batch, length, 12"),
+        (lambda: kt.EncoderLayer(helpers.config()), 8, "batch, length, 12"),
+        (lambda: kt.MultiHeadAttention(12, 2, 3, 5), None, "known width"),
+        (lambda: kt.PositionwiseFeedForward(12, 5), None, "known width"),
+    ],
+)
+def test_widths_that_do_not_fit(make_layer, width, message):
+    with pytest.raises(ValueError, match=message):
+        make_layer()(keras.KerasTensor((2, 3, width)))
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, "3", True, None])
+@pytest.mark.parametrize(
+    "name",
+    ["self-attention", "feed-forward", "embedding", "learned positions"],
+)
+def test_sizes_that_are_none(name, value):
+    layer, _ = make(name)
+    config = layer.get_config()
+    for field in {
+        "d_model", "num_heads", "d_k", "d_v", "d_ff", "vocabulary_size",
+        "max_positions",
+    } & set(config):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=field):
+            type(layer).from_config({**config, field: value})
+
+
+def test_self_attention_is_not_asked_for_cross_attention():
+    layer, (states,) = make("self-attention")
+    layer(states)
+    with pytest.raises(ValueError, match="built for self-attention"):
+        layer(states, STATES)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+def test_quantize_is_refused_and_changes_nothing(mode):
+    layer, (inputs,) = make("transformer")
+    with pytest.raises(ValueError, match="cannot be quantized to " + mode):
+        layer.quantize(mode)
+    places = tree.map_structure(
+        lambda each: keras.Input((None,), dtype="int32"), inputs
+    )
+    with pytest.raises(ValueError, match="cannot be quantized to " + mode):
+        keras.Model(places, layer(places)).quantize(mode)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="the format is TensorFlow's")
+@pytest.mark.parametrize("fitted", [False, True])
+def test_export(tmp_path, fitted):
+    import tensorflow as tf
+
+    model, inputs = kt.Transformer(helpers.config()), helpers.padded_inputs()
+    if fitted:
+        model.compile("adam", kt.LabelSmoothedCrossEntropy())
+        model.fit(inputs, inputs["target"], verbose=0)
+    model.export(tmp_path / "exported", verbose=False)
+    served = tf.saved_model.load(tmp_path / "exported").serve
+    for rows in (1, 3):
+        part = {name: ids[:rows] for name, ids in inputs.items()}
+        assert_same(np.asarray(served(part)), model(part))
+
+
+@pytest.mark.parametrize("ignored", [-100, -1, -(2**31)])
+def test_negative_labels_are_ignored_as_padding_is(ignored):
+    generator = np.random.default_rng(1)
+    labels = generator.integers(1, 9, (3, 5)).astype("int32")
+    labels[:, 3:] = 0
+    states = generator.normal(size=(3, 5, 4)).astype("float32")
+    matrix = generator.normal(size=(9, 4)).astype("float32")
+    logits = states @ matrix.T
+    loss = kt.LabelSmoothedCrossEntropy(0.1)
+    given = np.where(labels == 0, ignored, labels)
+    assert_same(loss(given, logits), loss(labels, logits))
+    for losses in (
+        loss.token_losses,
+        lambda ids, _: projected_losses(
+            *map(ops.convert_to_tensor, (states, matrix, ids)), 0.1
+        ),
+    ):
+        for one, other in zip(losses(given, logits), losses(labels, logits)):
+            assert_same(one, other)
