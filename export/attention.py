@@ -122,18 +122,9 @@ def _text():
             "Give either --text with a sentence or --figure=3, 4 or 5, whose "
             "sentence is the paper's."
         )
-    for name in ("text", "translation"):
-        _refuse_other_bytes(name, FLAGS[name].value or "")
     if FLAGS.text is None:
         return SENTENCES[int(FLAGS.figure)]
     return FLAGS.text
-
-
-def _refuse_other_bytes(name, text):
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(f"--{name} is not UTF-8.") from error
 
 
 def _check_model():

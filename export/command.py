@@ -27,7 +27,10 @@ def run(main, operands=()):
     def guarded(arguments):
         # TensorFlow's notes while saving are not what a user asked for.
         logging.set_verbosity(logging.WARNING)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:
+            _check_encoding(sys.argv)
             _check_count(arguments[1:], operands)
             return main(arguments)
         except InputError as error:
@@ -72,6 +75,19 @@ def require_finite(*names):
             lambda value: value is None or math.isfinite(value),
             "It must be a finite number.",
         )
+
+
+def _check_encoding(given):
+    for argument in given:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            # Neither TensorFlow nor JSON has other bytes in a name.
+            shown = ascii(argument)
+            raise InputError(
+                f"The argument {shown} is not UTF-8; write it in UTF-8, or "
+                "rename the file."
+            ) from None
 
 
 def _check_count(given, operands):
