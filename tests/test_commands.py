@@ -1,18 +1,14 @@
 """Every command, given what is not what its flags ask for."""
 
-import os
 import pathlib
-import pkgutil
 
 import pytest
 
-import export
-import trainers
-from tests import made_up_text, processes
+from tests import processes
 from tests.export import tiny
+from tests.trainers import cipher
 
-# Of each command: what it needs, and its flags of files, folders and those
-# that it writes.
+# Of each command: what it needs, and its flags of files and folders.
 _LINES = {"input": "file", "output": "new file"}
 _TEXT = "--dataset=text:toy --source_language=en --target_language=xx"
 COMMANDS = {
@@ -51,7 +47,6 @@ COMMANDS = {
             "model_dir": "folder",
             "export_dir": "new folder",
             "target_pieces": "file",
-            "shortlist": "file",
         },
     ),
     "export.score": (
@@ -64,7 +59,6 @@ COMMANDS = {
             "model": "folder",
             "prefixes": "file",
             "target_pieces": "file",
-            "shortlist": "file",
             **_LINES,
         },
     ),
@@ -133,3 +127,73 @@ COMMANDS = {
         },
     ),
 }
+
+# Of each kind, what is there and is another one.
+WRONG = {
+    "file": "m",
+    "folder": "text",
+    "new file": "m",
+    "new folder": "text/x",
+    "prefix": "text:text/x",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands")
+    tiny.write(folder / "m", seed=5, num_layers=1)
+    cipher.write(folder)
+    (folder / "text").write_text("ba\nka\n")
+    return folder
+
+
+def _refusal(module, folder, *flags):
+    """Returns what the command says, which ends with nothing written."""
+    before = sorted(folder.rglob("*"))
+    done = processes.run({"module": module}, flags, folder, source=b"ba\n")
+    assert done.code in (1, 2)
+    assert done.out.count("\n") <= 3
+    assert done.err.startswith(("Error: ", "FATAL Flags parsing error"))
+    assert "Traceback" not in done.err
+    assert sorted(folder.rglob("*")) == before
+    return done.err
+
+
+def test_the_table_has_every_command():
+    found = {
+        ".".join(path.relative_to(processes.ROOT).with_suffix("").parts)
+        for package in ("export", "trainers")
+        for path in pathlib.Path(processes.ROOT, package).glob("*.py")
+        if "\n    command.run(main" in path.read_text(encoding="utf-8")
+    }
+    assert found == set(COMMANDS)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_is_shown_and_other_flags_are_named(folder, module):
+    done = processes.run({"module": module}, ["--help"], folder)
+    assert f"{module}:" in done.out or "flags:" in done.out
+    for name in COMMANDS[module][1]:
+        assert f"--{name}:" in done.out.replace("--[no]", "--")
+    assert "no_such" in _refusal(module, folder, "--no_such=1")
+
+
+@pytest.mark.parametrize(
+    "module, flag",
+    [
+        pytest.param(
+            module,
+            flag,
+            marks=[pytest.mark.slow] if number else [],
+        )
+        for module, (_, flags) in COMMANDS.items()
+        for number, flag in enumerate(flags)
+    ],
+)
+def test_what_is_another_thing_is_refused(folder, module, flag):
+    needed, flags = COMMANDS[module]
+    given = [each for each in needed.split() if f"--{flag}=" not in each]
+    for value in ("", WRONG[flags[flag]]):
+        if module != "export.check" or value:
+            said = _refusal(module, folder, *given, f"--{flag}={value}")
+            assert value or f"--{flag} has an empty value" in said
