@@ -25,7 +25,6 @@ from export.attention_views.view import (
 )
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.lines.streams import READER_HAS_GONE, WholeLines
 from export.server_runtime.saved_model import exported_version
 
 FLAGS = flags.FLAGS
@@ -111,9 +110,9 @@ def main(arguments):
         texts = _texts(sentence, note)
         page = attention_html(sentence, view, texts, views)
         if output == "-":
-            return _print(page)
-        _write(output, page)
-    return None
+            print(page.removesuffix("\n"))
+        else:
+            _write(output, page)
 
 
 def _text():
@@ -122,18 +121,9 @@ def _text():
             "Give either --text with a sentence or --figure=3, 4 or 5, whose "
             "sentence is the paper's."
         )
-    for name in ("text", "translation"):
-        _refuse_other_bytes(name, FLAGS[name].value or "")
     if FLAGS.text is None:
         return SENTENCES[int(FLAGS.figure)]
     return FLAGS.text
-
-
-def _refuse_other_bytes(name, text):
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(f"--{name} is not UTF-8.") from error
 
 
 def _check_model():
@@ -191,16 +181,6 @@ def _write(path, text):
         temporary.write_text(text, encoding="utf-8")
     size = pathlib.Path(path).stat().st_size
     print(f"Wrote {path} ({size:,} bytes).", file=sys.stderr)
-
-
-def _print(page):
-    try:
-        WholeLines(sys.stdout.fileno(), "Standard output").write(
-            page.removesuffix("\n").split("\n")
-        )
-    except BrokenPipeError:
-        return READER_HAS_GONE
-    return None
 
 
 if __name__ == "__main__":

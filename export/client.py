@@ -72,7 +72,7 @@ def main(arguments):
     translator = RemoteTranslator(
         _server(), FLAGS.url or FLAGS.grpc, FLAGS.batch_size, FLAGS.retries
     )
-    return line_flags.translate_stream(translator, form)
+    line_flags.translate_stream(translator, form)
 
 
 def _server():

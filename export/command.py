@@ -1,6 +1,7 @@
 """What every command does the same way: start, fail, be interrupted."""
 
 import math
+import os
 import shlex
 import sys
 
@@ -10,13 +11,18 @@ from export.errors import InputError
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
+# As a shell says it: 128 + SIGPIPE.
+EXIT_READER_HAS_GONE = 141
+# Flags whose values may be empty.
+_TEXTS = ("text", "translation", "tag")
 
 
 def run(main, operands=()):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
-    130. Anything else is a fault of ours and shows its traceback.
+    130, and output that nobody reads with 141. Anything else is a fault of
+    ours and shows its traceback.
 
     Args:
         main: function of the arguments left after the flags; the program's
@@ -27,7 +33,11 @@ def run(main, operands=()):
     def guarded(arguments):
         # TensorFlow's notes while saving are not what a user asked for.
         logging.set_verbosity(logging.WARNING)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:
+            _check_encoding(sys.argv)
+            _check_empty()
             _check_count(arguments[1:], operands)
             return main(arguments)
         except InputError as error:
@@ -37,7 +47,16 @@ def run(main, operands=()):
             print("Interrupted.", file=sys.stderr)
             return EXIT_INTERRUPTED
 
-    app.run(guarded)
+    try:
+        try:
+            app.run(guarded)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # What is not written yet would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_READER_HAS_GONE)
 
 
 def command_line(program, *arguments):
@@ -72,6 +91,30 @@ def require_finite(*names):
             lambda value: value is None or math.isfinite(value),
             "It must be a finite number.",
         )
+
+
+def _check_encoding(given):
+    for argument in given:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            # Neither TensorFlow nor JSON has other bytes in a name.
+            shown = ascii(argument)
+            raise InputError(
+                f"The argument {shown} is not UTF-8; write it in UTF-8, or "
+                "rename the file."
+            ) from None
+
+
+def _check_empty():
+    """Refuses what a shell leaves of an unset variable: no value."""
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        values = flag.value if isinstance(flag.value, list) else [flag.value]
+        if flag.present and "" in values and name not in _TEXTS:
+            raise InputError(
+                f"--{name} has an empty value; give it one, or leave it out."
+            )
 
 
 def _check_count(given, operands):

@@ -111,7 +111,7 @@ def main(arguments):
         sentences = [" ".join(words(line)) for line in lines]
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
-    return answer_lines(
+    answer_lines(
         *("Parsing", FLAGS.input, FLAGS.output, ask, form), answered=answered
     )
 

@@ -79,7 +79,7 @@ def main(arguments):
         return translator.sample(texts, seeds, rules, on_progress)
 
     form = line_format(FLAGS.samples > 1, FLAGS.scores)
-    return answer_lines("Drawing", FLAGS.input, FLAGS.output, ask, form)
+    answer_lines("Drawing", FLAGS.input, FLAGS.output, ask, form)
 
 
 if __name__ == "__main__":

@@ -185,8 +185,8 @@ def _check(model_dir, version):
     print("Checking the export before it gets its number:", flush=True)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "export.check", str(version)),
-            f"--model_dir={model_dir}",
+            *(sys.executable, "-m", "export.check"),
+            *(f"--model_dir={model_dir}", "--", str(version)),
         ],
         stderr=sys.stderr,
     )

@@ -57,7 +57,7 @@ def main(arguments):
         return [f"{found[0].score:.6f}"]
 
     beside = "translations", FLAGS.translations
-    return answer_lines("Scoring", FLAGS.input, FLAGS.output, ask, line, beside)
+    answer_lines("Scoring", FLAGS.input, FLAGS.output, ask, line, beside)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's start-up notes off the standard error of a command.
+"""What a command does before its imports: UTF-8, and a quiet TensorFlow.
 
 On a machine without a GPU TensorFlow writes some eight lines before a command's
 own first word, and no setting of its own turns them off.
@@ -15,7 +15,18 @@ _NOTE = re.compile(
     rb"I\d{4} \d\d:|WARNING: All log messages before absl::InitializeLog"
     rb"|E\d{4} .*(failed call to cuInit|oneDNN supports DT_\w+ only)"
 )
-_COMMAND = re.compile(r"(export|trainers)\.\w+")
+_COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
+
+
+def ensure_utf8():
+    """Starts a command of ours again in UTF-8 where the locale is another.
+
+    Names of files would reach Python's functions and TensorFlow's, which
+    take UTF-8, as different ones.
+    """
+    if _is_command() and sys.getfilesystemencoding() != "utf-8":
+        order = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execv(sys.executable, order)
 
 
 def hide_start_up_notes():
@@ -39,7 +50,9 @@ def hide_start_up_notes():
     os.close(source)
     os.dup2(sink, 2)
     os.close(sink)
-    sys.stderr = open(kept, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115, PTH123
+    sys.stderr = open(  # noqa: SIM115, PTH123
+        kept, "w", buffering=1, encoding="utf-8", errors="backslashreplace"
+    )
 
 
 def _is_command():

@@ -14,8 +14,9 @@ first, where number counts the lines of the input from 0. A blank line gives
 blank text with score 0. A line that is longer than the model takes is
 truncated; how many there were is said at the end.
 
-Lines are read ahead in chunks, up to 4096; written at once, whole lines only.
-From a terminal they are taken one by one; --compiled is fastest for those.
+Lines are read ahead in chunks, up to 4096; where the input pauses, those that
+are there are answered. Whole lines only are written, at once. --compiled is
+fastest where lines come one by one. "-" names the standard streams.
 
 With --prefixes=FILE the translations of line N begin with line N of that file,
 and are the best that do; its last word may continue. A blank line asks for
@@ -103,12 +104,12 @@ def main(arguments):
             f"--beam_size={FLAGS.n_best}, or ask for fewer."
         )
     if FLAGS.prefixes is None:
-        return line_flags.translate_stream(translator, form)
+        line_flags.translate_stream(translator, form)
+        return
     after = _PrefixLines(translator)
     beside = "prefixes", FLAGS.prefixes
-    code = line_flags.translate_stream(after, form, beside)
+    line_flags.translate_stream(after, form, beside)
     after.tell()
-    return code
 
 
 def _translator():

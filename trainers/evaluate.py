@@ -81,6 +81,10 @@ flags.DEFINE_integer(
 def main(arguments):
     """Translates, scores, and keeps the scores."""
     del arguments
+    if FLAGS.output and pathlib.Path(FLAGS.output).is_dir():
+        raise InputError(
+            f"--output={FLAGS.output} is a folder; give the name of a file."
+        )
     is_model = pathlib.Path(FLAGS.model_dir, "config.json").exists()
     search = {
         name: FLAGS[name].value

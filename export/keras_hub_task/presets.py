@@ -24,6 +24,8 @@ def write_preset(directory, path):
     path = pathlib.Path(path)
     if path.exists():
         raise InputError(f"{path} is there already; name a new folder.")
+    # KerasHub would speak of presets.
+    directory.read_config()
     task = TransformerSeq2SeqLM.from_preset(str(directory.path))
     with written_whole(path) as temporary:
         task.save_to_preset(str(temporary))

@@ -57,9 +57,6 @@ def translate_stream(translator, form, beside=None):
         form: of `line_format`.
         beside: of `answer_lines`: a file of prefixes, or None.
 
-    Returns:
-        The command's exit code, or None for 0.
-
     Raises:
         InputError: a file cannot be read or written.
     """
@@ -73,6 +70,4 @@ def translate_stream(translator, form, beside=None):
             return [[best] for best in found]
         return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
 
-    return answer_lines(
-        "Translating", FLAGS.input, FLAGS.output, ask, form, beside
-    )
+    answer_lines("Translating", FLAGS.input, FLAGS.output, ask, form, beside)

@@ -167,8 +167,6 @@ def paired_lines(sources, others, flag):
         yield source, other
 
 
-# What a shell says of a process whose reader has gone: 128 + SIGPIPE.
-READER_HAS_GONE = 141
 # What names the standard streams.
 _STANDARD = (None, "-")
 
@@ -190,11 +188,9 @@ def answer_lines(
         answered: how many lines of the source the output has the answers to
             already: they are passed over, and the output is added to.
 
-    Returns:
-        The command's exit code, or None for 0.
-
     Raises:
         InputError: a file cannot be read or written.
+        BrokenPipeError: nobody reads the output any more.
     """
     with contextlib.ExitStack() as stack:
         lines = DecodedLines(open_input(stack, source))
@@ -213,19 +209,15 @@ def answer_lines(
         how = os.O_TRUNC if answered == 0 else 0
         written = open_output(stack, output, *paths, how=how)
         on_progress = _progress(stack, job, output)
-        try:
-            lines = itertools.islice(lines, answered, None)
-            cuts = translate_lines(
-                read_chunks(lines, sources),
-                lambda texts: ask(texts, on_progress),
-                line_format,
-                written.write,
-                answered,
-            )
-        except BrokenPipeError:
-            return READER_HAS_GONE
+        lines = itertools.islice(lines, answered, None)
+        cuts = translate_lines(
+            read_chunks(lines, sources),
+            lambda texts: ask(texts, on_progress),
+            line_format,
+            written.write,
+            answered,
+        )
     _tell_of_cuts(*cuts)
-    return None
 
 
 def open_input(stack, path, flag="input"):

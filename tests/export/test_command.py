@@ -21,6 +21,7 @@ from export.errors import InputError
 flags.DEFINE_enum("do", "work", [
     "work", "refuse", "refuse-below", "interrupt", "wait", "break", "log-level"
 ], "What.")
+flags.DEFINE_string("name", None, "A name.")
 
 def main(arguments):
     what = flags.FLAGS.do
@@ -60,7 +61,7 @@ def start(tmp_path_factory):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
-            env=environment | {"PYTHONIOENCODING": "utf-8"},
+            env=environment,
         )
 
     return started
@@ -104,6 +105,57 @@ def test_a_wrong_flag_is_named_without_a_traceback(run, argument):
     assert out == ""
     assert argument.strip("-").partition("=")[0] in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "argument, says",
+    [
+        ("--name=", "--name has an empty value; give it one, or leave it out."),
+        ("--name=\udcff", "is not UTF-8"),
+    ],
+)
+def test_values_that_name_nothing_are_one_line_and_2(run, argument, says):
+    code, out, err = run(argument)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argument", ["--do=work", "--help"])
+def test_a_reader_may_leave_any_command(start, argument):
+    process = start(argument)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+def test_text_is_utf8_in_every_locale(run):
+    variables = {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONIOENCODING": "ascii",
+    }
+    _, _, err = run("--do=refuse", **variables)
+    assert err == "Error: There is no caf\u00e9; name another.\n"
+
+
+def test_names_are_utf8_in_every_locale(model_path, tmp_path):
+    path = tmp_path / "mod\u00e8le [1]"
+    path.symlink_to(model_path)
+    svg = tmp_path / "f\u00e9"
+    done = subprocess.run(
+        [sys.executable, "-m", "export.attention", f"--model={path}"]
+        + ["--text=b\u00e0", f"--svg={svg}"],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ
+        | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )
+    assert done.stderr.startswith(f"Wrote {svg} (")
+    assert svg.exists()
 
 
 def test_an_interrupt_within_the_work_is_130(run):

@@ -106,7 +106,7 @@ def error_of(*flags):
     [
         (("--output=page.html",), "Give either --text"),
         (("--text=a", "--figure=3", "--svg=p.svg"), "Give either --text"),
-        (("--text=caf\udce9", "--output=p.html"), "--text is not UTF-8"),
+        (("--text=caf\udce9",), "udce9' is not UTF-8"),
         (
             ("--text=a", "--output=page.html"),
             "is an export, which has the mean",

@@ -1,0 +1,199 @@
+"""Every command, given what is not what its flags ask for."""
+
+import pathlib
+
+import pytest
+
+from tests import processes
+from tests.export import tiny
+from tests.trainers import cipher
+
+# Of each command: what it needs, and its flags of files and folders.
+_LINES = {"input": "file", "output": "new file"}
+_TEXT = "--dataset=text:toy --source_language=en --target_language=xx"
+COMMANDS = {
+    "export.attention": (
+        "--model=m --text=ba",
+        {"model": "folder", "output": "new file", "svg": "new file"},
+    ),
+    "export.check": ("e", {"model_dir": "folder"}),
+    "export.client": ("--url=http://localhost:1 --retries=0", _LINES),
+    "export.ctranslate2": (
+        "--model_dir=m --output_dir=new",
+        {
+            "model_dir": "folder",
+            "output_dir": "new folder",
+            "compare": "file",
+            "target_pieces": "file",
+        },
+    ),
+    "export.import_marian": (
+        "--hf=m --model_dir=new",
+        {"hf": "folder", "model_dir": "new folder", "check": "file"},
+    ),
+    "export.keras_hub": (
+        "--model_dir=m --preset=new",
+        {"model_dir": "folder", "preset": "new folder"},
+    ),
+    "export.marian": (
+        "--model_dir=m --output_dir=new",
+        {"model_dir": "folder", "output_dir": "new folder"},
+    ),
+    "export.parse": ("--model=m", {"model": "folder", **_LINES}),
+    "export.sample": ("--model=m", {"model": "folder", **_LINES}),
+    "export.saved_model": (
+        "--model_dir=m --export_dir=new --nocheck",
+        {
+            "model_dir": "folder",
+            "export_dir": "new folder",
+            "target_pieces": "file",
+        },
+    ),
+    "export.score": (
+        "--model=m --translations=text",
+        {"model": "folder", "translations": "file", **_LINES},
+    ),
+    "export.translate": (
+        "--model=m",
+        {
+            "model": "folder",
+            "prefixes": "file",
+            "target_pieces": "file",
+            **_LINES,
+        },
+    ),
+    "trainers.distill": (
+        f"--teacher=m --output_dir=new {_TEXT}",
+        {"teacher": "folder", "output_dir": "new folder"},
+    ),
+    "trainers.evaluate": (
+        f"--model_dir=m {_TEXT}",
+        {
+            "model_dir": "folder",
+            "references": "file",
+            "output": "new file",
+            "dataset": "prefix",
+        },
+    ),
+    "trainers.parsing": (
+        "--dataset=trees:toy --model_dir=new",
+        {
+            "model_dir": "new folder",
+            "init_from": "folder",
+            "prepared_dir": "folder",
+            "dataset": "prefix",
+        },
+    ),
+    "trainers.plan": ("--pairs=9", {"prepared_dir": "folder"}),
+    "trainers.prepare": (
+        f"{_TEXT} --output_dir=new --vocabulary_size=64",
+        {
+            "output_dir": "new folder",
+            "vocabulary": "file",
+            "symbols": "file",
+            "dataset": "prefix",
+        },
+    ),
+    "trainers.results": (
+        "--scores=m",
+        {"scores": "file", "output": "new file"},
+    ),
+    "trainers.shortlist": (
+        "--model=m --input=text --translations=text --output=new",
+        {
+            "model": "folder",
+            "translations": "file",
+            **_LINES,
+        },
+    ),
+    "trainers.synthesize": (
+        "--model=m --text=text --source_language=en --target_language=xx "
+        "--output_dir=new --workers=1",
+        {"model": "folder", "text": "file", "output_dir": "new folder"},
+    ),
+    "trainers.table3": (
+        f"{_TEXT} --output_dir=new --rows=base --train_steps=1",
+        {"output_dir": "new folder", "dataset": "prefix"},
+    ),
+    "trainers.wmt": (
+        f"{_TEXT} --model_dir=new --train_steps=1",
+        {
+            "model_dir": "new folder",
+            "init_from": "folder",
+            "init_layers_from": "folder",
+            "prepared_dir": "folder",
+            "vocabulary": "file",
+            "dataset": "prefix",
+        },
+    ),
+}
+
+# Of each kind, what is there and is another one.
+WRONG = {
+    "file": "m",
+    "folder": "text",
+    "new file": "m",
+    "new folder": "text/x",
+    "prefix": "text:text/x",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands")
+    tiny.write(folder / "m", seed=5, num_layers=1)
+    cipher.write(folder)
+    (folder / "text").write_text("ba\nka\n")
+    return folder
+
+
+def _refusal(module, folder, *flags):
+    """Returns what the command says, which ends with nothing written."""
+    before = sorted(folder.rglob("*"))
+    done = processes.run({"module": module}, flags, folder, source=b"ba\n")
+    assert done.code in (1, 2)
+    assert done.out.count("\n") <= 3
+    assert done.err.startswith(("Error: ", "FATAL Flags parsing error"))
+    assert "Traceback" not in done.err
+    assert sorted(folder.rglob("*")) == before
+    return done.err
+
+
+def test_the_table_has_every_command():
+    found = {
+        ".".join(path.relative_to(processes.ROOT).with_suffix("").parts)
+        for package in ("export", "trainers")
+        for path in pathlib.Path(processes.ROOT, package).glob("*.py")
+        if "\n    command.run(main" in path.read_text(encoding="utf-8")
+    }
+    assert found == set(COMMANDS)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_is_shown_and_other_flags_are_named(folder, module):
+    done = processes.run({"module": module}, ["--help"], folder)
+    assert f"{module}:" in done.out or "flags:" in done.out
+    for name in COMMANDS[module][1]:
+        assert f"--{name}:" in done.out.replace("--[no]", "--")
+    assert "no_such" in _refusal(module, folder, "--no_such=1")
+
+
+@pytest.mark.parametrize(
+    "module, flag",
+    [
+        pytest.param(
+            module,
+            flag,
+            marks=[pytest.mark.slow] if number else [],
+        )
+        for module, (_, flags) in COMMANDS.items()
+        for number, flag in enumerate(flags)
+    ],
+)
+def test_what_is_another_thing_is_refused(folder, module, flag):
+    needed, flags = COMMANDS[module]
+    given = [each for each in needed.split() if f"--{flag}=" not in each]
+    for value in ("", WRONG[flags[flag]]):
+        if module != "export.check" or value:
+            said = _refusal(module, folder, *given, f"--{flag}={value}")
+            assert value or f"--{flag} has an empty value" in said
