@@ -63,12 +63,16 @@ def prepare(directory, config, corpus, plan):
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()
-    training = _pairs(corpus, "train", plan.max_tokens)
+    limits = {
+        "--max_tokens": plan.max_tokens,
+        "--batch_tokens": config.batch_tokens,
+    }
+    training = _pairs(corpus, "train", limits)
     if training is None:
         raise InputError(
             f"{corpus.folder} has no train split; there is nothing to train on."
         )
-    dev = _pairs(corpus, "dev", plan.max_tokens)
+    dev = _pairs(corpus, "dev", limits)
     for name in (
         "keep_best",
         "patience",
@@ -195,10 +199,12 @@ def _facts(source, plan):
     }
 
 
-def _pairs(corpus, split, max_tokens):
+def _pairs(corpus, split, limits):
     pairs = corpus.pairs(split)
     if pairs is None:
         return None
+    flag = min(limits, key=limits.get)
+    max_tokens = limits[flag]
     kept = pairs.no_longer_than(max_tokens)
     manifest = corpus.manifest
     left_out = "".join(
@@ -217,7 +223,7 @@ def _pairs(corpus, split, max_tokens):
     if not len(kept):
         raise InputError(
             f"No sentence pair of {split} is left ({kept.dropped:,} have more "
-            f"than --max_tokens={max_tokens} pieces on a side); raise it, or "
+            f"than {flag}={max_tokens} pieces on a side); raise it, or "
             "check the data set."
         )
     return kept
