@@ -21,8 +21,8 @@ _MISSES = 20
 _LEFT_OPEN = 6
 # Mean length, in positions, from which sentences count as long.
 _LONG = 64
-# The longest pairs have rows of their own where that saves more than this share,
-# for an update of them alone is one of few pairs.
+# The longest pairs have rows of their own where that saves more than this
+# share, for an update of them alone is one of few pairs.
 _WORTH_SPLITTING = 0.05
 # Positions of a row at which attention costs as much as all the rest.
 _COSTLY_ROW = 1024
@@ -126,7 +126,7 @@ def _row_costs(both, batch_tokens, row_tokens):
     """Returns lengths of rows, int [2, n], and what they cost, [n]."""
     totals, longest = both.sum(axis=1), both.max(axis=1)
     share = totals / totals.max()
-    least = int(np.ceil((longest / share).max()))
+    least = min(int(np.ceil((longest / share).max())), batch_tokens)
     row_tokens = max(min(row_tokens, batch_tokens), least)
     # The longest first, which is taken among equals.
     longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
