@@ -11,7 +11,7 @@ EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
 
-def run(main, operands=()):
+def run(main, operands=(), any_backend=False):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
@@ -21,6 +21,7 @@ def run(main, operands=()):
         main: function of the arguments left after the flags; the program's
             name is the first.
         operands: names of what must be given beside flags, in order.
+        any_backend: whether Keras may run on another backend than TensorFlow.
     """
 
     def guarded(arguments):
@@ -28,6 +29,8 @@ def run(main, operands=()):
         logging.set_verbosity(logging.WARNING)
         try:
             _check_count(arguments[1:], operands)
+            if not any_backend:
+                _require_tensorflow()
             return main(arguments)
         except InputError as error:
             print(f"Error: {error}", file=sys.stderr)
@@ -50,6 +53,17 @@ def require_finite(*names):
             name,
             lambda value: value is None or math.isfinite(value),
             "It must be a finite number.",
+        )
+
+
+def _require_tensorflow():
+    # Where a command needs TensorFlow, it has loaded Keras.
+    keras = sys.modules.get("keras")
+    backend = keras.config.backend() if keras else "tensorflow"
+    if backend != "tensorflow":
+        raise InputError(
+            f"This command needs Keras' TensorFlow backend, not {backend!r}; "
+            "start it with KERAS_BACKEND=tensorflow."
         )
 
 

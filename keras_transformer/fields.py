@@ -1,7 +1,6 @@
 """What kinds of fields a configuration has: roles and limits."""
 
 import dataclasses
-import math
 
 # What a field decides, and what follows from that.
 ROLES = (
@@ -18,11 +17,29 @@ ROLES = (
     "decoding",
 )
 
+# Of the types that models compute in.
+_LARGEST_INT = 2**31 - 1
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1e-30, 1e30
+_BELOW_ONE = 1 - 2**-20
+
 _AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
 _AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
-_ABOVE_ZERO = ("above 0", lambda value: value > 0)
-_PROBABILITY = ("at least 0 and below 1", lambda value: 0 <= value < 1)
-_FINITE = ("finite", math.isfinite)
+_AT_MOST = (
+    f"at most {_LARGEST_INT}",
+    lambda value: value <= _LARGEST_INT,
+)
+_ABOVE_ZERO = (
+    f"above 0, and at least {_SMALLEST_FLOAT:g}",
+    lambda value: value >= _SMALLEST_FLOAT,
+)
+_PROBABILITY = (
+    "at least 0 and below 1, by a millionth or more",
+    lambda value: 0 <= value <= _BELOW_ONE,
+)
+_FINITE = (
+    f"finite, and at most {_LARGEST_FLOAT:g}",
+    lambda value: value <= _LARGEST_FLOAT,
+)
 _ENOUGH_PIECES = (
     "at least 5 (pad, unknown, begin, end and one piece)",
     lambda value: value >= 5,
@@ -40,27 +57,27 @@ def _field(default, limits, *roles):
 
 def pieces(role):
     """Returns a field of a vocabulary's size, which must be given."""
-    return _field(dataclasses.MISSING, [_ENOUGH_PIECES], role)
+    return _field(dataclasses.MISSING, [_ENOUGH_PIECES, _AT_MOST], role)
 
 
 def pieces_or_zero(role):
     """Returns a field of a vocabulary's size, 0 by default."""
-    return _field(0, [_ENOUGH_PIECES_OR_ZERO], role)
+    return _field(0, [_ENOUGH_PIECES_OR_ZERO, _AT_MOST], role)
 
 
 def count(role, default):
     """Returns a field of an int, at least 1."""
-    return _field(default, [_AT_LEAST_ONE], role)
+    return _field(default, [_AT_LEAST_ONE, _AT_MOST], role)
 
 
 def count_or_zero(role, default):
     """Returns a field of an int, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO], role)
+    return _field(default, [_AT_LEAST_ZERO, _AT_MOST], role)
 
 
 def width(default):
     """Returns a field of a width of the architecture."""
-    return _field(default, [_AT_LEAST_ONE], "architecture", "width")
+    return _field(default, [_AT_LEAST_ONE, _AT_MOST], "architecture", "width")
 
 
 def amount(role, default):

@@ -119,6 +119,7 @@ flags.DEFINE_integer(
     "Work off each update in so many parts, one after the other: less memory, "
     "the same update.",
     lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_enum(
     "precision",

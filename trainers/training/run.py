@@ -7,7 +7,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
-from trainers.corpora.corpus import EvaluationSet
+from trainers.corpora.corpus import EvaluationSet, explain_change
 from trainers.scores import bleu_tokenizers
 
 # What decides, beside the configuration, which update follows on which.
@@ -179,6 +179,13 @@ def refuse_other_training(directory, config, source, plan):
     may_change = field_names("ending", "decoding")
     for name, value in new.items():
         if name not in may_change and old.get(name) != value:
+            if name == "fingerprint":
+                change = explain_change(str(old.get(name)), value)
+                raise InputError(
+                    f"The data of the training in {directory.path} changed "
+                    f"since it began: {change}; restore them to go on with "
+                    "it, or train on them in another --model_dir."
+                )
             raise InputError(
                 f"{directory.path} holds a training with "
                 f"{name}={old.get(name)}, not {value}; use another "
