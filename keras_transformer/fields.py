@@ -22,6 +22,15 @@ _LARGEST_INT = 2**31 - 1
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1e-30, 1e30
 _BELOW_ONE = 1 - 2**-20
 
+
+def _is_zero_or_more(value):
+    return value == 0 or value >= _SMALLEST_FLOAT
+
+
+_AMOUNT = (
+    f"at least 0, and {_SMALLEST_FLOAT:g} or more if above",
+    _is_zero_or_more,
+)
 _AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
 _AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
 _AT_MOST = (
@@ -34,7 +43,7 @@ _ABOVE_ZERO = (
 )
 _PROBABILITY = (
     "at least 0 and below 1, by a millionth or more",
-    lambda value: 0 <= value <= _BELOW_ONE,
+    lambda value: _is_zero_or_more(value) and value <= _BELOW_ONE,
 )
 _FINITE = (
     f"finite, and at most {_LARGEST_FLOAT:g}",
@@ -82,7 +91,7 @@ def width(default):
 
 def amount(role, default):
     """Returns a field of a float, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO, _FINITE], role)
+    return _field(default, [_AMOUNT, _FINITE], role)
 
 
 def positive(role, default):
