@@ -86,4 +86,4 @@ def _server():
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, any_backend=True)

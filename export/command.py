@@ -17,7 +17,7 @@ EXIT_READER_HAS_GONE = 141
 _TEXTS = ("text", "translation", "tag")
 
 
-def run(main, operands=()):
+def run(main, operands=(), any_backend=False):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
@@ -28,6 +28,7 @@ def run(main, operands=()):
         main: function of the arguments left after the flags; the program's
             name is the first.
         operands: names of what must be given beside flags, in order.
+        any_backend: whether Keras may run on another backend than TensorFlow.
     """
 
     def guarded(arguments):
@@ -39,6 +40,8 @@ def run(main, operands=()):
             _check_encoding(sys.argv)
             _check_empty()
             _check_count(arguments[1:], operands)
+            if not any_backend:
+                _require_tensorflow()
             return main(arguments)
         except InputError as error:
             print(f"Error: {error}", file=sys.stderr)
@@ -115,6 +118,17 @@ def _check_empty():
             raise InputError(
                 f"--{name} has an empty value; give it one, or leave it out."
             )
+
+
+def _require_tensorflow():
+    # Where a command needs TensorFlow, it has loaded Keras.
+    keras = sys.modules.get("keras")
+    backend = keras.config.backend() if keras else "tensorflow"
+    if backend != "tensorflow":
+        raise InputError(
+            f"This command needs Keras' TensorFlow backend, not {backend!r}; "
+            "start it with KERAS_BACKEND=tensorflow."
+        )
 
 
 def _check_count(given, operands):

@@ -26,11 +26,34 @@ MOST_BEAMS = 1_000
 MOST_EXTRA = 1_000_000
 HIGHEST_ALPHA = 8.0
 
+# Of the types that models compute in.
+_LARGEST_INT = 2**31 - 1
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1e-30, 1e30
+_BELOW_ONE = 1 - 2**-20
+
+
+def _is_zero_or_more(value):
+    return value == 0 or value >= _SMALLEST_FLOAT
+
+
+_AMOUNT = (
+    f"at least 0, and {_SMALLEST_FLOAT:g} or more if above",
+    _is_zero_or_more,
+)
 _AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
 _AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
-_ABOVE_ZERO = ("above 0", lambda value: value > 0)
-_PROBABILITY = ("at least 0 and below 1", lambda value: 0 <= value < 1)
-_FINITE = ("finite", math.isfinite)
+_ABOVE_ZERO = (
+    f"above 0, and at least {_SMALLEST_FLOAT:g}",
+    lambda value: value >= _SMALLEST_FLOAT,
+)
+_PROBABILITY = (
+    "at least 0 and below 1, by a millionth or more",
+    lambda value: _is_zero_or_more(value) and value <= _BELOW_ONE,
+)
+_FINITE = (
+    f"finite, and at most {_LARGEST_FLOAT:g}",
+    lambda value: value <= _LARGEST_FLOAT,
+)
 _ENOUGH_PIECES = (
     "at least 5 (pad, unknown, begin, end and one piece)",
     lambda value: value >= 5,
@@ -41,10 +64,8 @@ _ENOUGH_PIECES_OR_ZERO = (
 )
 
 
-def _at_most(most):
-    if most is None:
-        return []
-    return [(f"at most {most:,}", lambda value: value <= most)]
+def _at_most(most=_LARGEST_INT):
+    return (f"at most {most:,}", lambda value: value <= most)
 
 
 def checked_type(name, kind, value):
@@ -71,33 +92,34 @@ def _field(default, limits, *roles):
 
 def pieces(role):
     """Returns a field of a vocabulary's size, which must be given."""
-    return _field(dataclasses.MISSING, [_ENOUGH_PIECES], role)
+    return _field(dataclasses.MISSING, [_ENOUGH_PIECES, _at_most()], role)
 
 
 def pieces_or_zero(role):
     """Returns a field of a vocabulary's size, 0 by default."""
-    return _field(0, [_ENOUGH_PIECES_OR_ZERO], role)
+    return _field(0, [_ENOUGH_PIECES_OR_ZERO, _at_most()], role)
 
 
-def count(role, default, most=None):
+def count(role, default, most=_LARGEST_INT):
     """Returns a field of an int, at least 1."""
-    return _field(default, [_AT_LEAST_ONE, *_at_most(most)], role)
+    limits = [_AT_LEAST_ONE, _at_most(most)]
+    return _field(default, limits, role)
 
 
-def count_or_zero(role, default, most=None):
+def count_or_zero(role, default, most=_LARGEST_INT):
     """Returns a field of an int, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO, *_at_most(most)], role)
+    limits = [_AT_LEAST_ZERO, _at_most(most)]
+    return _field(default, limits, role)
 
 
 def width(default):
     """Returns a field of a width of the architecture."""
-    return _field(default, [_AT_LEAST_ONE], "architecture", "width")
+    return _field(default, [_AT_LEAST_ONE, _at_most()], "architecture", "width")
 
 
-def amount(role, default, most=None):
+def amount(role, default, most=_LARGEST_FLOAT):
     """Returns a field of a float, at least 0."""
-    limits = [_AT_LEAST_ZERO, _FINITE, *_at_most(most)]
-    return _field(default, limits, role)
+    return _field(default, [_AMOUNT, _FINITE, _at_most(most)], role)
 
 
 def positive(role, default):

@@ -37,6 +37,19 @@ class Restored(typing.NamedTuple):
     history: list
 
 
+def divergence(what):
+    """Returns the InputError of a training that diverged.
+
+    Args:
+        what: is infinite or no number, such as "The loss of step 7".
+    """
+    return InputError(
+        f"{what} is not a finite number: training diverged. The earlier "
+        "checkpoints are kept; begin anew with a lower learning_rate_scale or "
+        "more warmup_steps, in another --model_dir."
+    )
+
+
 class Checkpoints:
     """The checkpoints of one training.
 
@@ -75,8 +88,8 @@ class Checkpoints:
                 numbers.
 
         Raises:
-            InputError: the system refused to write; earlier checkpoints are
-                untouched.
+            InputError: the system refused to write, or a value is infinite or
+                no number; earlier checkpoints are untouched.
         """
         self._write(self.path(step), model, step, history)
         for old in self.steps()[: -self.keep]:
@@ -143,10 +156,10 @@ class Checkpoints:
         return Restored(0, [])
 
     def use(self, model, step):
-        """Sets a model to the weights of one step.
+        """Sets a model and its optimizer to one step.
 
         Args:
-            model: as given to `save`; its optimizer is left alone.
+            model: as given to `save`.
             step: number of updates.
 
         Returns:
@@ -155,8 +168,7 @@ class Checkpoints:
         for path in (self.best_path(step), self.path(step)):
             arrays = _read(path) if path.exists() else None
             if arrays is not None:
-                for name, variable in _weights(model):
-                    variable.assign(arrays[name])
+                _assign(model, arrays, path)
                 return True
         return False
 
@@ -208,6 +220,9 @@ class Checkpoints:
 
     def _write(self, path, model, step, history):
         arrays = {name: variable.numpy() for name, variable in _named(model)}
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise divergence(f"A value of {name} after step {step:,}")
         arrays["step"] = np.array(step, np.int64)
         arrays[_HISTORY] = np.array(json.dumps(list(history)))
         arrays[_NAMES] = np.array(sorted(arrays))

@@ -243,4 +243,4 @@ def _refuse_without_link(count, device):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, any_backend=True)

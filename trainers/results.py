@@ -92,4 +92,4 @@ def _text(path):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, any_backend=True)

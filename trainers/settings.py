@@ -4,6 +4,7 @@ import dataclasses
 
 import keras_transformer as kt
 from export.errors import InputError
+from keras_transformer.presets import PRESETS
 
 _KINDS = {
     field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)
@@ -11,12 +12,13 @@ _KINDS = {
 FIELDS = tuple(_KINDS)
 
 
-def make_config(preset, assignments):
+def make_config(preset, assignments, **own):
     """Returns the configuration that the flags ask for.
 
     Args:
         preset: name of a preset.
         assignments: list of "name=value".
+        **own: fields that have flags of their own, which come before them.
 
     Returns:
         TransformerConfig.
@@ -25,9 +27,36 @@ def make_config(preset, assignments):
         InputError: an unknown preset or field, or a value out of range.
     """
     try:
-        return kt.TransformerConfig.preset(preset, **values_of(assignments))
+        changes = values_of(assignments) | own
+        changes |= shorter_cooldown(PRESETS.get(preset, {}), changes)
+        return kt.TransformerConfig.preset(preset, **changes)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def shorter_cooldown(defaults, changes):
+    """Returns a cooldown that fits, where the default one does not.
+
+    Args:
+        defaults: dict of fields, of a preset or a model.
+        changes: dict of the fields that were asked for.
+
+    Returns:
+        A dict of `cooldown_steps`, the same share of the steps asked for; an
+        empty one where the default fits or the cooldown itself was asked for.
+    """
+    steps, cooldown = changes.get("train_steps"), defaults.get("cooldown_steps")
+    if "cooldown_steps" in changes or not cooldown or not steps:
+        return {}
+    if steps < 1 or cooldown <= steps:
+        return {}
+    share = cooldown / defaults["train_steps"]
+    print(
+        f"cooldown_steps={int(share * steps)}: those by default, {cooldown}, "
+        f"do not fit into train_steps={steps}.",
+        flush=True,
+    )
+    return {"cooldown_steps": int(share * steps)}
 
 
 def assignments_of(config, preset):

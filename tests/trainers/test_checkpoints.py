@@ -206,3 +206,21 @@ def test_an_interrupted_write_leaves_nothing(saved, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         checkpoints.save(model, 40)
     assert _bytes(checkpoints.folder) == before
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("number", [0, -1])
+def test_values_that_are_no_numbers_are_not_saved(saved, bad, number):
+    """Neither of the model nor of the optimizer, of whatever kind."""
+    checkpoints, model, values = saved
+    variable = [*model.weights, *model.optimizer.variables][number]
+    variable.assign(np.full(variable.shape, bad))
+    for save in (
+        checkpoints.save,
+        checkpoints.save_best,
+        checkpoints.save_stop,
+    ):
+        with pytest.raises(InputError, match="after step 40 is not a finite"):
+            save(model, 40, [])
+    assert checkpoints.restore_latest(model).step == 30
+    assert same(values_of(model), values[30])

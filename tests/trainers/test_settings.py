@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
 import keras_transformer as kt
@@ -79,3 +80,39 @@ def test_what_is_wrong_is_one_clear_line(preset, assignment, message):
     with pytest.raises(InputError, match=message) as caught:
         make_config(preset, [assignment])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("steps", [1, 10, 999])
+def test_a_presets_value_gives_way_and_an_explicit_one_is_refused(
+    preset, steps
+):
+    config = make_config(preset, [], train_steps=steps)
+    assert config == make_config(preset, [f"train_steps={steps}"])
+    assert config.train_steps == steps >= config.cooldown_steps
+    with pytest.raises(InputError, match=f"at most train_steps, {steps}"):
+        make_config(preset, ["cooldown_steps=1000"], train_steps=steps)
+
+
+NUMBERS = [
+    name
+    for name, field in kt.TransformerConfig.__dataclass_fields__.items()
+    if field.type in (int, float)
+]
+ABOVE_ONE = ("layer_norm_epsilon", "learning_rate_scale", "adam_epsilon")
+ABOVE_ONE += ("clip_norm", "alpha", "r_drop")
+ODD = ["nan", "inf", "-inf", "-1", "0", "1", "1e300", "1e-300", str(10**30)]
+ODD += ["0.999999999999", "1e-20", "1e20", ""]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("text", ODD)
+def test_any_number_is_refused_in_one_line_or_exact_in_float32(name, text):
+    try:
+        value = getattr(make_config("tiny", [f"{name}={text}"]), name)
+    except InputError as error:
+        assert name in str(error) and "\n" not in str(error)
+        return
+    assert value == 0 or np.float32(value) != 0
+    assert np.isfinite(np.float32(value)) and abs(value) <= 1e30
+    assert value >= 1 or np.float32(value) < 1 or name in ABOVE_ONE

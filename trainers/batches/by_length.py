@@ -31,10 +31,9 @@ def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
     """Sorts pairs into buckets of similar source and target lengths.
 
     Args:
-        source_lengths: int [pairs], at least 1 each.
-        target_lengths: int [pairs], at least 1 each.
-        batch_tokens: positions a batch has on each side, at most; a batch
-            has at least 8 rows all the same.
+        source_lengths: int [pairs], at least 1 each, at most `batch_tokens`.
+        target_lengths: the same.
+        batch_tokens: positions a batch has on each side, at most.
         shapes: how many shapes batches may have; 0 takes as few as keep
             padding at about 3 %, at most 128.
         seed: of the order in which batches come, at least 0.

@@ -9,7 +9,7 @@ from trainers.batches.matrices import make_batch, make_packed_batch, part_of
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-def training_data(strategy, pairs, plan, step, micro_batches=1):
+def training_data(strategy, pairs, plan, step):
     """Returns batches without end, from a step on.
 
     Args:
@@ -17,7 +17,6 @@ def training_data(strategy, pairs, plan, step, micro_batches=1):
         pairs: TokenPairs.
         plan: BatchPlan.
         step: number of batches already used.
-        micro_batches: equal parts that a replica's rows must divide into.
 
     Returns:
         tf.distribute.DistributedDataset of (inputs, labels) as the model
@@ -25,9 +24,7 @@ def training_data(strategy, pairs, plan, step, micro_batches=1):
         labels end with the end id. Each replica gets its share of the rows
         of the global batch, which is the same for any number of them.
     """
-    return _distributed(
-        strategy, pairs, plan, lambda: plan.from_step(step), micro_batches
-    )
+    return _distributed(strategy, pairs, plan, lambda: plan.from_step(step))
 
 
 def evaluation_data(strategy, pairs, plan):
@@ -44,11 +41,11 @@ def evaluation_data(strategy, pairs, plan):
         As `training_data`.
     """
     return _distributed(
-        strategy, pairs, plan, lambda: itertools.cycle(plan.epoch(0)), 1
+        strategy, pairs, plan, lambda: itertools.cycle(plan.epoch(0))
     )
 
 
-def _distributed(strategy, pairs, plan, batches, micro_batches):
+def _distributed(strategy, pairs, plan, batches):
     replicas = strategy.num_replicas_in_sync
     packed = _is_packed(plan)
     make = make_packed_batch if packed else make_batch
@@ -61,7 +58,7 @@ def _distributed(strategy, pairs, plan, batches, micro_batches):
             for batch in batches():
                 arrays = make(pairs, batch)
                 for replica in range(first, first + local):
-                    yield part_of(arrays, replica, replicas, micro_batches)
+                    yield part_of(arrays, replica, replicas)
 
         return _dataset(parts, packed, prefetch=4 * local)
 

@@ -9,29 +9,24 @@ from keras_transformer.config import BEGIN_ID
 from trainers.batches.token_pairs import ranges
 
 
-def part_of(arrays, replica, replicas, micro_batches):
+def part_of(arrays, replica, replicas):
     """Returns one replica's share of a batch.
 
     Args:
         arrays: (inputs, labels) of [rows, L].
         replica: its number, from 0.
         replicas: how many there are.
-        micro_batches: the share's rows are a multiple of this.
 
     Returns:
-        (inputs, labels) with as many rows for every replica; where they do
-        not divide evenly, the last ones are padding.
+        (inputs, labels); the numbers of rows of two replicas differ by one
+        at most.
     """
-    rows = len(arrays[1])
-    share = -(-rows // (replicas * micro_batches)) * micro_batches
-
-    def cut(array):
-        part = array[replica * share : (replica + 1) * share]
-        missing = share - len(part)
-        return np.pad(part, ((0, missing), (0, 0))) if missing else part
-
     inputs, labels = arrays
-    return {name: cut(array) for name, array in inputs.items()}, cut(labels)
+    first, last = (
+        len(labels) * end // replicas for end in (replica, replica + 1)
+    )
+    parts = {name: array[first:last] for name, array in inputs.items()}
+    return parts, labels[first:last]
 
 
 def make_batch(pairs, batch):

@@ -1,15 +1,10 @@
-"""Batches of one shape whose rows hold several sentence pairs each."""
+"""Batches of few shapes whose rows hold several sentence pairs each."""
 
 import itertools
 
 import numpy as np
 
-from trainers.batches.plan import (
-    BatchPlan,
-    Bucket,
-    batching_cost,
-    padding_share,
-)
+from trainers.batches.plan import BatchPlan, Bucket, batching_cost
 
 # Rows that packing makes, for one that is needed; now and then it is one
 # more, and that makes a batch more. So a few lengths of rows are tried until
@@ -26,39 +21,84 @@ _MISSES = 20
 _LEFT_OPEN = 6
 # Mean length, in positions, from which sentences count as long.
 _LONG = 64
+# The longest pairs have rows of their own where that saves more than this
+# share, for an update of them alone is one of few pairs.
+_WORTH_SPLITTING = 0.05
+# Positions of a row at which attention costs as much as all the rest.
+_COSTLY_ROW = 1024
 
 
 def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     """Packs pairs into rows, once; the rows are shuffled each epoch.
 
     Args:
-        source_lengths: int [pairs], at least 1 each.
-        target_lengths: int [pairs], at least 1 each.
-        batch_tokens: positions a batch has on each side, at most; a batch
-            has at least 8 rows all the same.
+        source_lengths: int [pairs], at least 1 each, at most `batch_tokens`.
+        target_lengths: the same.
+        batch_tokens: positions a batch has on each side, at most.
         row_tokens: positions of a row's longer side, see `row_lengths`.
         seed: of the packing and of the order, at least 0.
 
     Returns:
-        BatchPlan of one bucket.
+        BatchPlan of one bucket, and of one more for each group of pairs that
+        are so much longer on a side that the rows of all would be longer.
     """
     mean = max(source_lengths.mean(), target_lengths.mean())
     # Where sentences are long, they are packed in units of several positions:
     # few kinds of pairs are left to try, and little is lost.
-    unit = 1 + int(mean) // _LONG
-    units = [
-        -(-side.astype(np.int64) // unit)
-        for side in (source_lengths, target_lengths)
-    ]
-    plans = []
-    for row in row_lengths(*units, batch_tokens // unit, row_tokens // unit):
-        pairs, starts = _packed(*units, row, seed)
-        lengths = row[0] * unit, row[1] * unit
-        bucket = Bucket.balanced(pairs, starts, *lengths, batch_tokens)
-        plans.append(BatchPlan([bucket], seed))
-        if padding_share(plans[-1], source_lengths, target_lengths) < _GOOD:
-            break
-    return min(plans, key=lambda plan: plan.positions)
+    unit = min(1 + int(mean) // _LONG, batch_tokens)
+    # The rest of an incomplete last unit belongs to the one before.
+    budget, row_tokens = batch_tokens // unit, max(row_tokens // unit, 1)
+    units = np.stack(
+        [
+            np.minimum(-(-side.astype(np.int64) // unit), budget)
+            for side in (source_lengths, target_lengths)
+        ]
+    )
+    rest, buckets = np.arange(units.shape[1]), []
+    while rest.size:
+        fits = _fitting(units[:, rest], budget, row_tokens)
+        pairs, rest = rest[fits], rest[~fits]
+        found = []
+        for row in row_lengths(*units[:, pairs], budget, row_tokens):
+            places, starts = _packed(*units[:, pairs], row, seed)
+            lengths = (
+                batch_tokens if side == budget else side * unit for side in row
+            )
+            found.append(
+                Bucket.balanced(pairs[places], starts, *lengths, batch_tokens)
+            )
+            real = source_lengths[pairs].sum() + target_lengths[pairs].sum()
+            if 1 - real / found[-1].positions < _GOOD:
+                break
+        buckets.append(min(found, key=lambda bucket: bucket.positions))
+    return BatchPlan(buckets, seed)
+
+
+def _fitting(lengths, batch_tokens, row_tokens):
+    """Returns which pairs share the rows of a bucket, bool [pairs]."""
+    # The longer side of the rows that each pair needs.
+    totals = lengths.sum(axis=1)
+    needed = lengths[0] / (totals[0] / totals.max())
+    np.maximum(needed, lengths[1] / (totals[1] / totals.max()), out=needed)
+    most = min(needed.max(), batch_tokens)
+    limits = [most]
+    limit = row_tokens
+    while limit < most:
+        limits.append(limit)
+        limit *= 2
+
+    def cost(limit):
+        fits = needed <= limit
+        if not fits.any():
+            return np.inf
+        groups = [lengths[:, each] for each in (fits, ~fits) if each.any()]
+        total = 0
+        for group in groups:
+            rows, costs = _row_costs(group, batch_tokens, row_tokens)
+            total += (costs * (1 + rows.max(axis=0) / _COSTLY_ROW)).min()
+        return total * (1 - _WORTH_SPLITTING * (limit == most))
+
+    return needed <= min(limits, key=cost)
 
 
 def row_lengths(source_lengths, target_lengths, batch_tokens, row_tokens):
@@ -76,18 +116,25 @@ def row_lengths(source_lengths, target_lengths, batch_tokens, row_tokens):
         List of (S, T), in the ratio of all source ids to all target ids to
         within rounding; what promises least cost comes first.
     """
-    totals = np.array([[source_lengths.sum()], [target_lengths.sum()]])
-    longest = np.array([[source_lengths.max()], [target_lengths.max()]])
-    share = totals / totals.max()
-    least = int(np.ceil((longest / share).max()))
-    row_tokens = max(row_tokens, least)
-    # The longest first, which is taken among equals.
-    longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
-    lengths = np.maximum(np.rint(longer * share).astype(int), longest)
-    rows = np.ceil((totals / lengths).max(axis=0) * _ROWS_MADE).astype(int)
-    cost = batching_cost(rows, *lengths, batch_tokens)
+    both = np.stack([source_lengths, target_lengths])
+    lengths, cost = _row_costs(both, batch_tokens, row_tokens)
     best = np.argsort(cost, kind="stable")[:_TRIES]
     return [tuple(row) for row in lengths.T[best].tolist()]
+
+
+def _row_costs(both, batch_tokens, row_tokens):
+    """Returns lengths of rows, int [2, n], and what they cost, [n]."""
+    totals, longest = both.sum(axis=1), both.max(axis=1)
+    share = totals / totals.max()
+    least = min(int(np.ceil((longest / share).max())), batch_tokens)
+    row_tokens = max(min(row_tokens, batch_tokens), least)
+    # The longest first, which is taken among equals.
+    longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
+    lengths = np.rint(longer * share[:, None]).astype(int)
+    lengths = np.maximum(lengths, longest[:, None])
+    rows = np.ceil((totals[:, None] / lengths).max(axis=0) * _ROWS_MADE)
+    cost = batching_cost(rows.astype(int), *lengths, batch_tokens)
+    return lengths, cost
 
 
 def _packed(source_lengths, target_lengths, row, seed):

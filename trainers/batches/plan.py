@@ -22,7 +22,7 @@ class BatchShape(NamedTuple):
     """What a batch is padded to; one compilation each.
 
     Attributes:
-        rows: B, a multiple of 8.
+        rows: B, a multiple of 8 where 8 or more may be.
         source_length: S, positions of a row's source side.
         target_length: T, positions of a row's target side.
     """
@@ -90,6 +90,11 @@ class Bucket:
         """Number of batches that hold every row once."""
         return -(-(len(self.starts) - 1) // self.shape.rows)
 
+    @property
+    def positions(self):
+        """Positions of both sides of all batches, padding counted."""
+        return self.batches * self.shape.positions
+
     def batch(self, order, number):
         """Returns one batch of an epoch.
 
@@ -135,9 +140,7 @@ class BatchPlan:
     @property
     def positions(self):
         """Positions of both sides in one epoch, padding counted."""
-        return sum(
-            bucket.batches * bucket.shape.positions for bucket in self.buckets
-        )
+        return sum(bucket.positions for bucket in self.buckets)
 
     def epoch(self, number):
         """Returns the batches of one epoch, from 0, in their order."""
@@ -200,11 +203,12 @@ def most_rows(source_length, target_length, batch_tokens):
         batch_tokens: positions a batch has on each side, at most.
 
     Returns:
-        A multiple of 8, at least 8 even where that is over the budget.
+        A multiple of 8, or where the budget is too small for that, 1 to 7.
+        A row that is over the budget by itself counts as one.
     """
-    longest = np.maximum(source_length, target_length)
-    rows = batch_tokens // longest // _ROW_MULTIPLE * _ROW_MULTIPLE
-    return np.maximum(rows, _ROW_MULTIPLE)
+    rows = batch_tokens // np.maximum(source_length, target_length)
+    few = rows < _ROW_MULTIPLE
+    return np.where(few, np.maximum(rows, 1), rows - rows % _ROW_MULTIPLE)
 
 
 def balanced_rows(rows, most):
@@ -212,13 +216,15 @@ def balanced_rows(rows, most):
 
     Args:
         rows: int or int array, rows there are; at least 1.
-        most: rows a batch may have, a multiple of 8.
+        most: rows a batch may have, a multiple of 8 or less than 8.
 
     Returns:
-        The least multiple of 8 that makes no more batches than `most` does.
+        The least number of that kind that makes no more batches than `most`
+        does.
     """
     batches = -(-rows // most)
-    return -(-rows // (batches * _ROW_MULTIPLE)) * _ROW_MULTIPLE
+    multiple = np.where(most < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
+    return -(-rows // (batches * multiple)) * multiple
 
 
 def balanced_shape(rows, source_length, target_length, batch_tokens):

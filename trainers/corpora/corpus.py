@@ -195,7 +195,7 @@ class Corpus(abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Returns a short hex string that changes when the data changes.
+        """Returns a string that changes when the data changes.
 
         What exactly it covers is said by each kind of corpus.
         """
@@ -276,6 +276,8 @@ class RowCorpus(Corpus):
 
 
 _DIGITS = 16
+# A file in a fingerprint.
+_FILE = re.compile(rf"(.+?) (\d+) ([0-9a-f]{{{_DIGITS}}})(?:; |$)")
 _MEGABYTE = 1 << 20
 
 
@@ -287,7 +289,7 @@ def text_fingerprint(*parts: str) -> str:
 
 
 def file_fingerprint(paths: Iterable[Path]) -> str:
-    """Returns 16 hex digits for these files in this order.
+    """Returns name, size and 16 hex digits of each of these files, in order.
 
     Covers each file's name (without its folder), its size in bytes, and the
     bytes of its first and last MiB. A change in the middle of a file larger
@@ -296,7 +298,28 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
     Raises:
         InputError: a file cannot be read.
     """
-    return text_fingerprint(*(_describe(path) for path in paths))
+    return "; ".join(map(_describe, paths))
+
+
+def explain_change(before: str, now: str) -> str:
+    """Says which files differ between two fingerprints of one corpus."""
+    old, new = (
+        {name: rest for name, *rest in _FILE.findall(text)}
+        for text in (before, now)
+    )
+    if not old or not new:
+        return f"its fingerprint was {before} and is {now}"
+    changes = []
+    for name in {**old, **new}:
+        if name not in new or name not in old:
+            changes.append(f"{name} is {'gone' if name in old else 'new'}")
+        elif old[name] != new[name]:
+            sizes = old[name][0], new[name][0]
+            other = ", of other text" if sizes[0] == sizes[1] else ""
+            changes.append(
+                f"{name} had {sizes[0]} bytes and has {sizes[1]}{other}"
+            )
+    return ", ".join(changes) or "its files come in another order"
 
 
 def _describe(path: Path) -> str:
@@ -307,4 +330,4 @@ def _describe(path: Path) -> str:
         digest.update(file.read(_MEGABYTE))
         file.seek(max(0, size - _MEGABYTE))
         digest.update(file.read(_MEGABYTE))
-    return f"{path.name} {size} {digest.hexdigest()}"
+    return f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"

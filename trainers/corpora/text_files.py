@@ -230,10 +230,9 @@ class TextCorpus(RowCorpus):
         return tuple(self._files)
 
     def fingerprint(self) -> str:
-        """Returns 16 hex digits over the files of all splits.
+        """Returns `file_fingerprint` of the files of all splits, in order.
 
-        Covers their names, sizes, and first and last MiB, in the order of
-        the direction; see `file_fingerprint`.
+        The source language comes first.
         """
         return file_fingerprint(
             path for files in self._files.values() for path in files.paths

@@ -161,11 +161,7 @@ class TreeCorpus(RowCorpus):
             yield " ".join(words(tree)), " ".join(linearise(tree))
 
     def fingerprint(self) -> str:
-        """Returns 16 hex digits over the files of all splits.
-
-        Covers their names, sizes, and first and last MiB; see
-        `file_fingerprint`.
-        """
+        """Returns `file_fingerprint` of the files of all splits."""
         files = itertools.chain.from_iterable(self._files.values())
         return file_fingerprint(path for path, _ in files)
 

@@ -1,5 +1,7 @@
 """What a student is: its configuration, and what it begins with."""
 
+import dataclasses
+
 from export.errors import InputError
 from trainers import settings
 
@@ -37,7 +39,9 @@ def student_config(teacher, preset, assignments):
         own = [f"{name}={value}" for name, value in pieces.items()]
         return settings.make_config(preset, [*assignments, *own])
     try:
-        return teacher.replace(**{"num_decoder_layers": 1, **asked})
+        defaults = dataclasses.asdict(teacher)
+        shorter = settings.shorter_cooldown(defaults, asked)
+        return teacher.replace(**{"num_decoder_layers": 1, **asked, **shorter})
     except ValueError as error:
         raise InputError(str(error)) from error
 

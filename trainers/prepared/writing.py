@@ -14,6 +14,7 @@ from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
+from trainers.corpora.corpus import explain_change
 from trainers.prepared.codecs import count_pairs, make_files, read_codec
 from trainers.prepared.manifest import (
     FILE,
@@ -192,6 +193,12 @@ def _of_same_source(folder, source):
         for name, value in dataclasses.asdict(source).items()
         if there[name] != value
     )
+    if name == "fingerprint":
+        raise InputError(
+            f"{source.dataset} changed since {folder} was prepared: "
+            f"{explain_change(there[name], value)}; restore it, or use another "
+            "folder for the changed data."
+        )
     raise InputError(
         f"{folder} holds data prepared with {name}={there[name]}, not "
         f"{value}; use another folder, or the same flags as before."

@@ -5,7 +5,7 @@ import time
 
 import keras
 
-from export.errors import InputError
+from trainers.checkpoints import divergence
 from trainers.training.dev_scores import on_plateau
 
 
@@ -157,16 +157,13 @@ class KeepCheckpoints(keras.callbacks.Callback):
 
     def _refuse_diverged(self, logs):
         if not math.isfinite(float(logs.get("loss", 0.0))):
-            raise InputError(
-                f"The loss of step {self._counter.step:,} is not a number: "
-                "training diverged. The earlier checkpoints are kept; begin "
-                "anew with a lower learning_rate_scale or more warmup_steps, "
-                "in another --model_dir."
-            )
+            raise divergence(f"The loss of step {self._counter.step:,}")
 
 
 class MeasureDev(keras.callbacks.Callback):
     """Evaluates every N updates, and after the last.
+
+    Where the weights have a moving average, that is what is evaluated.
 
     Args:
         counter: StepCounter.
@@ -212,12 +209,27 @@ class MeasureDev(keras.callbacks.Callback):
             if on_plateau(self.history, self._patience):
                 self.model.stop_training = True
 
-    def _measure(self):
+    def measure(self, step):
+        """Returns the measure of the model's weights, a dict.
+
+        Args:
+            step: that the weights are of.
+
+        Raises:
+            InputError: the loss is infinite or no number.
+        """
         figures = self.model.evaluate(
             self._data, steps=self._batches, return_dict=True, verbose=0
         )
-        measure = {"step": self._counter.step, **figures}
+        if not math.isfinite(figures["loss"]):
+            raise divergence(f"The dev loss after step {step:,}")
+        measure = {"step": step, **figures}
         if self._score is not None:
             measure[self._score.name] = self._score()
+        return measure
+
+    def _measure(self):
+        with self.model.averaged_weights():
+            measure = self.measure(self._counter.step)
         self.history.append(measure)
         self._report(measure)

@@ -6,7 +6,6 @@ says which step is the best, and without one the loss does.
 """
 
 import abc
-import math
 
 import numpy as np
 
@@ -44,7 +43,7 @@ def best_first(history):
     """Returns the measures, the best first, of equals the earliest.
 
     Better is a higher score where the latest measure has one, else a lower
-    loss. One whose loss is infinite or no number is worse than all others.
+    loss.
 
     Args:
         history: measures, list of dict.
@@ -52,22 +51,9 @@ def best_first(history):
     name = name_of(history[-1]) if history else None
 
     def badness(measure):
-        loss = measure["loss"]
-        value = -measure.get(name, 0.0) if name else loss
-        return (0, value) if math.isfinite(loss) else (1, 0.0)
+        return -measure.get(name, 0.0) if name else measure["loss"]
 
     return sorted(history, key=badness)
-
-
-def is_best(measure, history):
-    """Returns whether a measure is usable, and the best of a history.
-
-    Args:
-        measure: dict, one of the history.
-        history: measures, list of dict.
-    """
-    finite = math.isfinite(measure["loss"])
-    return finite and best_first(history)[0] is measure
 
 
 class DevScore(abc.ABC):

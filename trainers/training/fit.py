@@ -4,6 +4,7 @@ import sys
 import time
 
 import keras
+import tensorflow as tf
 
 from trainers.batches import input_data, make_plan
 from trainers.batches.token_pairs import texts_of
@@ -19,12 +20,11 @@ from trainers.training.callbacks import (
 from trainers.training.dev_scores import (
     TITLES,
     best_first,
-    is_best,
     name_of,
     new_dev_score,
     on_plateau,
 )
-from trainers.training.progress import Progress
+from trainers.training.progress import Progress, describe
 from trainers.training.strategies import (
     has_gpu,
     is_chief,
@@ -48,7 +48,8 @@ def train(prepared, plan, strategy, made, beginning=None):
     The model directory then holds the weights to use.
 
     Raises:
-        InputError: a checkpoint does not fit, or cannot be written.
+        InputError: a checkpoint does not fit, or cannot be written, or the
+            training diverged; the weights to use are as before.
         SystemExit: SIGINT or SIGTERM came; a checkpoint was saved.
     """
     config, directory = prepared.config, prepared.directory
@@ -69,11 +70,12 @@ def train(prepared, plan, strategy, made, beginning=None):
         log.begin(step, made)
         _fit(model, prepared, plan, checkpoints, counter, history, log)
     if is_chief(strategy):
-        weights = _final_weights(
+        step, origin, measure = _final_weights(
             model, plan, config, checkpoints, counter.step, history
         )
+        _tell_final(model, prepared, plan, (step, origin, measure), history)
         directory.write_weights(model)
-        log.note_weights(*weights)
+        log.note_weights(step, origin)
 
 
 def _begin_with(model, beginning, step):
@@ -138,7 +140,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
 
         def report(measure):
             progress.report_dev(measure)
-            if plan.saves_best and is_best(measure, history):
+            if plan.saves_best and best_first(history)[0] is measure:
                 checkpoints.save_best(model, counter.step, history)
 
         def save():
@@ -171,11 +173,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
     ):
         model.fit(
             input_data.training_data(
-                strategy,
-                prepared.training,
-                batches,
-                counter.first,
-                plan.accumulate,
+                strategy, prepared.training, batches, counter.first
             ),
             steps_per_epoch=counter.last - counter.first,
             callbacks=[*callbacks, keeper],
@@ -231,15 +229,23 @@ def _leave(step, signal_number):
 
 
 def _final_weights(model, plan, config, checkpoints, step, history):
-    """Gives the model the weights to use; returns their step and origin."""
+    """Gives the model the weights to use.
+
+    Returns:
+        Their step, their origin in words, and their measure of dev, or None
+        where they are not measured yet.
+    """
     if plan.keep_best:
         for place, measure in enumerate(best_first(history)):
             if checkpoints.use(model, measure["step"]):
-                return measure["step"], _describe_best(measure, place)
+                model.use_average()
+                origin = _describe_best(measure, place)
+                return measure["step"], origin, measure
         print("No checkpoint of a measured step is left: the last is used.")
+    model.use_average()
+    last = next((each for each in history if each["step"] == step), None)
     if plan.ema:
-        model.optimizer.finalize_variable_values(model.trainable_weights)
-        return step, f"moving average of momentum {plan.ema}"
+        return step, f"moving average of momentum {plan.ema}", last
     if config.average_checkpoints > 1:
         used = checkpoints.average(
             model, config.average_checkpoints, _averaged_from(config, step)
@@ -247,9 +253,39 @@ def _final_weights(model, plan, config, checkpoints, step, history):
         if used:
             print("Averaged the checkpoints of steps", *used)
             steps = ", ".join(map(str, used))
-            return step, f"average of the checkpoints of steps {steps}"
+            measure = last if used == [step] else None
+            return step, f"average of the checkpoints of steps {steps}", measure
         print("There is no checkpoint to average: the last step is used.")
-    return step, "the last step"
+    return step, "the last step", last
+
+
+def _tell_final(model, prepared, plan, weights, history):
+    """Says what dev measures of the weights to use, and where they are worse.
+
+    Raises:
+        InputError: they are of no use.
+    """
+    step, origin, measure = weights
+    if prepared.dev is None:
+        print(f"Final weights: {origin}; there is no dev split to measure on.")
+        return
+    if measure is None:
+        if model.distribute_strategy.cluster_resolver is not None:
+            # The other workers do not take part.
+            alone = tf.distribute.get_strategy()
+            model, trained = _new_model(prepared.config, plan, alone), model
+            model.set_weights(trained.get_weights())
+        dev = _measure_dev(model, prepared, plan, None, history, None)
+        dev.set_model(model)
+        measure = dev.measure(step)
+    print(f"Final weights: {origin}; dev {describe(measure)}.", flush=True)
+    *_, worst = best_first([*history[-1:], measure])
+    if worst is measure and worst is not history[-1]:
+        print(
+            f"Warning: that is worse than at step {history[-1]['step']:,}, "
+            f"dev {describe(history[-1])}; --average_checkpoints=0 takes the "
+            "last weights, --keep_best the best."
+        )
 
 
 def _averaged_from(config, step):

@@ -9,12 +9,14 @@ where each ends with a norm, so that it begins as its teacher does
 (Net2DeeperNet: Chen et al. 2016, arXiv 1511.05641).
 """
 
+import dataclasses
 import re
 
 from absl import flags
 
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from trainers import settings
 
 FLAGS = flags.FLAGS
 
@@ -91,7 +93,10 @@ class WholeModel:
             InputError: it is missing, or a change is out of range.
         """
         try:
-            return self.directory.read_config().replace(**changes)
+            config = self.directory.read_config()
+            defaults = dataclasses.asdict(config)
+            shorter = settings.shorter_cooldown(defaults, changes)
+            return config.replace(**changes, **shorter)
         except ValueError as error:
             raise InputError(str(error)) from error
 

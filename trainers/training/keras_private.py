@@ -4,6 +4,8 @@ Any release of Keras may change them. test_keras_private.py says which one did,
 and pyproject.toml allows none that it has not seen.
 """
 
+from keras import ops
+
 
 class WithoutSymbolicBuild:
     """A mixin for models whose weights and optimizer are built already.
@@ -28,6 +30,26 @@ class OneRate:
         super()._backend_update_step(
             grads, trainable_variables, self.update_rate(learning_rate)
         )
+
+
+class WarmedUpAverage:
+    """A mixin for optimizers: a moving average that forgets the beginning.
+
+    Update n, from 0, has the momentum min(ema_momentum, n / (n + 9)), nearly
+    that of `tf.train.ExponentialMovingAverage` with `num_updates`. Keras' own,
+    the same from the first update on, would be nothing but the first weights
+    for 1 / (1 - ema_momentum) updates.
+    """
+
+    def _update_model_variables_moving_average(self, trainable_variables):
+        if self.use_ema:
+            updates = ops.cast(self.iterations, "float32")
+            momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
+            for variable, average in zip(
+                trainable_variables, self._model_variables_moving_average
+            ):
+                change = ops.subtract(variable, average)
+                average.assign(average + (1.0 - momentum) * change)
 
 
 def all_layers(model):

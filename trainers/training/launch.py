@@ -201,7 +201,7 @@ def launch(task):
     """
     beginning = initial_weights.asked_for()
     init_from = beginning and beginning.directory
-    config = _with_own_fields(_asked_config(task, beginning))
+    config = _asked_config(task, beginning)
     task.check(config)
     plan = training_plan.plan()
     training_plan.refuse_two_makers()
@@ -237,10 +237,15 @@ def launch(task):
 
 def _asked_config(task, beginning):
     """Returns the TransformerConfig of --preset, or of the model there."""
+    own = {
+        name: FLAGS[name].value
+        for name in _OWN_FIELDS
+        if FLAGS[name].value is not None
+    }
     if beginning is None or FLAGS["preset"].present or task.kind != "text":
-        return settings.make_config(FLAGS.preset, FLAGS.set)
+        return settings.make_config(FLAGS.preset, FLAGS.set, **own)
     task.known_config(None, beginning.directory)
-    return beginning.config(settings.values_of(FLAGS.set))
+    return beginning.config(settings.values_of(FLAGS.set) | own)
 
 
 def _corpus_and_directory(task, config, plan, init_from):
@@ -333,16 +338,3 @@ def _refuse_other_ids(task, corpus, model):
     prepared = corpus.folder, corpus.manifest
     refuse_other_vocabulary(*prepared, model.read_vocabulary())
     refuse_other_symbols(*prepared, task.known_symbols(model))
-
-
-def _with_own_fields(config):
-    """Applies the fields that have a flag of their own."""
-    changes = {
-        name: getattr(FLAGS, name)
-        for name in _OWN_FIELDS
-        if getattr(FLAGS, name) is not None
-    }
-    try:
-        return config.replace(**changes)
-    except ValueError as error:
-        raise InputError(str(error)) from error

@@ -4,10 +4,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from trainers.training.keras_private import OneRate, adam_moments
+from trainers.training.keras_private import (
+    OneRate,
+    WarmedUpAverage,
+    adam_moments,
+)
 
 
-class FusedAdam(OneRate, keras.optimizers.Adam):
+class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
     """`keras.optimizers.Adam`, each variable updated by one operation.
 
     The update is memory-bound. Keras writes it as a dozen operations, each of

@@ -44,7 +44,8 @@ class TrainingPlan:
         checkpoint_steps: updates between checkpoints; 0 is none.
         checkpoint_minutes: minutes between checkpoints; 0 is none.
         keep_checkpoints: how many are kept.
-        keep_best: whether the best of dev becomes the final weights.
+        keep_best: whether the best of dev, or with `ema` the average at that
+            step, becomes the final weights.
     """
 
     precision: str
@@ -118,6 +119,7 @@ flags.DEFINE_integer(
     "Work off each update in so many parts, one after the other: less memory, "
     "the same update.",
     lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_enum(
     "precision",
@@ -136,7 +138,8 @@ flags.DEFINE_float(
     "ema",
     0.0,
     "Momentum of an exponential moving average of the weights, such as "
-    "0.9999, that takes the place of averaged checkpoints; 0 for none.",
+    "0.9999, that takes the place of averaged checkpoints and is what dev "
+    "measures; update n has n / (n + 9) while that is less; 0 for none.",
     lower_bound=0.0,
     upper_bound=0.999999,
 )
@@ -209,7 +212,7 @@ flags.DEFINE_bool(
     False,
     "Make the final weights of the best checkpoint by dev BLEU or F1 (without "
     "--dev_bleu_sentences and --dev_f1_sentences by dev loss), in the place of "
-    "an average.",
+    "an average of checkpoints; with --ema of its average.",
 )
 command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
@@ -243,7 +246,8 @@ def refuse_two_makers():
         "--keep_best": FLAGS.keep_best,
     }
     makers = [f"{name}={value}" for name, value in asked.items() if value]
-    if len(makers) > 1:
+    # The best average by dev is one maker.
+    if len(makers) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
         raise InputError(
             f"{makers[0]} and {makers[1]} cannot both make the final weights; "
             "leave out one of them."

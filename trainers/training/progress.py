@@ -68,7 +68,7 @@ class Progress(keras.callbacks.Callback):
     def report_dev(self, measure):
         """Reports a measure of the dev split, a dict of figures."""
         figures = {n: value for n, value in measure.items() if n != "step"}
-        self._say(f"step {self._counter.step:,}: dev {_describe(figures)}")
+        self._say(f"step {self._counter.step:,}: dev {describe(figures)}")
         self._summarise("dev", figures)
 
     def on_train_end(self, logs=None):
@@ -84,7 +84,7 @@ class Progress(keras.callbacks.Callback):
         self._window = _Window()
         self._say(
             f"step {self._counter.step:,}/{self._counter.last:,}: "
-            f"{_describe(figures)}, "
+            f"{describe(figures)}, "
             f"learning rate {figures['learning_rate']:.2e}, "
             f"{figures['tokens_per_second']:,.0f} tokens/s, "
             f"{clock(self._seconds_left())} left"
@@ -131,7 +131,8 @@ class _Window:
         }
 
 
-def _describe(figures):
+def describe(figures):
+    """Returns the figures of a measure in words."""
     described = (
         f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
         f"accuracy {figures['accuracy']:.1%}"

@@ -7,7 +7,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
-from trainers.corpora.corpus import EvaluationSet
+from trainers.corpora.corpus import EvaluationSet, explain_change
 from trainers.scores import bleu_tokenizers
 
 # What decides, beside the configuration, which update follows on which.
@@ -63,12 +63,16 @@ def prepare(directory, config, corpus, plan):
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()
-    training = _pairs(corpus, "train", plan.max_tokens)
+    limits = {
+        "--max_tokens": plan.max_tokens,
+        "--batch_tokens": config.batch_tokens,
+    }
+    training = _pairs(corpus, "train", limits)
     if training is None:
         raise InputError(
             f"{corpus.folder} has no train split; there is nothing to train on."
         )
-    dev = _pairs(corpus, "dev", plan.max_tokens)
+    dev = _pairs(corpus, "dev", limits)
     for name in (
         "keep_best",
         "patience",
@@ -175,6 +179,13 @@ def refuse_other_training(directory, config, source, plan):
     may_change = field_names("ending", "decoding")
     for name, value in new.items():
         if name not in may_change and old.get(name) != value:
+            if name == "fingerprint":
+                change = explain_change(str(old.get(name)), value)
+                raise InputError(
+                    f"The data of the training in {directory.path} changed "
+                    f"since it began: {change}; restore them to go on with "
+                    "it, or train on them in another --model_dir."
+                )
             raise InputError(
                 f"{directory.path} holds a training with "
                 f"{name}={old.get(name)}, not {value}; use another "
@@ -195,10 +206,12 @@ def _facts(source, plan):
     }
 
 
-def _pairs(corpus, split, max_tokens):
+def _pairs(corpus, split, limits):
     pairs = corpus.pairs(split)
     if pairs is None:
         return None
+    flag = min(limits, key=limits.get)
+    max_tokens = limits[flag]
     kept = pairs.no_longer_than(max_tokens)
     manifest = corpus.manifest
     left_out = "".join(
@@ -217,7 +230,7 @@ def _pairs(corpus, split, max_tokens):
     if not len(kept):
         raise InputError(
             f"No sentence pair of {split} is left ({kept.dropped:,} have more "
-            f"than --max_tokens={max_tokens} pieces on a side); raise it, or "
+            f"than {flag}={max_tokens} pieces on a side); raise it, or "
             "check the data set."
         )
     return kept

@@ -53,9 +53,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         compile_gradient: whether XLA compiles loss and gradient, once for
             each shape. Keras' own `jit_compile` wraps the strategy and
             breaks with several replicas.
-        micro_batches: a replica's batch is worked off in so many equal
-            parts, one after the other, to need less memory; the update is
-            the same.
+        micro_batches: a replica's batch is worked off in so many parts of
+            about as many rows, one after the other, to need less memory; the
+            update is the same.
         **kwargs: of `keras.Model`.
 
     Attributes:
@@ -88,7 +88,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
 
         Args:
             ema: momentum of an exponential moving average of the weights,
-                which takes their place at the end of fit; 0 for none.
+                see `averaged_weights`; 0 for none.
         """
         config = self.config
         optimizer = FusedAdam(
@@ -101,6 +101,23 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         )
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
+
+    def use_average(self):
+        """Gives the weights the values of their average, if there is one."""
+        self.optimizer.finalize_variable_values(self.trainable_variables)
+
+    @contextlib.contextmanager
+    def averaged_weights(self):
+        """A block in which the weights are their average, if there is one."""
+        before = []
+        if self.optimizer.use_ema:
+            before = [each.numpy() for each in self.trainable_variables]
+        self.use_average()
+        try:
+            yield
+        finally:
+            for variable, value in zip(self.trainable_variables, before):
+                variable.assign(value)
 
     @property
     def metrics(self):
@@ -176,10 +193,15 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         """Sums figures and gradients over the micro-batches."""
         if self.micro_batches == 1:
             return self._gradient(inputs, labels, tokens, replica)
-        parts = tf.nest.map_structure(self._in_parts, (inputs, labels))
+        rows = tf.shape(labels)[0]
 
         def of_part(number):
-            part = tf.nest.map_structure(lambda each: each[number], parts)
+            first, last = (
+                rows * end // self.micro_batches for end in (number, number + 1)
+            )
+            part = tf.nest.map_structure(
+                lambda each: each[first:last], (inputs, labels)
+            )
             return self._gradient(*part, tokens, replica)
 
         def add(number, totals):
@@ -195,11 +217,6 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
             parallel_iterations=1,
         )
         return totals
-
-    def _in_parts(self, each):
-        shape = tf.shape(each)
-        rows = shape[0] // self.micro_batches
-        return tf.reshape(each, [self.micro_batches, rows, shape[1]])
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
         # A tensor of its own, or each gradient of rows looked up in it would

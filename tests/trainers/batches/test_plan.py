@@ -202,18 +202,20 @@ def test_a_far_step_is_reached_without_those_before_it(monkeypatch):
     assert {len(batch.pairs) for batch in batches} <= {79, 80, 39, 40}
 
 
-@given(st.integers(1, 3000), st.integers(1, 40))
-def test_rows_are_balanced(rows, eighth):
-    most = 8 * eighth
-    batches = -(-rows // most)
+@given(
+    st.integers(1, 3000),
+    st.integers(1, 7) | st.integers(1, 40).map(lambda eighth: 8 * eighth),
+)
+def test_rows_are_balanced(rows, most):
+    batches, unit = -(-rows // most), 1 if most < 8 else 8
     least = min(
         candidate
-        for candidate in range(8, most + 1, 8)
+        for candidate in range(unit, most + 1, unit)
         if -(-rows // candidate) == batches
     )
     assert balanced_rows(rows, most) == least
     # Spread evenly, the rows that are missing are few.
-    assert batches * least - rows < 8 * batches
+    assert batches * least - rows < unit * batches
 
 
 @pytest.mark.parametrize(
@@ -222,11 +224,13 @@ def test_rows_are_balanced(rows, eighth):
         (10, 10, 80, 8),
         (10, 3, 159, 8),
         (3, 10, 160, 16),
-        (256, 1, 100, 8),
+        (10, 10, 79, 7),
+        (30, 1, 100, 3),
+        (256, 1, 100, 1),
         (1, 1, 25, 24),
     ],
 )
-def test_rows_come_in_eights(source, target, tokens, rows):
+def test_rows_come_in_eights_where_so_many_may_be(source, target, tokens, rows):
     assert most_rows(source, target, tokens) == rows
 
 

@@ -1,7 +1,11 @@
 import pytest
 
 from export.errors import InputError
-from trainers.corpora.corpus import file_fingerprint, text_fingerprint
+from trainers.corpora.corpus import (
+    explain_change,
+    file_fingerprint,
+    text_fingerprint,
+)
 
 MEGABYTE = 1 << 20
 
@@ -49,3 +53,20 @@ def test_the_parts_are_kept_apart():
 def test_a_file_that_is_gone_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="gone"):
         file_fingerprint([tmp_path / "gone"])
+
+
+def test_what_changed_is_told_by_file(tmp_path):
+    paths = [tmp_path / name for name in ("a b.en", "a b.xx", "c")]
+    for path in paths:
+        path.write_bytes(b"abc")
+    before = file_fingerprint(paths[:2])
+    paths[0].write_bytes(b"abcd")
+    paths[1].write_bytes(b"abd")
+    assert explain_change(before, file_fingerprint(paths)) == (
+        "a b.en had 3 bytes and has 4, a b.xx had 3 bytes and has 3, of other "
+        "text, c is new"
+    )
+    assert explain_change(before, file_fingerprint(paths[:1])).endswith(
+        "a b.xx is gone"
+    )
+    assert explain_change("ab", "ac") == "its fingerprint was ab and is ac"

@@ -73,7 +73,6 @@ def fit(model, steps):
         TRAINING,
         PLAN,
         0,
-        model.micro_batches,
     )
     model.fit(
         data, steps_per_epoch=steps, callbacks=[log], shuffle=False, verbose=0

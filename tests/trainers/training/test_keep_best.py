@@ -11,7 +11,7 @@ from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from tests.trainers.wmt import weights_files
 from trainers.checkpoints import Checkpoints
-from trainers.training.dev_scores import best_first, is_best
+from trainers.training.dev_scores import best_first
 
 HISTORY = [{"step": 10, "loss": 1.0}]
 
@@ -73,16 +73,6 @@ def test_the_best_is_the_first_of_equals(key, values, order):
         for step, value in enumerate(values)
     ]
     assert [measure["step"] for measure in best_first(history)] == order
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("more", [{}, {"bleu": 50.0}, {"f1": 50.0}])
-def test_a_loss_that_is_no_number_is_never_the_best(bad, more):
-    first, good = {"loss": bad, **more}, {"loss": 2.0, **dict.fromkeys(more, 1)}
-    assert not is_best(first, [first])
-    history = [first, good, {"loss": bad, **more}]
-    assert best_first(history)[0] is good
-    assert [is_best(each, history) for each in history] == [False, True, False]
 
 
 def _run(worker, folder, *options):

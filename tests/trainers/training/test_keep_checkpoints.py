@@ -171,7 +171,7 @@ def test_a_worker_that_writes_none_still_stops_at_the_last_step(clock):
 def test_a_diverged_training_ends_and_is_not_saved(loss):
     worker = _Worker(every_steps=1)
     _step([worker])
-    with pytest.raises(InputError, match="step 2 is not a number"):
+    with pytest.raises(InputError, match="step 2 is not a finite number"):
         _step([worker], loss=loss)
     assert worker.saved == [1]
 

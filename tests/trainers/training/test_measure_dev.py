@@ -1,7 +1,10 @@
+import contextlib
 import json
+import math
 
 import pytest
 
+from export.errors import InputError
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches.input_data import evaluation_data
 from trainers.training.callbacks import MeasureDev, StepCounter
@@ -17,6 +20,8 @@ class _Model:
         self.stop_training = False
         self.asked = []
         self._losses = iter(losses)
+
+    averaged_weights = contextlib.nullcontext
 
     def evaluate(self, data, **arguments):
         self.asked.append((data, arguments))
@@ -57,6 +62,12 @@ def test_every_so_many_steps_and_after_the_last():
     ]
     arguments = {"steps": 7, "return_dict": True, "verbose": 0}
     assert model.asked == [(DATA, arguments)] * 3
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_training(bad):
+    with pytest.raises(InputError, match="dev loss after step 20 is not a"):
+        _run([5, bad, 3])
 
 
 def test_a_last_step_that_is_one_of_them_is_measured_once():

@@ -98,7 +98,6 @@ def test_another_training_is_refused_and_nothing_overwritten(
         ("dataset", "text:other"),
         ("source_language", "xx"),
         ("target_language", "en"),
-        ("fingerprint", "g"),
     ],
 )
 def test_other_data_are_refused(corpus, claimed, name, value):
@@ -112,6 +111,13 @@ def test_other_data_are_refused(corpus, claimed, name, value):
         source,
         PLAN,
     )
+
+
+def test_changed_data_are_refused_by_the_file_that_changed(corpus, claimed):
+    source = dataclasses.replace(corpus.manifest.source, fingerprint="g")
+    arguments = claimed, CONFIG, source, PLAN
+    message = "changed since it began: its fingerprint was f and is g; restore"
+    assert_refused(message, refuse_other_training, *arguments)
 
 
 def test_how_the_data_were_prepared_is_not_of_the_training(corpus, claimed):
