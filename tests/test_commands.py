@@ -122,7 +122,6 @@ COMMANDS = {
             "init_from": "folder",
             "init_layers_from": "folder",
             "prepared_dir": "folder",
-            "vocabulary": "file",
             "dataset": "prefix",
         },
     ),

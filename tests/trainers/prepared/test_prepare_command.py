@@ -191,7 +191,7 @@ def test_a_preset_says_how_large_the_vocabulary_is(first, preparer, tmp_path):
 
 # Flags after good ones, and what is said of them.
 BAD_FLAGS = {
-    "no folder": (["--output_dir="], "Give --output_dir"),
+    "no folder": (["--output_dir="], "--output_dir has an empty"),
     "a file": (["--output_dir=toy.train.en"], "toy.train.en"),
     "below a file": (["--output_dir=toy.train.en/data"], "toy.train.en"),
     "long name": ([f"--output_dir={'m' * 300}"], "File name too long"),
