@@ -351,9 +351,9 @@ def test_quantize_is_refused_and_changes_nothing(mode):
     layer, (inputs,) = make("transformer")
     with pytest.raises(ValueError, match="cannot be quantized to " + mode):
         layer.quantize(mode)
-    places = tree.map_structure(
-        lambda each: keras.Input((None,), dtype="int32"), inputs
-    )
+    places = {
+        each: keras.Input((None,), dtype="int32", name=each) for each in inputs
+    }
     with pytest.raises(ValueError, match="cannot be quantized to " + mode):
         keras.Model(places, layer(places)).quantize(mode)
 
