@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 # From the top: an import leads to a floor's own modules or to those after it.
 FLOORS = ("benchmarks", "trainers", "export", "keras_transformer")
-MOST_LINES, MOST_FILES = 350, 20
+MOST_LINES, MOST_FILES = 400, 20
 SOURCES = sorted(
     path for floor in FLOORS for path in (ROOT / floor).rglob("*.py")
 )
