@@ -30,6 +30,7 @@ from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.lines.unfinished import lines_answered
 from export.translators.batches import BATCH_TOKENS
+from keras_transformer.fields import MOST_BEAMS
 
 FLAGS = flags.FLAGS
 
@@ -89,6 +90,7 @@ flags.DEFINE_integer(
     None,
     "Trees that are followed at once; the model's own by default.",
     lower_bound=1,
+    upper_bound=MOST_BEAMS,
 )
 flags.DEFINE_integer(
     "batch_tokens",

@@ -40,6 +40,7 @@ from export.translators import (
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import UnknownCharacter
+from keras_transformer.fields import MOST_EXTRA
 
 FLAGS = flags.FLAGS
 
@@ -80,6 +81,7 @@ flags.DEFINE_integer(
     "Pieces that a translation has at least, 1 by default; with 0 a model in "
     "doubt may say nothing.",
     lower_bound=0,
+    upper_bound=MOST_EXTRA,
 )
 flags.DEFINE_enum(
     "ensemble_mean",

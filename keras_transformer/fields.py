@@ -23,7 +23,7 @@ ROLES = (
 # Beyond these a search needs more memory than any machine has, or a score is
 # too small for float32.
 MOST_BEAMS = 1_000
-MOST_EXTRA = 1_000_000
+MOST_EXTRA = 100_000
 HIGHEST_ALPHA = 8.0
 
 # Of the types that models compute in.

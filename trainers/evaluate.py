@@ -25,6 +25,7 @@ from export.lines.files import join_lines, read_references
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
+from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS
 from trainers import dataset_flags, provenance
 from trainers.corpora import kind_of
 from trainers.prepared.manifest import refuse_other_kind
@@ -53,9 +54,15 @@ flags.DEFINE_multi_string(
     "place of its own; repeatable for several. A blank line is none.",
 )
 # None is what the model's config says.
-flags.DEFINE_integer("beam_size", None, "Beams.", lower_bound=1)
+flags.DEFINE_integer(
+    "beam_size", None, "Beams.", lower_bound=1, upper_bound=MOST_BEAMS
+)
 flags.DEFINE_float(
-    "alpha", None, "Exponent of the length penalty.", lower_bound=0.0
+    "alpha",
+    None,
+    "Exponent of the length penalty.",
+    lower_bound=0.0,
+    upper_bound=HIGHEST_ALPHA,
 )
 command.require_finite("alpha")
 flags.DEFINE_integer(

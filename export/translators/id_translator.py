@@ -9,6 +9,7 @@ import keras_transformer as kt
 from export.translators.truncation import trim
 from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.translate import output_limits
+from keras_transformer.fields import MOST_EXTRA
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -82,6 +83,15 @@ class IdTranslator:
             model.config,
             **{name: each for name, each in asked.items() if each is not None},
         )
+        for name, least, value in (
+            ("min_length", 0, min_length),
+            ("max_output_tokens", 1, max_output_tokens),
+        ):
+            if value is not None and not least <= value <= MOST_EXTRA:
+                raise ValueError(
+                    f"{name} must be from {least} to {MOST_EXTRA:,}, not "
+                    f"{value}."
+                )
         self._model = model
         self._min_length = min_length
         self._most = max_output_tokens

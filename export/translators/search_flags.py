@@ -3,7 +3,7 @@
 from absl import flags
 
 from export import command
-from export.translators.text_ids import MOST_EXTRA
+from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS, MOST_EXTRA
 
 FLAGS = flags.FLAGS
 
@@ -14,12 +14,14 @@ flags.DEFINE_integer(
     "Beams, and the most translations of a sentence; the model's own by "
     "default.",
     lower_bound=1,
+    upper_bound=MOST_BEAMS,
 )
 flags.DEFINE_float(
     "alpha",
     None,
     "Exponent of the length penalty; the model's own by default.",
     lower_bound=0.0,
+    upper_bound=HIGHEST_ALPHA,
 )
 flags.DEFINE_integer(
     "max_output_extra",

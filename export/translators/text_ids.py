@@ -6,9 +6,6 @@ import numpy as np
 
 from export.errors import InputError
 
-# There is capacity for every piece that an output may have.
-MOST_EXTRA = 100_000
-
 # Far more than text has: a run of unknown characters is one piece of any
 # length, and takes the tokenizer time that grows with its square.
 _CHARACTERS_OF_A_PIECE = 64

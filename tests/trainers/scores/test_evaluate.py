@@ -75,7 +75,7 @@ def test_the_same_again_replaces_and_another_search_is_added(
 def test_the_search_is_the_one_asked_for(evaluated, evaluator, folder):
     """So high an exponent makes the longest translation the best."""
     result = evaluator.run(
-        "--model_dir=m", "--alpha=50", "--output=long", folder=folder
+        "--model_dir=m", "--alpha=8", "--output=long", folder=folder
     )
     assert result.code == 0, result.err
     sources = [source for source, _ in cipher.sentences(8, seed=2)]
