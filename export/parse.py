@@ -30,7 +30,7 @@ from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.lines.unfinished import lines_answered
 from export.translators.batches import BATCH_TOKENS
-from keras_transformer.fields import MOST_BEAMS
+from export.translators.text_ids import MOST_BEAMS
 
 FLAGS = flags.FLAGS
 

@@ -22,8 +22,8 @@ from export.lines.streams import answer_lines
 from export.translators import sampling_flags
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_models
+from export.translators.text_ids import MOST_EXTRA
 from export.translators.translator import Translator
-from keras_transformer.fields import MOST_EXTRA
 
 FLAGS = flags.FLAGS
 

@@ -39,8 +39,7 @@ from export.translators import (
 )
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
-from export.translators.text_ids import UnknownCharacter
-from keras_transformer.fields import MOST_EXTRA
+from export.translators.text_ids import MOST_EXTRA, UnknownCharacter
 
 FLAGS = flags.FLAGS
 

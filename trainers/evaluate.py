@@ -25,7 +25,7 @@ from export.lines.files import join_lines, read_references
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
-from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS
+from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
 from trainers import dataset_flags, provenance
 from trainers.corpora import kind_of
 from trainers.prepared.manifest import refuse_other_kind

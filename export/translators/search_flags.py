@@ -3,7 +3,7 @@
 from absl import flags
 
 from export import command
-from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS, MOST_EXTRA
+from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS, MOST_EXTRA
 
 FLAGS = flags.FLAGS
 

@@ -6,6 +6,10 @@ import numpy as np
 
 from export.errors import InputError
 
+# Those of keras_transformer.fields, without Keras, which commands load later
+# or not at all.
+MOST_BEAMS, MOST_EXTRA, HIGHEST_ALPHA = 1_000, 100_000, 8.0
+
 # Far more than text has: a run of unknown characters is one piece of any
 # length, and takes the tokenizer time that grows with its square.
 _CHARACTERS_OF_A_PIECE = 64

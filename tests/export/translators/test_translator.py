@@ -9,9 +9,11 @@ import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.translators import text_ids
 from export.translators.id_translator import IdTranslator
 from export.translators.translator import Translation, Translator
 from export.translators.truncation import pieces_of
+from keras_transformer import fields
 from keras_transformer.config import END_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
@@ -357,3 +359,27 @@ def test_weights_that_are_no_numbers_translate_nothing(ask):
         getattr(translator, ask)(["ba ka."])
     blank = getattr(translator, ask)([" "])
     assert [(each.text, each.score) for each in blank] == [("", 0.0)]
+
+
+def test_flags_have_the_limits_of_a_configuration():
+    names = "MOST_BEAMS", "MOST_EXTRA", "HIGHEST_ALPHA"
+    assert [getattr(text_ids, name) for name in names] == [
+        getattr(fields, name) for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"min_length": -1},
+        {"min_length": 2**31},
+        {"max_output_tokens": 0},
+        {"max_output_extra": 10**9},
+        {"beam_size": 10**9},
+        {"alpha": 50.0},
+    ],
+    ids=str,
+)
+def test_numbers_without_a_meaning_are_refused(translator, search):
+    with pytest.raises(ValueError, match=next(iter(search))):
+        Translator(translator.model, translator.tokenizer, **search)

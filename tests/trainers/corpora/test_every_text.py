@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.errors import InputError
-from export.lines.files import decoded_lines, join_lines
+from export.lines.files import DecodedLines, join_lines
 from export.lines.formats import best_text, n_best_list
 from export.lines.streams import answer_lines
 from export.translators.text_ids import IdPair
@@ -240,7 +240,7 @@ def test_a_tree_has_one_line_on_both_sides(text):
 @given(st.lists(TEXT))
 def test_standard_input_gives_a_line_for_each_line_feed(texts):
     content = "".join(f"{text}\n" for text in texts).encode()
-    lines = list(decoded_lines(io.BytesIO(content)))
+    lines = list(DecodedLines(io.BytesIO(content)))
     assert len(lines) == content.count(b"\n")
     assert all(line == join_lines(line) for line in lines)
 

@@ -79,7 +79,7 @@ def test_the_search_is_the_one_asked_for(evaluated, evaluator, folder):
     )
     assert result.code == 0, result.err
     sources = [source for source, _ in cipher.sentences(8, seed=2)]
-    expected = Translator.from_directory(folder / "m", alpha=50.0)
+    expected = Translator.from_directory(folder / "m", alpha=8.0)
     texts = (folder / "long").read_text().splitlines()
     assert texts == [each.text for each in expected.translate(sources)]
     assert texts != (folder / "out").read_text().splitlines()
