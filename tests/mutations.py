@@ -1,0 +1,577 @@
+"""Checks that the tests notice wrong numbers and lost data.
+
+Each mutation is a change of one line that makes a number wrong or loses data.
+It is made in a copy of the checkout, and the tests named beside it must fail:
+
+    python -m tests.mutations [--jobs=2] [name ...]
+
+Prints which mutations were caught and which survived; exits with 1 if any
+survived, and with 2 if a mutation's line is no longer in the code.
+"""
+
+import argparse
+import concurrent.futures
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+class Mutation(typing.NamedTuple):
+    """One change, and the tests that must notice it.
+
+    Attributes:
+        name: what goes wrong.
+        file: path from the checkout's root.
+        before: text that occurs once in the file.
+        after: what takes its place.
+        tests: paths for pytest, separated by spaces.
+    """
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: str
+
+
+_KT = "keras_transformer"
+_LAYERS = f"tests/{_KT}/layers tests/{_KT}/test_transformer.py"
+_SEARCH = f"tests/{_KT}/decoding"
+_LOSS = f"tests/{_KT}/test_loss.py tests/{_KT}/kernels"
+_BATCHES = "tests/trainers/batches"
+_STEP = "tests/trainers/training/test_training_model.py"
+_CHECKPOINTS = "tests/trainers/test_checkpoints.py"
+
+MUTATIONS = [
+    Mutation(*row)
+    for row in [
+        # Layers.
+        (
+            "attention scaled by d_k",
+            f"{_KT}/layers/dot_product.py",
+            "1.0 / math.sqrt(queries.shape[-1])",
+            "1.0 / queries.shape[-1]",
+            _LAYERS,
+        ),
+        (
+            "mask inverted",
+            f"{_KT}/layers/dot_product.py",
+            "ops.where(mask, np.float32(0), _MASKED_SCORE)",
+            "ops.where(mask, _MASKED_SCORE, np.float32(0))",
+            _LAYERS,
+        ),
+        (
+            "attention dropout without effect",
+            f"{_KT}/layers/dot_product.py",
+            "used = weights if drop is None else drop(weights)",
+            "used = weights",
+            _LAYERS,
+        ),
+        (
+            "addition theorem with a wrong sign",
+            f"{_KT}/layers/positions.py",
+            "sin = sin_coarse * cos_fine + cos_coarse * sin_fine",
+            "sin = sin_coarse * cos_fine - cos_coarse * sin_fine",
+            _LAYERS,
+        ),
+        (
+            "wavelengths to 1000",
+            f"{_KT}/layers/positions.py",
+            "10000.0 ** (-np.arange(pairs) / steps)",
+            "1000.0 ** (-np.arange(pairs) / steps)",
+            _LAYERS,
+        ),
+        (
+            "embeddings not scaled",
+            f"{_KT}/layers/embedding.py",
+            "return embedded * math.sqrt(self.d_model)",
+            "return embedded",
+            _LAYERS,
+        ),
+        (
+            "embeddings begin too large",
+            f"{_KT}/layers/embedding.py",
+            "stddev=self.d_model**-0.5",
+            "stddev=1.0",
+            _LAYERS,
+        ),
+        (
+            "no residual connection",
+            f"{_KT}/layers/residual.py",
+            "joined = inputs + self.output_dropout",
+            "joined = self.output_dropout",
+            _LAYERS,
+        ),
+        (
+            "pre-norm normalises after the sum too",
+            f"{_KT}/layers/residual.py",
+            'return self.layer_norm(joined) if self.norm == "post" else joined',
+            "return self.layer_norm(joined)",
+            _LAYERS,
+        ),
+        (
+            "no activation",
+            f"{_KT}/layers/feed_forward.py",
+            "activate = keras.activations.get(self.activation)",
+            "activate = keras.activations.linear",
+            _LAYERS,
+        ),
+        (
+            "feed-forward dropout without effect",
+            f"{_KT}/layers/feed_forward.py",
+            "inner = self.inner_dropout(inner, training=training)",
+            "inner = self.inner_dropout(inner, training=False)",
+            _LAYERS,
+        ),
+        (
+            "causal mask hides the position itself",
+            f"{_KT}/layers/masks.py",
+            "positions[:, None] >= positions[None, :]",
+            "positions[:, None] > positions[None, :]",
+            _LAYERS,
+        ),
+        (
+            "window one too narrow",
+            f"{_KT}/layers/masks.py",
+            "return (distance <= window)[None]",
+            "return (distance < window)[None]",
+            _LAYERS,
+        ),
+        (
+            "packed pairs see one another's source",
+            f"{_KT}/layers/masks.py",
+            "memory_mask = ops.logical_and(same, memory_mask)",
+            "memory_mask = ops.logical_or(same, memory_mask)",
+            _LAYERS,
+        ),
+        (
+            "source padding is attended to",
+            f"{_KT}/layers/decoder.py",
+            "            attention_mask=memory_mask,\n",
+            "            attention_mask=None,\n",
+            _LAYERS,
+        ),
+        (
+            "key bias gets a gradient",
+            f"{_KT}/layers/attention.py",
+            "[*queries, ops.stop_gradient(keys), values]",
+            "[*queries, keys, values]",
+            _LAYERS,
+        ),
+        (
+            "projections begin with all of Glorot's variance",
+            f"{_KT}/layers/attention.py",
+            "_PROJECTION_VARIANCE = 0.5",
+            "_PROJECTION_VARIANCE = 1.0",
+            _LAYERS,
+        ),
+        (
+            "no final norm of a pre-norm stack",
+            f"{_KT}/layers/configured.py",
+            'if self.config.norm == "post":',
+            "if self.config.norm:",
+            _LAYERS,
+        ),
+        (
+            "blocks of a window see the block before last",
+            f"{_KT}/layers/restricted.py",
+            "part(0, size - left, left)",
+            "part(0, 0, left)",
+            _LAYERS,
+        ),
+        (
+            "LoRA is not merged when saved",
+            f"{_KT}/layers/low_rank.py",
+            "return kernel + ops.cast(change, kernel.dtype)",
+            "return kernel",
+            f"{_LAYERS} tests/{_KT}/test_keras_archive.py",
+        ),
+        # Loss and schedule.
+        (
+            "smoothing shared over all V",
+            f"{_KT}/loss.py",
+            "share = smoothing / max(vocabulary_size - 1, 1)",
+            "share = smoothing / vocabulary_size",
+            _LOSS,
+        ),
+        (
+            "padding counts in perplexity",
+            f"{_KT}/loss.py",
+            "plain=(normaliser - label_logits) * real",
+            "plain=normaliser - label_logits",
+            _LOSS,
+        ),
+        (
+            "gradient of the label is missing",
+            f"{_KT}/loss.py",
+            "                + at_label * label_rows\n",
+            "",
+            _LOSS,
+        ),
+        (
+            "mean over padding",
+            f"{_KT}/loss.py",
+            "        total = ops.sum(weights)\n",
+            "        total = ops.sum(ops.ones_like(weights))\n",
+            _LOSS,
+        ),
+        (
+            "R-Drop's gradient is twice as large",
+            f"{_KT}/loss.py",
+            "half = 0.5 * upstream[..., None]",
+            "half = upstream[..., None]",
+            f"{_LOSS} tests/{_KT}/test_divergence.py",
+        ),
+        (
+            "warm-up too steep",
+            f"{_KT}/schedule.py",
+            "step * self.warmup_steps**-1.5",
+            "step * self.warmup_steps**-1.4",
+            f"tests/{_KT}/test_schedule.py",
+        ),
+        (
+            "first update with the second's rate",
+            f"{_KT}/schedule.py",
+            "return self.schedule(step + 1)",
+            "return self.schedule(step + 2)",
+            f"tests/{_KT}/test_schedule.py {_STEP}",
+        ),
+        # Search and sampling.
+        (
+            "length penalty divides by 5",
+            f"{_KT}/decoding/rules.py",
+            "(5.0 + length) / 6.0",
+            "(5.0 + length) / 5.0",
+            _SEARCH,
+        ),
+        (
+            "search stops by the present length",
+            f"{_KT}/decoding/beam_search.py",
+            'length if rules.stop == "likely" else constraints.max_lengths',
+            "length",
+            _SEARCH,
+        ),
+        (
+            "beams keep their own past",
+            f"{_KT}/decoding/beam_decoder.py",
+            "return ops.where(now[None, None, :, None], own, inherited)",
+            "return ops.where(now[None, None, :, None], own, ancestry)",
+            _SEARCH,
+        ),
+        (
+            "stopped sentences take more hypotheses",
+            f"{_KT}/decoding/beam_search.py",
+            "may_end = ops.logical_and("
+            "may_end, ops.logical_not(search.stopped)[:, None])",
+            "pass",
+            _SEARCH,
+        ),
+        (
+            "minimum length one too short",
+            f"{_KT}/decoding/candidates.py",
+            "too_short = index + 1 < constraints.min_lengths",
+            "too_short = index + 2 < constraints.min_lengths",
+            _SEARCH,
+        ),
+        (
+            "prefix beyond the maximum length",
+            f"{_KT}/decoding/candidates.py",
+            "within = ops.logical_and("
+            "within, index + 1 < constraints.max_lengths)",
+            "pass",
+            _SEARCH,
+        ),
+        (
+            "forbidden tokens are allowed",
+            f"{_KT}/decoding/candidates.py",
+            "flat = ops.where(tokens == number, IMPOSSIBLE, flat)",
+            "pass",
+            _SEARCH,
+        ),
+        (
+            "highest logits of another beam",
+            f"{_KT}/decoding/candidates.py",
+            "rows = best + groups * ops.arange(batch * beams)[:, None]",
+            "rows = best + groups * 0 * ops.arange(batch * beams)[:, None]",
+            _SEARCH,
+        ),
+        (
+            "all samples of a sentence draw alike",
+            f"{_KT}/decoding/sampling.py",
+            "uniform(seeds[:, None], numbers, index)",
+            "uniform(seeds[:, None], numbers * 0, index)",
+            _SEARCH,
+        ),
+        (
+            "top-p draws one token more",
+            f"{_KT}/decoding/sampling.py",
+            "likely = below < ",
+            "likely = below - probabilities < ",
+            _SEARCH,
+        ),
+        (
+            "outputs may be one token longer",
+            f"{_KT}/decoding/translate.py",
+            "ops.sum(real, axis=1) - 1 + extra, 1)",
+            "ops.sum(real, axis=1) + extra, 1)",
+            _SEARCH,
+        ),
+        (
+            "ensemble's mean not normalised",
+            f"{_KT}/decoding/ensemble.py",
+            "return ops.logsumexp(log_probs, axis=0) - "
+            "math.log(log_probs.shape[0])",
+            "return ops.mean(log_probs, axis=0)",
+            _SEARCH,
+        ),
+        (
+            "alignment of the next step",
+            f"{_KT}/decoding/alignment.py",
+            "given = ops.concatenate([begin, tokens[:, :, :-1]], axis=2)",
+            "given = tokens",
+            _SEARCH,
+        ),
+        # Batches.
+        (
+            "end ids enter the decoder",
+            "trainers/batches/matrices.py",
+            "        target[labels == 0] = 0\n",
+            "",
+            _BATCHES,
+        ),
+        (
+            "rows lost where replicas do not divide",
+            "trainers/batches/matrices.py",
+            "len(labels) * end // replicas for end",
+            "len(labels) // replicas * end for end",
+            _BATCHES,
+        ),
+        (
+            "packed positions from 1",
+            "trainers/batches/matrices.py",
+            "ranges(np.zeros(len(self._lengths), np.int64), self._lengths)",
+            "ranges(np.ones(len(self._lengths), np.int64), self._lengths)",
+            _BATCHES,
+        ),
+        (
+            "a resumed epoch begins anew",
+            "trainers/batches/plan.py",
+            "for index in range(skip, len(batches)):",
+            "for index in range(len(batches)):",
+            _BATCHES,
+        ),
+        (
+            "the last row of each batch is lost",
+            "trainers/batches/plan.py",
+            "taken = order[first:last]",
+            "taken = order[first : last - 1]",
+            _BATCHES,
+        ),
+        (
+            "pairs of the longest length are lost",
+            "trainers/batches/token_pairs.py",
+            "kept = longer <= max_tokens",
+            "kept = longer < max_tokens",
+            _BATCHES,
+        ),
+        # The training step.
+        (
+            "loss over this replica's tokens alone",
+            "trainers/training/training_model.py",
+            'loss = sums["loss"] / global_tokens',
+            'loss = sums["loss"] / _count_tokens(labels)',
+            f"{_STEP} tests/trainers/training/test_replicas.py",
+        ),
+        (
+            "first micro-batch counted twice",
+            "trainers/training/training_model.py",
+            "(tf.constant(1), of_part(0))",
+            "(tf.constant(0), of_part(0))",
+            _STEP,
+        ),
+        (
+            "clipped gradient summed over replicas",
+            "trainers/training/training_model.py",
+            "return [gradient / replicas for gradient in gradients]",
+            "return list(gradients)",
+            f"{_STEP} tests/trainers/training/test_replicas.py",
+        ),
+        (
+            "replicas drop out alike",
+            "trainers/training/strategies.py",
+            "return seed + tf.stack([offset, tf.zeros_like(offset)])",
+            "return seed",
+            "tests/trainers/training",
+        ),
+        (
+            "Adam without bias correction",
+            "trainers/training/optimizer.py",
+            "return learning_rate * tf.sqrt(of_square) / of_mean",
+            "return learning_rate",
+            "tests/trainers/training/test_optimizer.py",
+        ),
+        # Checkpoints.
+        (
+            "average divided by what was asked for",
+            "trainers/checkpoints.py",
+            "(total / len(used))",
+            "(total / count)",
+            _CHECKPOINTS,
+        ),
+        (
+            "the latest checkpoints are removed",
+            "trainers/checkpoints.py",
+            "for old in self.steps()[: -self.keep]:",
+            "for old in self.steps()[self.keep :]:",
+            _CHECKPOINTS,
+        ),
+        (
+            "resume skips a step",
+            "trainers/checkpoints.py",
+            "return Restored(step, json.loads(",
+            "return Restored(step + 1, json.loads(",
+            _CHECKPOINTS,
+        ),
+        (
+            "random states are not saved",
+            "trainers/checkpoints.py",
+            "for n, v in enumerate(others)),",
+            "for n, v in enumerate(others[:0])),",
+            f"{_CHECKPOINTS} tests/trainers/training/test_run.py",
+        ),
+        # Scores.
+        (
+            "perplexity of a sentence",
+            "trainers/scores/evaluation.py",
+            "math.exp(-math.fsum(scores) / tokens)",
+            "math.exp(-math.fsum(scores) / len(scores))",
+            "tests/trainers/scores",
+        ),
+        (
+            "hyphens are not split",
+            "trainers/scores/metrics.py",
+            "return _HYPHEN.sub(_SPLIT, metric.tokenizer(",
+            "return _HYPHEN.sub('-', metric.tokenizer(",
+            "tests/trainers/scores",
+        ),
+        (
+            "brackets of punctuation count",
+            "trainers/scores/brackets.py",
+            "places.append(places[-1] + stays)",
+            "places.append(places[-1] + 1)",
+            "tests/trainers/scores",
+        ),
+        # Export.
+        (
+            "answers in the order of the batches",
+            "export/translators/batches.py",
+            "                answers[number] = answer\n",
+            "                answers[batch.index(number)] = answer\n",
+            "tests/export/translators/test_batches.py",
+        ),
+        (
+            "a window's cache adds instead of replacing",
+            "export/translators/id_translator.py",
+            "emptied = ForwardedCache.scatter(cache, where, -before)",
+            "emptied = cache",
+            "tests/export/translators/test_forwarded_cache.py",
+        ),
+        (
+            "stream columns not interleaved",
+            "export/pretrained/layout.py",
+            "np.arange(width).reshape(2, width // 2).T.ravel()",
+            "np.arange(width)",
+            "tests/export/pretrained/test_marian_import.py"
+            " tests/export/pretrained/test_marian_npz.py",
+        ),
+        (
+            "CTranslate2 gets sinusoids of another position",
+            "export/conversion/ctranslate2_weights.py",
+            'np.arange(rows, dtype="int32")',
+            'np.arange(1, rows + 1, dtype="int32")',
+            "tests/export/conversion/test_ctranslate2_weights.py",
+        ),
+        (
+            "a file is renamed before it is whole",
+            "export/files/atomic.py",
+            "        yield temporary\n        if mode",
+            "        yield place\n        if mode",
+            "tests/export/test_atomic.py",
+        ),
+        (
+            "served scores of another beam",
+            "export/translators/id_translator.py",
+            "best = tokens[:, :1]",
+            "best = tokens[:, -1:]",
+            "tests/export/serving tests/export/translators",
+        ),
+    ]
+]
+
+
+def run(mutation):
+    """Applies a mutation to a copy; returns (verdict, seconds)."""
+    source = (ROOT / mutation.file).read_text(encoding="utf-8")
+    if source.count(mutation.before) != 1:
+        return "outdated", 0.0
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, "checkout")
+        shutil.copytree(
+            ROOT,
+            copy,
+            ignore=shutil.ignore_patterns(".git", ".venv", "runs", "exports"),
+        )
+        mutated = source.replace(mutation.before, mutation.after)
+        (copy / mutation.file).write_text(mutated, encoding="utf-8")
+        # Beside the checkout lies what some tests read.
+        (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
+        tests = mutation.tests.split()
+        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:xdist"]
+        result = subprocess.run(
+            [*command, *tests],
+            cwd=copy,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    verdict = {0: "survived", 1: "caught"}.get(result.returncode)
+    if verdict is None:
+        verdict = f"pytest exited with {result.returncode}"
+        print(result.stdout[-2000:], result.stderr[-2000:])
+    return verdict, time.monotonic() - begin
+
+
+def main():
+    """Runs all mutations, or those whose names are given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("names", nargs="*", help="all by default")
+    arguments = parser.parse_args()
+    chosen = [
+        mutation
+        for mutation in MUTATIONS
+        if not arguments.names or mutation.name in arguments.names
+    ]
+    verdicts = []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as threads:
+        for mutation, (verdict, seconds) in zip(
+            chosen, threads.map(run, chosen)
+        ):
+            verdicts.append(verdict)
+            print(f"{verdict:9} {seconds:5.0f} s  {mutation.name}", flush=True)
+    caught = verdicts.count("caught")
+    print(f"{caught} of {len(chosen)} caught")
+    if "outdated" in verdicts:
+        sys.exit(2)
+    sys.exit(caught < len(chosen))
+
+
+if __name__ == "__main__":
+    main()
