@@ -41,6 +41,7 @@ _MESSAGES = {
         ("shape", 2, "Shape"),
         ("content", 4, "bytes"),
         ("floats", 5, "bytes"),
+        ("integers", 7, ["int64"]),
         ("texts", 8, ["bytes"]),
         ("booleans", 11, "bytes"),
     ],
@@ -159,6 +160,8 @@ def _array(tensor):
         return None
     if dtype == "string":
         values = np.array(list(tensor.texts), object)
+    elif dtype == "int32" and not tensor.content:
+        values = np.array(list(tensor.integers), np.int64).astype(dtype)
     else:
         values = getattr(tensor, _VALUES.get(dtype, "content"))
         values = np.frombuffer(tensor.content or values, dtype)

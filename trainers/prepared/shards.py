@@ -19,7 +19,6 @@ import numpy as np
 
 from export.errors import InputError
 from export.files.atomic import written_whole
-from keras_transformer.config import UNKNOWN_ID
 
 # A length must fit the arrays' 16 bits.
 LONGEST = np.iinfo(np.uint16).max
@@ -233,6 +232,9 @@ def tokenise(pairs, codec, max_tokens, workers):
 
 
 def _tokenise_chunk(chunk, codec, max_tokens):
+    # Keras takes seconds to load, which a reader of shards does not need.
+    from keras_transformer.config import UNKNOWN_ID
+
     reasons = [codec.unseen(target) for _, target in chunk]
     said = [pair for pair, reason in zip(chunk, reasons) if not reason]
     sources = codec.encode_sources([source for source, _ in said])
@@ -271,6 +273,8 @@ def _first(texts, side):
 
 def _unknown_characters(texts, encode):
     """Returns characters of texts that have no id, a str."""
+    from keras_transformer.config import UNKNOWN_ID
+
     text = unicodedata.normalize("NFC", " ".join(texts))
     characters = [each for each in dict.fromkeys(text) if not each.isspace()]
     unknown = (UNKNOWN_ID in ids for ids in encode(characters))

@@ -32,6 +32,7 @@ from tests.export.translators.made_up_shortlist import made_up_shortlist
 TEXT_OPERATIONS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
+    "SentencepieceTokenizeWithOffsetsOp",
     "SentencepieceDetokenizeOp",
     "SentencepieceIdToStringOp",
 }

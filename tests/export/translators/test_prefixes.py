@@ -101,7 +101,9 @@ def test_a_compiled_search_finds_the_same(prefixed, compiled):
 def words_of(translator, ids):
     """First and last word of each piece; the end is of none."""
     pieces = [translator.tokenizer.id_to_piece(int(each)) for each in ids[:-1]]
-    words = np.cumsum([piece.startswith("\u2581") for piece in pieces]) - 1
+    begun = np.cumsum([piece.startswith("\u2581") for piece in pieces])
+    # A first piece without a space before it begins a word, too.
+    words = begun - int(pieces[0].startswith("\u2581"))
     return np.stack([[*words, -1]] * 2, axis=1)
 
 
