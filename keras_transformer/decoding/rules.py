@@ -90,7 +90,9 @@ def lengths(name, values, max_length):
     Raises:
         ValueError: they are no integers.
     """
-    if not ops.is_tensor(values):
+    if ops.is_tensor(values) or any(map(ops.is_tensor, values)):
+        values = ops.convert_to_tensor(values)
+    else:
         values = np.asarray(values)
         if values.dtype.kind in "iu":
             values = np.array([min(int(each), _INT32) for each in values])

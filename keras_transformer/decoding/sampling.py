@@ -167,9 +167,9 @@ def sample(step, state, max_lengths, max_length, seeds, rules=None):
 
 
 def _in_float32(number):
-    """Returns what float32 has for it, neither 0 nor infinite."""
-    limits = np.finfo("float32")
-    return float(np.clip(number, limits.tiny, limits.max))
+    """Returns what float32 has for it and its reciprocal, neither 0."""
+    tiny = np.finfo("float32").tiny
+    return float(np.clip(number, tiny, 1 / tiny))
 
 
 def _draw(logits, chance, rules):

@@ -358,6 +358,9 @@ def test_quantize_is_refused_and_changes_nothing(mode):
         keras.Model(places, layer(places)).quantize(mode)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The `native_serialization` parameter:DeprecationWarning"
+)
 @pytest.mark.skipif(BACKEND == "torch", reason="the format is TensorFlow's")
 @pytest.mark.parametrize("fitted", [False, True])
 def test_export(tmp_path, fitted):
