@@ -11,7 +11,7 @@ python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
 
 import pathlib
 
-from absl import flags
+from absl import flags, logging
 
 from export import command
 from export.errors import InputError
@@ -38,7 +38,9 @@ def main(arguments):
             "Give --preset, the folder to write, or --from_preset, the preset "
             "to make --model_dir of."
         )
-    # KerasHub takes seconds to load.
+    # KerasHub takes seconds to load, and what it loads warns where there is no
+    # JAX.
+    logging.set_verbosity(logging.ERROR)
     from export.keras_hub_task import presets
 
     directory = ModelDirectory(FLAGS.model_dir)
