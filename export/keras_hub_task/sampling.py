@@ -60,7 +60,8 @@ def sample(task, transformer, inputs, stop_token_ids):
         model=task,
     )
     shown = _until_stop(ids, given, stop_token_ids)
-    return ids, ops.logical_and(shown, has_text[:, None])
+    begin = ops.arange(ops.shape(ids)[1]) == 0
+    return ids, ops.logical_and(shown, ops.logical_or(has_text[:, None], begin))
 
 
 def _step(decoder, state, tokens, index):
