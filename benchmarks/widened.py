@@ -3,7 +3,7 @@
     python benchmarks/widened.py --model_dir=NARROW --output_dir=WIDE
 
 A model of the base size takes days to train on a CPU, and how long decoding
-takes hangs on how long a trained model's outputs are. So `wider.py` makes
+takes hangs on how long a trained model's outputs are. So this makes
 weights of that size which compute what a small model's do.
 """
 
