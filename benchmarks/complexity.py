@@ -21,12 +21,17 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import keras
 
 from benchmarks.harness import report
-from benchmarks.harness.systems import choose
-from benchmarks.harness.turns import say
+from benchmarks.harness.systems import select_systems
+from benchmarks.harness.turns import log
 from benchmarks.layer_types.layers import TYPES
-from benchmarks.layer_types.measure import Cells, LayerJob, LayerRun, LayerSize
+from benchmarks.layer_types.measure import (
+    LayerJob,
+    LayerRun,
+    LayerSize,
+    ResultStore,
+)
 from benchmarks.layer_types.memory import MemoryProbe
-from benchmarks.layer_types.paths import count_all
+from benchmarks.layer_types.paths import count_layer_types
 from benchmarks.layer_types.report import write
 from benchmarks.layer_types.results import Results
 from export import command
@@ -119,7 +124,7 @@ command.require_finite("visit_seconds", "most_seconds", "memory_gib")
 def main(_):
     """Runs the command."""
     backend = keras.backend.backend()
-    chosen = choose(TYPES, backend, FLAGS.layers)
+    chosen = select_systems(TYPES, backend, FLAGS.layers)
     sizes = [
         LayerSize(width, length, both)
         for width in _numbers("widths")
@@ -127,13 +132,15 @@ def main(_):
         for both in _chosen_passes()
     ]
     path_lengths = _numbers("path_lengths")
-    cells = Cells(pathlib.Path(FLAGS.output_dir, "complexity", "cells.jsonl"))
+    cells = ResultStore(
+        pathlib.Path(FLAGS.output_dir, "complexity", "cells.jsonl")
+    )
     with MemoryProbe() as probe:
         left_out = _run(chosen, sizes, cells, probe).run()
-    say("Following signals through stacks of layers")
-    counted = {length: count_all(length) for length in path_lengths}
+    log("Following signals through stacks of layers")
+    counted = {length: count_layer_types(length) for length in path_lengths}
     results = Results(chosen, sizes, cells, FLAGS.fit_from)
-    line = report.line("benchmarks/complexity.py", sys.argv[1:], backend)
+    line = report.provenance("benchmarks/complexity.py", sys.argv[1:], backend)
     line += (
         " Other programs took more than 8 % of the machine in "
         f"{results.disturbed} of {results.visits} visits."

@@ -191,7 +191,7 @@ def _page(pairs, kinds):
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     return "\n".join(
         [
-            report.markdown(header, "l" * len(header), rows),
+            report.markdown_table(header, "l" * len(header), rows),
             "",
             f"`python benchmarks/data.py {' '.join(sys.argv[1:])}`, {date}, "
             f"TensorFlow {tf.__version__}, {processes.processor_count()} "
@@ -222,7 +222,7 @@ def _cells(pairs, kind):
 def _training_cells(kind, first):
     if not kind.train_rates:
         return ()
-    rate = report.spread(kind.train_rates)
+    rate = report.quartiles(kind.train_rates)
     ratio = report.ratio(kind.train_rates, first.train_rates)
     return (
         f"{kind.compile_seconds:.0f}",

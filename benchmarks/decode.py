@@ -21,12 +21,12 @@ import dataclasses
 import keras
 
 import keras_transformer as kt
-from benchmarks.decoding.job import DecodeJob, Pieces, read_sentences
+from benchmarks.decoding.job import DecodeJob, SentencePieces, read_sentences
 from benchmarks.decoding.measure import DecodeRun
 from benchmarks.decoding.report import page
-from benchmarks.decoding.systems import choose_decoders
+from benchmarks.decoding.systems import select_decoders
 from benchmarks.harness import report
-from benchmarks.harness.turns import Watch
+from benchmarks.harness.turns import NoiseMonitor
 from export import command
 from export.errors import InputError
 from trainers import processes
@@ -88,7 +88,7 @@ flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
 def main(_):
     """Runs the command."""
     backend = keras.backend.backend()
-    chosen = choose_decoders(backend, FLAGS.systems)
+    chosen = select_decoders(backend, FLAGS.systems)
     beams = _numbers("beams")
     sizes = _numbers("batches")
     for size in sizes:
@@ -97,7 +97,7 @@ def main(_):
                 f"--sentences={FLAGS.sentences} do not fill batches of "
                 f"{size}; give a multiple of each of --batches."
             )
-    pieces = Pieces(FLAGS.model_dir)
+    pieces = SentencePieces(FLAGS.model_dir)
     sentences, lengths = read_sentences(FLAGS.text, FLAGS.sentences, pieces)
     job = DecodeJob(
         model=FLAGS.model_dir,
@@ -109,10 +109,10 @@ def main(_):
         sentences=sentences,
         source_lengths=lengths,
     )
-    watch = Watch(FLAGS.tries)
+    watch = NoiseMonitor(FLAGS.tries)
     run = DecodeRun(chosen, job, beams, sizes, FLAGS.rounds, watch)
     results = run.results()
-    line = report.line("benchmarks/decode.py", sys.argv[1:], backend)
+    line = report.provenance("benchmarks/decode.py", sys.argv[1:], backend)
     report.publish(page(results, job, watch, line), FLAGS.output)
 
 

@@ -31,10 +31,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from benchmarks.decoding.job import AskedJob
 from benchmarks.decoding.systems import (
-    choose_decoders,
     ctranslate2,
     ctranslate2_int8,
-    export_once,
+    export_saved_model,
+    select_decoders,
 )
 from benchmarks.harness import report
 from benchmarks.harness.worker import Worker
@@ -117,7 +117,7 @@ def main(_):
         scores, signature = _scores(said, scored, tokenize)
         lines = [line + score for line, score in zip(lines, scores)]
         end = f"{len(scored.sources):,} sentences, {signature}; {end}"
-    head = report.line("benchmarks/fast.py", sys.argv[1:], "tensorflow")
+    head = report.provenance("benchmarks/fast.py", sys.argv[1:], "tensorflow")
     report.publish("\n".join([head, "", *lines, "", end]), FLAGS.output)
 
 
@@ -168,7 +168,7 @@ def _ours(name, path, beam, ways, folder, stack):
     for way in dict.fromkeys(("", last)) if FLAGS.served else ():
         place = folder / f"{name}{way}-{beam}"
         options = _options({**ways[way], "beam_size": beam})
-        job = _job(path, beam, export_once(path, place, *options))
+        job = _job(path, beam, export_saved_model(path, place, *options))
         worker = stack.enter_context(Worker(name, _served(), job))
         yield _System(f"{name}{way}, served", beam, _asking_served(worker))
     if FLAGS.compiled:
@@ -182,7 +182,7 @@ def _loaded(path, beam, search, wanted=()):
 
 
 def _served():
-    return choose_decoders("tensorflow", ["ours-served"])["ours-served"]
+    return select_decoders("tensorflow", ["ours-served"])["ours-served"]
 
 
 def _options(search):

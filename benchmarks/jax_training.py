@@ -26,9 +26,9 @@ import keras
 import numpy as np
 import sacrebleu
 
-from benchmarks.decoding.job import DecodeJob, Pieces
+from benchmarks.decoding.job import DecodeJob, SentencePieces
 from benchmarks.harness import report
-from benchmarks.harness.turns import say
+from benchmarks.harness.turns import log
 from benchmarks.peers.ours_jax import Search, Updates
 from benchmarks.training_step.work import ROW_TOKENS
 from export import command
@@ -89,7 +89,7 @@ def main(_):
     )
     folder = pathlib.Path(FLAGS.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    say(report.line("benchmarks/jax_training.py", sys.argv[1:], "jax"))
+    log(report.provenance("benchmarks/jax_training.py", sys.argv[1:], "jax"))
     keras.utils.set_random_seed(FLAGS.seed)
     updates = Updates(config, FLAGS.precision)
     losses = _train(updates, corpus.pairs("train"))
@@ -125,7 +125,7 @@ def _train(updates, pairs):
             continue
         updates.wait()
         seconds = time.perf_counter() - began
-        say(
+        log(
             f"step {len(losses)}: loss {float(losses[-1]):.3f}, "
             f"{tokens / seconds:,.0f} target tokens/s"
         )
@@ -145,7 +145,7 @@ def _widened(inputs, labels):
 
 def _translate(folder, config, test):
     """Translates the test split, writes the lines and says their BLEU."""
-    pieces = Pieces(folder)
+    pieces = SentencePieces(folder)
     job = DecodeJob(
         model=str(folder),
         prepared=str(folder),
@@ -167,7 +167,7 @@ def _translate(folder, config, test):
     bleu = sacrebleu.corpus_bleu(
         [text for text, _ in found], test.reference_streams()
     )
-    say(f"test: {bleu}, {len(found)} sentences")
+    log(f"test: {bleu}, {len(found)} sentences")
 
 
 def _write_text(path, text):

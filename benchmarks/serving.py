@@ -18,7 +18,7 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from benchmarks.load_test.batcher import Batcher, BatchingRules
+from benchmarks.load_test.batcher import Batcher, BatchingConfig
 from benchmarks.load_test.callers import measure_load
 from export import command
 from export.errors import InputError
@@ -83,7 +83,7 @@ def _measure(session, questions):
         _numbers("sizes"), _numbers("timeouts"), _numbers("threads")
     ):
         size, timeout, threads = setting
-        rules = BatchingRules(size, timeout / 1000, threads)
+        rules = BatchingConfig(size, timeout / 1000, threads)
         with Batcher(ask, rules) as batcher:
             _print(load(batcher.ask), plain, *setting)
 

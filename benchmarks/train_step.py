@@ -20,8 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 
 from benchmarks.harness import report
-from benchmarks.harness.systems import choose
-from benchmarks.harness.turns import Watch
+from benchmarks.harness.systems import select_systems
+from benchmarks.harness.turns import NoiseMonitor
 from benchmarks.training_step.job import (
     DEFAULT_TABLE,
     StepJob,
@@ -112,7 +112,7 @@ def main(_):
     backend = keras.backend.backend()
     config = make_config(FLAGS.size)
     run = StepRun(
-        chosen=choose(SYSTEMS, backend, FLAGS.systems),
+        chosen=select_systems(SYSTEMS, backend, FLAGS.systems),
         job=StepJob(
             config=config,
             precision=FLAGS.precision,
@@ -128,10 +128,10 @@ def main(_):
         rounds=FLAGS.rounds,
         warm_up=FLAGS.warm_up,
         at_least=FLAGS.visit_seconds,
-        watch=Watch(FLAGS.tries),
+        watch=NoiseMonitor(FLAGS.tries),
     )
     results = run.alone() if FLAGS.alone else run.together()
-    line = report.line("benchmarks/train_step.py", sys.argv[1:], backend)
+    line = report.provenance("benchmarks/train_step.py", sys.argv[1:], backend)
     report.publish(page(results, run.job, run.watch, line), FLAGS.output)
 
 

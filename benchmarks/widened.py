@@ -55,8 +55,8 @@ def main(_):
         FLAGS.length_penalty,
     )
     wide = kt.Transformer(config)
-    widening.fill(wide, narrow)
-    vocabulary = widening.with_added_pieces(
+    widening.copy_weights(wide, narrow)
+    vocabulary = widening.pad_vocabulary(
         directory.read_vocabulary(), config.vocabulary_size
     )
     with written_whole(FLAGS.output_dir) as temporary:

@@ -89,7 +89,7 @@ class AskedJob(DecodeJob):
         return peer.translate(DecodeBatch(texts, [], []))
 
 
-class Pieces:
+class SentencePieces:
     """A SentencePiece vocabulary, without TensorFlow.
 
     Args:
@@ -133,7 +133,7 @@ def read_sentences(path, count, pieces):
     Args:
         path: text file, a sentence a line; .gz is unpacked.
         count: how many.
-        pieces: Pieces, for the lengths.
+        pieces: SentencePieces, for the lengths.
 
     Returns:
         List of str, and list of their lengths.

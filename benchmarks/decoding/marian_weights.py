@@ -21,7 +21,7 @@ _CROSS = {
 _FEED_FORWARD = {"fc1": "inner", "fc2": "output"}
 
 
-def marian_arrays(model):
+def marian_state_dict(model):
     """Returns all weights of a MarianMTModel.
 
     Args:

@@ -6,10 +6,10 @@ import pathlib
 import tempfile
 import time
 
-from benchmarks.decoding.job import DecodeJob, Pieces
+from benchmarks.decoding.job import DecodeJob, SentencePieces
 from benchmarks.decoding.report import DecodeResult
 from benchmarks.decoding.systems import with_beam
-from benchmarks.harness.turns import Watch, say, visits_in_turns
+from benchmarks.harness.turns import NoiseMonitor, log, time_in_turns
 from benchmarks.harness.worker import Worker
 
 # Some libraries' threads wait busily for more work at first.
@@ -27,7 +27,7 @@ class DecodeRun:
         beams: list of K.
         sizes: list of sentences in a batch.
         rounds: how often each system visits each size.
-        watch: Watch, which sees to it that nothing else is measured.
+        watch: NoiseMonitor, which sees to it that nothing else is measured.
     """
 
     chosen: dict
@@ -35,7 +35,7 @@ class DecodeRun:
     beams: list
     sizes: list
     rounds: int
-    watch: Watch
+    watch: NoiseMonitor
 
     def results(self):
         """Times every system at every beam and batch size.
@@ -58,7 +58,7 @@ class DecodeRun:
                 )
                 prepared = {}
                 for name, system in self.chosen.items():
-                    say(f"{name}: preparing, beam {beam}")
+                    log(f"{name}: preparing, beam {beam}")
                     prepared[name] = str(system.prepare(model, path))
                 results += self._at_one_beam(job, prepared)
         return results
@@ -71,7 +71,7 @@ class DecodeRun:
         )
         with contextlib.ExitStack() as stack:
             for name in order:
-                say(f"{name}: starting and warming up")
+                log(f"{name}: starting and warming up")
                 own_job = dataclasses.replace(job, prepared=prepared[name])
                 workers[name] = stack.enter_context(
                     _worker(name, self.chosen[name], own_job)
@@ -82,9 +82,10 @@ class DecodeRun:
                 if not job.target_lengths:
                     texts = [text for text, _ in said[name][self.sizes[0]]]
                     job = dataclasses.replace(
-                        job, target_lengths=Pieces(job.model).lengths(texts)
+                        job,
+                        target_lengths=SentencePieces(job.model).lengths(texts),
                     )
-            visits = visits_in_turns(
+            visits = time_in_turns(
                 workers.values(), self.sizes, self.rounds, self._visit
             )
             return [
@@ -102,7 +103,7 @@ class DecodeRun:
 
     def _visit(self, worker, size):
         time.sleep(_PAUSE)
-        return self.watch.least(lambda: worker.visit(size))
+        return self.watch.measure(lambda: worker.visit(size))
 
 
 def _worker(name, system, job):
@@ -121,7 +122,7 @@ def _result(job, size, worker, visits, own, reference):
         reference: the same of the first system.
     """
     pairs = list(zip(own, reference))
-    own_lengths = Pieces(job.model).lengths([text for text, _ in own])
+    own_lengths = SentencePieces(job.model).lengths([text for text, _ in own])
     return DecodeResult(
         name=worker.name,
         note=worker.note,

@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 
 from benchmarks.harness.matrix_products import decoder_layers, step_bytes
-from benchmarks.harness.report import markdown, ratio, spread
+from benchmarks.harness.report import markdown_table, quartiles, ratio
 
 _PEER = "ctranslate2"
 _HEADER = (
@@ -78,7 +78,7 @@ def page(results, job, watch, line):
     Args:
         results: list of DecodeResult.
         job: DecodeJob.
-        watch: Watch of the run.
+        watch: NoiseMonitor of the run.
         line: how and where it was run.
     """
     notes = dict.fromkeys(f"- {r.name}: {r.note}." for r in results)
@@ -128,7 +128,7 @@ def table(results):
     rows = [
         _row(each, _beside(each, results), results[0].name) for each in results
     ]
-    return markdown(header, "rrl" + "r" * 12, rows)
+    return markdown_table(header, "rrl" + "r" * 12, rows)
 
 
 def _beside(result, results):
@@ -141,23 +141,23 @@ def _beside(result, results):
 
 
 def _row(result, beside, first):
-    seconds = spread(result.seconds).median
+    seconds = quartiles(result.seconds).median
     floor = min(
         (other for other in beside.values() if not other.translates),
-        key=lambda other: spread(other.seconds).median,
+        key=lambda other: quartiles(other.seconds).median,
         default=None,
     )
     return [
         str(result.beam),
         str(result.size),
         result.name,
-        f"{spread(result.token_rates):,.0f}",
+        f"{quartiles(result.token_rates):,.0f}",
         f"{result.own_tokens / seconds:,.0f}" if result.translates else "-",
         f"{result.sentences / seconds:.2f}",
         _quotient(result, beside.get(first)),
         _quotient(beside.get(_PEER), result),
         _quotient(floor, result),
-        f"{spread(result.cpu_seconds).median:.3g}",
+        f"{quartiles(result.cpu_seconds).median:.3g}",
         *_latencies(result),
         _percent(result.same, result.sentences) if result.translates else "-",
         "-" if result.score_error is None else f"{result.score_error:.1e}",

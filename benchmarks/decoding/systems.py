@@ -10,7 +10,7 @@ import typing
 
 import numpy as np
 
-from benchmarks.harness.systems import System, choose
+from benchmarks.harness.systems import System, select_systems
 from export.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -54,10 +54,10 @@ def exported_finished(model_dir, folder):
 
 def _exported(model_dir, folder, stop):
     versions = folder / f"{model_dir.name}-exported-{stop}"
-    return export_once(model_dir, versions, f"--stop={stop}")
+    return export_saved_model(model_dir, versions, f"--stop={stop}")
 
 
-def export_once(model_dir, versions, *options):
+def export_saved_model(model_dir, versions, *options):
     """Returns the folder of an exported version, made where there is none.
 
     Args:
@@ -110,11 +110,11 @@ def _ctranslate2(model_dir, folder, quantization):
 
 def marian(model_dir, folder):
     """Returns a file of arrays by their names in MarianMTModel."""
-    from benchmarks.decoding.marian_weights import marian_arrays
+    from benchmarks.decoding.marian_weights import marian_state_dict
 
     path = folder / "marian.npz"
     if not path.exists():
-        np.savez(path, **marian_arrays(load(model_dir)))
+        np.savez(path, **marian_state_dict(load(model_dir)))
     return path
 
 
@@ -190,7 +190,7 @@ SYSTEMS = {
 }
 
 
-def choose_decoders(backend, names):
+def select_decoders(backend, names):
     """Returns the systems to time, in the order of the names.
 
     Args:
@@ -201,9 +201,9 @@ def choose_decoders(backend, names):
         Dict of name to DecodeSystem.
 
     Raises:
-        InputError: as of `choose`, or nothing is there that translates.
+        InputError: as of `select_systems`, or nothing is there that translates.
     """
-    chosen = choose(SYSTEMS, backend, names)
+    chosen = select_systems(SYSTEMS, backend, names)
     if not any(system.translates for system in chosen.values()):
         raise InputError(
             "No system of --systems translates; add ours, for example."

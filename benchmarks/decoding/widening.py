@@ -71,7 +71,7 @@ def wide_config(narrow, sizes, max_positions, length_penalty):
     )
 
 
-def with_added_pieces(vocabulary, size):
+def pad_vocabulary(vocabulary, size):
     """Returns a SentencePiece model with unused pieces up to a size."""
     model = sentencepiece_model_pb2.ModelProto.FromString(vocabulary)
     for number in range(len(model.pieces), size):
@@ -84,7 +84,7 @@ def with_added_pieces(vocabulary, size):
     return model.SerializeToString()
 
 
-def fill(wide, narrow):
+def copy_weights(wide, narrow):
     """Sets a large model's weights so that it computes what a small one does.
 
     Args:
@@ -95,7 +95,7 @@ def fill(wide, narrow):
         InputError: the small model cannot have pieces added.
     """
     copies = wide.config.d_model // narrow.config.d_model
-    units = _copied(narrow.config.d_model, wide.config.d_model)
+    units = _tile(narrow.config.d_model, wide.config.d_model)
     rows = np.arange(wide.config.max_positions, dtype="int32")
     for ours, theirs in (
         (wide.source_positions, narrow.source_positions),
@@ -116,12 +116,12 @@ def fill(wide, narrow):
     table /= math.sqrt(copies)
     added = wide.config.vocabulary_size - narrow.config.vocabulary_size
     if added:
-        row = _never_chosen(_array(norm.gamma), _array(norm.beta))
+        row = _suppressed_embedding(_array(norm.gamma), _array(norm.beta))
         table = np.concatenate([table, np.tile(row, (added, 1))])
     wide.target_embedding.embeddings.assign(table)
 
 
-def _never_chosen(gamma, beta):
+def _suppressed_embedding(gamma, beta):
     """Returns an embedding whose logit is the same low number for all states.
 
     What LayerNorm gives, gamma * z + beta, has a z of mean zero, so its
@@ -146,19 +146,19 @@ def _fill_layers(wide, narrow):
                 _fill_attention(getattr(layer, name), getattr(source, name))
                 _fill_norm(layer, source, f"{name}_residual")
         ours, theirs = layer.feed_forward, source.feed_forward
-        inner = _copied(theirs.d_ff, ours.d_ff)
-        units = _copied(theirs.d_model, ours.d_model)
+        inner = _tile(theirs.d_ff, ours.d_ff)
+        units = _tile(theirs.d_model, ours.d_model)
         _fill_linear(ours, theirs, "inner", units, inner)
         _fill_linear(ours, theirs, "output", inner, units)
         _fill_norm(layer, source, "feed_forward_residual")
     if len(wide) > len(narrow):
-        _silence(wide[len(narrow) :])
+        _make_identity(wide[len(narrow) :])
         # Normalised twice is normalised once, before scale and shift.
         _reset_norm(wide[len(narrow) - 1].feed_forward_residual.layer_norm)
         _fill_norm(wide[-1], narrow[-1], "feed_forward_residual")
 
 
-def _silence(layers):
+def _make_identity(layers):
     """Makes layers return what they get, if it is normalised."""
     for layer in layers:
         for name in ("self_attention", "cross_attention", "feed_forward"):
@@ -176,11 +176,9 @@ def _reset_norm(norm):
 
 
 def _fill_attention(wide, narrow):
-    units = _copied(narrow.d_model, wide.d_model)
-    values = _copied_heads(
-        narrow.num_heads, narrow.d_v, wide.num_heads, wide.d_v
-    )
-    keys = _copied_heads(narrow.num_heads, narrow.d_k, wide.num_heads, wide.d_k)
+    units = _tile(narrow.d_model, wide.d_model)
+    values = _tile_heads(narrow.num_heads, narrow.d_v, wide.num_heads, wide.d_v)
+    keys = _tile_heads(narrow.num_heads, narrow.d_k, wide.num_heads, wide.d_k)
     # Scores sum over the copies and are divided by the root of their number.
     query_scale = np.full(len(keys), math.sqrt(narrow.d_k / wide.d_k))
     unscaled = np.ones(len(keys) + len(values))
@@ -216,20 +214,20 @@ def _fill_linear(wide, narrow, name, inputs, outputs, scales=1.0):
 def _fill_norm(wide, narrow, residual):
     ours = getattr(wide, residual).layer_norm
     theirs = getattr(narrow, residual).layer_norm
-    index = _copied(theirs.gamma.shape[0], ours.gamma.shape[0])
+    index = _tile(theirs.gamma.shape[0], ours.gamma.shape[0])
     ours.gamma.assign(_array(theirs.gamma)[index])
     ours.beta.assign(_array(theirs.beta)[index])
 
 
-def _copied(narrow, wide):
+def _tile(narrow, wide):
     """Which narrow unit each wide one is: 0 to n - 1 again and again."""
     return np.arange(wide) % narrow
 
 
-def _copied_heads(heads, width, wide_heads, wide_width):
+def _tile_heads(heads, width, wide_heads, wide_width):
     """The same for heads side by side, copied themselves and inside."""
-    head = _copied(heads, wide_heads)[:, None]
-    return (head * width + _copied(width, wide_width)).reshape(-1)
+    head = _tile(heads, wide_heads)[:, None]
+    return (head * width + _tile(width, wide_width)).reshape(-1)
 
 
 def _array(tensor):

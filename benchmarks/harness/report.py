@@ -14,7 +14,7 @@ from trainers.cost.machines import DEVICES
 
 
 @dataclasses.dataclass(frozen=True)
-class Spread:
+class Quartiles:
     """A quantity measured once a round.
 
     Attributes:
@@ -32,25 +32,25 @@ class Spread:
         return f"{self.median:{form}} ({self.low:{form}}–{self.high:{form}})"
 
 
-def spread(values):
-    """Returns the Spread of one value a round."""
+def quartiles(values):
+    """Returns the Quartiles of one value a round."""
     values = list(values)
     if len(values) == 1:
-        return Spread(*values * 3)
+        return Quartiles(*values * 3)
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Spread(median, low, high)
+    return Quartiles(median, low, high)
 
 
 def ratio(numerators, denominators):
-    """Returns the Spread of the quotients, taken round by round.
+    """Returns the Quartiles of the quotients, taken round by round.
 
     Both were measured in the same round, so what slows a whole round down
     cancels.
     """
-    return spread(a / b for a, b in zip(numerators, denominators))
+    return quartiles(a / b for a, b in zip(numerators, denominators))
 
 
-def markdown(header, alignments, rows):
+def markdown_table(header, alignments, rows):
     """Returns a Markdown table.
 
     Args:
@@ -71,7 +71,7 @@ def publish(text, output):
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def line(script, arguments, backend):
+def provenance(script, arguments, backend):
     """Returns one line: command, date and hardware.
 
     Args:

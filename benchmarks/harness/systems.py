@@ -38,7 +38,7 @@ class System:
         return None
 
 
-def choose(tables, backend, names):
+def select_systems(tables, backend, names):
     """Returns the systems to time, in the order of the names.
 
     Args:

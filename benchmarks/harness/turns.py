@@ -59,7 +59,7 @@ def timed(calls):
     return Visit(each, time.process_time() - cpu)
 
 
-def again_for(call, seconds):
+def repeat_for(call, seconds):
     """Yields a function until so much time has passed, once at least."""
     end = time.perf_counter() + seconds
     yield call
@@ -67,7 +67,7 @@ def again_for(call, seconds):
         yield call
 
 
-class Watch:
+class NoiseMonitor:
     """Measures again what other programs disturbed.
 
     Attributes:
@@ -83,7 +83,7 @@ class Watch:
         self.visits = self.disturbed = 0
         self._tries = tries
 
-    def least(self, measure):
+    def measure(self, measure):
         """Measures until nothing disturbs or there is no try left.
 
         Args:
@@ -117,7 +117,7 @@ def busy_seconds():
     return busy / os.sysconf("SC_CLK_TCK")
 
 
-def new_orders(names):
+def shuffled_orders(names):
     """Yields the names in another order each time, without end.
 
     So none always follows the same.
@@ -128,7 +128,7 @@ def new_orders(names):
         yield list(order)
 
 
-def visits_in_turns(workers, items, rounds, visit):
+def time_in_turns(workers, items, rounds, visit):
     """Visits every worker for every item, round by round.
 
     Args:
@@ -141,20 +141,20 @@ def visits_in_turns(workers, items, rounds, visit):
         Dict of (worker's name, item) to a list of Visit, one a round.
     """
     made = collections.defaultdict(list)
-    orders = new_orders(workers)
+    orders = shuffled_orders(workers)
     for number in range(rounds):
         for item in items:
             for worker in next(orders):
                 made[worker.name, item].append(visit(worker, item))
-        say_round(number, rounds)
+        log_round(number, rounds)
     return made
 
 
-def say_round(number, rounds):
+def log_round(number, rounds):
     """Tells the user that a round is done; the first is number 0."""
-    say(f"round {number + 1} of {rounds} done")
+    log(f"round {number + 1} of {rounds} done")
 
 
-def say(line):
+def log(line):
     """Tells the user how it goes."""
     print(line, file=sys.stderr, flush=True)

@@ -179,10 +179,10 @@ def _peak_bytes(peer, device):
     framework = getattr(peer, "framework", None)
     if device == "gpu" and framework:
         return _GPU_PEAKS[framework](sys.modules[framework])
-    return own_peak_bytes()
+    return peak_memory()
 
 
-def own_peak_bytes():
+def peak_memory():
     """Returns the most memory that was resident since this program began.
 
     That of `getrusage` begins with what the parent had at the fork.
@@ -193,7 +193,7 @@ def own_peak_bytes():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def own_bytes():
+def current_memory():
     """Returns the memory that is resident now; None where none can say."""
     try:
         return _resident_bytes("VmRSS")

@@ -7,7 +7,12 @@ import pathlib
 import typing
 
 from benchmarks.harness.report import cpu_name
-from benchmarks.harness.turns import Watch, again_for, new_orders, say
+from benchmarks.harness.turns import (
+    NoiseMonitor,
+    log,
+    repeat_for,
+    shuffled_orders,
+)
 from benchmarks.harness.worker import Worker
 from benchmarks.layer_types.memory import MemoryProbe
 from export.errors import InputError
@@ -49,7 +54,7 @@ class LayerJob:
 
     def calls(self, peer, size, at_least):
         """Yields what is timed, for so many seconds at least."""
-        return again_for(lambda: peer.run(size), at_least)
+        return repeat_for(lambda: peer.run(size), at_least)
 
 
 class Measured(typing.NamedTuple):
@@ -64,7 +69,7 @@ class Measured(typing.NamedTuple):
     bytes: int | None
 
 
-class Cells:
+class ResultStore:
     """What was measured so far, in a file of JSON lines: one a size.
 
     The layer types of a line were timed in the same rounds.
@@ -176,7 +181,7 @@ class _Workers:
                 self._end(name)
         for name in names:
             if name not in self._running:
-                say(f"{name}: starting")
+                log(f"{name}: starting")
                 worker = Worker(name, self._chosen[name], self._job)
                 self._running[name] = worker.__enter__()
         return [self._running[name] for name in names]
@@ -192,7 +197,7 @@ class LayerRun:
     Attributes:
         chosen: dict of name to LayerType.
         sizes: list of LayerSize; for each width and kind the shorter first.
-        cells: Cells.
+        cells: ResultStore.
         job: LayerJob.
         rounds: how often each layer is visited at each size.
         at_least: seconds that a visit takes, at least.
@@ -205,7 +210,7 @@ class LayerRun:
 
     chosen: dict
     sizes: list
-    cells: Cells
+    cells: ResultStore
     job: LayerJob
     rounds: int
     at_least: float
@@ -235,7 +240,7 @@ class LayerRun:
                     else:
                         wanted.append(name)
                 if not set(wanted) <= set(self.cells.sizes.get(size, {})):
-                    watch = Watch(self.tries)
+                    watch = NoiseMonitor(self.tries)
                     made = self._measured(workers.started(wanted), size, watch)
                     self.cells.add(size, made, watch.disturbed, watch.visits)
                 bar.update(1)
@@ -246,9 +251,9 @@ class LayerRun:
         for worker in workers:
             worker.warm_up(size)
         seconds = {worker.name: [] for worker in workers}
-        for order in itertools.islice(new_orders(workers), self.rounds):
+        for order in itertools.islice(shuffled_orders(workers), self.rounds):
             for worker in order:
-                visit = watch.least(
+                visit = watch.measure(
                     lambda worker=worker: worker.visit(size, self.at_least)
                 )
                 seconds[worker.name].append(visit.mean)

@@ -3,7 +3,7 @@
 import concurrent.futures
 import multiprocessing
 
-from benchmarks.harness.worker import own_bytes, own_peak_bytes
+from benchmarks.harness.worker import current_memory, peak_memory
 from export.errors import InputError
 
 # So long is the call before, which makes what TensorFlow makes once.
@@ -57,8 +57,8 @@ def _taken_bytes(layer, size):
     work = layer.make(None)
     work.run(size._replace(length=min(_FIRST_LENGTH, size.length)))
     work.prepare(size)
-    before = own_bytes()
+    before = current_memory()
     if before is None:
         return None
     work.run(size)
-    return max(0, own_peak_bytes() - before)
+    return max(0, peak_memory() - before)

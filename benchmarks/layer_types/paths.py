@@ -121,7 +121,7 @@ class Counted:
     expected: int
 
 
-def count_all(length):
+def count_layer_types(length):
     """Counts operations and layers of all layer types.
 
     A convolution around each position reaches (k - 1) / 2 positions farther

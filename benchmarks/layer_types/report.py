@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from benchmarks.harness.report import markdown
+from benchmarks.harness.report import markdown_table
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.layers import FULL
 from export.files.atomic import written_whole
@@ -182,7 +182,7 @@ def _exponents(results, length):
         ]
         cells = map(_exponent, of_length + of_width)
         rows.append([layer.title, layer.complexity, *cells])
-    return markdown(header, "ll" + "r" * 6, rows)
+    return markdown_table(header, "ll" + "r" * 6, rows)
 
 
 def _exponent(found):
@@ -203,7 +203,7 @@ def _counts(counted):
         for each in same:
             layers = "-" if each.layers is None else str(each.layers)
             rows[-1] += [str(each.operations), f"{layers} of {each.expected}"]
-    return markdown(header, "ll" + "rr" * len(counted), rows)
+    return markdown_table(header, "ll" + "rr" * len(counted), rows)
 
 
 def _table(results, both, cell):
@@ -217,7 +217,7 @@ def _table(results, both, cell):
         for size in results.sizes
         if size.both == both
     ]
-    return markdown(header, "r" * len(header), rows)
+    return markdown_table(header, "r" * len(header), rows)
 
 
 def _time(results, name, size):

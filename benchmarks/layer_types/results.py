@@ -2,7 +2,7 @@
 
 import math
 
-from benchmarks.harness.report import ratio, spread
+from benchmarks.harness.report import quartiles, ratio
 from benchmarks.layer_types.layers import FULL
 from benchmarks.layer_types.measure import LayerSize
 
@@ -39,7 +39,7 @@ class Results:
     Args:
         chosen: dict of name to LayerType.
         sizes: list of LayerSize that the run is about.
-        cells: Cells.
+        cells: ResultStore.
         fit_from: exponents of n are of lengths from here on; that of full
             self-attention from twice as far, where n²·d outweighs n·d².
     """
@@ -60,7 +60,7 @@ class Results:
     def seconds(self, name, size):
         """Returns the median of a call's seconds, or None."""
         found = self.measured(name, size)
-        return found and spread(found.seconds).median
+        return found and quartiles(found.seconds).median
 
     def bytes(self, name, size):
         """Returns the bytes of a call, or None where they say nothing."""
@@ -70,7 +70,7 @@ class Results:
         return found.bytes
 
     def beside_full(self, name, size):
-        """Returns the Spread of its seconds / full attention's, or None."""
+        """Returns the Quartiles of its seconds / full attention's, or None."""
         full, one = self.measured(FULL, size), self.measured(name, size)
         return full and one and ratio(one.seconds, full.seconds)
 

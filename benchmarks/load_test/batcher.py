@@ -8,7 +8,7 @@ import typing
 import numpy as np
 
 
-class BatchingRules(typing.NamedTuple):
+class BatchingConfig(typing.NamedTuple):
     """What a server's batching file says.
 
     Attributes:
@@ -31,7 +31,7 @@ class Batcher:
     Args:
         run: function of a dict of arrays or lists, batch first; returns a
             dict of arrays, batch first.
-        rules: BatchingRules.
+        rules: BatchingConfig.
     """
 
     def __init__(self, run, rules):

@@ -2,7 +2,7 @@
 
 import ctranslate2
 
-from benchmarks.decoding.job import Pieces
+from benchmarks.decoding.job import SentencePieces
 from export.translators.batches import AT_ONCE
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
@@ -18,7 +18,7 @@ class CTranslate2:
     """
 
     def __init__(self, job, at_once=1):
-        self._pieces = Pieces(job.model)
+        self._pieces = SentencePieces(job.model)
         self._config = job.config
         self._translator = ctranslate2.Translator(
             job.prepared,

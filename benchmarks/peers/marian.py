@@ -5,7 +5,7 @@ import torch
 import transformers
 
 import keras_transformer as kt
-from benchmarks.decoding.job import Pieces
+from benchmarks.decoding.job import SentencePieces
 from benchmarks.peers.torch_transformer import PAD, TorchStep, device
 from keras_transformer.config import BEGIN_ID, END_ID, UNKNOWN_ID
 
@@ -83,7 +83,7 @@ class Translator:
     def __init__(self, job):
         self._device = device(job)
         self._config = job.config
-        self._pieces = Pieces(job.model)
+        self._pieces = SentencePieces(job.model)
         self._model = _with_weights(job).to(self._device)
         self.note = (
             f"transformers {transformers.__version__} MarianMTModel, sdpa, "

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 import keras_transformer as kt
-from benchmarks.decoding.job import Pieces
+from benchmarks.decoding.job import SentencePieces
 from benchmarks.decoding.systems import load
 from benchmarks.training_step.work import pack
 from export.translators.text_ids import padded
@@ -154,7 +154,7 @@ class Search:
     def __init__(self, job):
         # Weights in bfloat16 too: those of the peers are.
         self._model = load(job.prepared, dtype=job.precision)
-        self._pieces = Pieces(job.model)
+        self._pieces = SentencePieces(job.model)
         self._step = _STEP[job.device]
         self._weights = [weight.value for weight in self._model.weights]
         self._search = jax.jit(self._translate_ids)

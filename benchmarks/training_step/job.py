@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 import keras_transformer as kt
-from benchmarks.harness.turns import again_for
+from benchmarks.harness.turns import repeat_for
 from export.errors import InputError
 from keras_transformer.config import BEGIN_ID, END_ID
 
@@ -72,7 +72,7 @@ class StepJob:
 
     def calls(self, peer, shape, at_least):
         """Yields updates with a batch that take at least so many seconds."""
-        return again_for(lambda: peer.run(shape), at_least)
+        return repeat_for(lambda: peer.run(shape), at_least)
 
 
 def make_config(size):

@@ -7,11 +7,11 @@ import functools
 from concurrent import futures
 
 from benchmarks.harness.turns import (
-    Watch,
-    new_orders,
-    say,
-    say_round,
-    visits_in_turns,
+    NoiseMonitor,
+    log,
+    log_round,
+    shuffled_orders,
+    time_in_turns,
 )
 from benchmarks.harness.worker import Worker
 from benchmarks.training_step.job import StepJob
@@ -29,7 +29,7 @@ class StepRun:
         rounds: how often each system visits each batch.
         warm_up: updates on each batch before any is timed, at least 1.
         at_least: seconds that a visit takes, at least.
-        watch: Watch, which sees to it that nothing else is measured.
+        watch: NoiseMonitor, which sees to it that nothing else is measured.
     """
 
     chosen: dict
@@ -37,7 +37,7 @@ class StepRun:
     rounds: int
     warm_up: int
     at_least: float
-    watch: Watch
+    watch: NoiseMonitor
 
     @property
     def _shapes(self):
@@ -54,7 +54,7 @@ class StepRun:
         """
         with contextlib.ExitStack() as stack:
             started = self._started(stack).values()
-            visits = visits_in_turns(
+            visits = time_in_turns(
                 [worker for worker, _ in started],
                 self._shapes,
                 self.rounds,
@@ -82,7 +82,7 @@ class StepRun:
         return gpu and self.chosen[name].keras_backend == "torch"
 
     def _start(self, stack, name):
-        say(f"{name}: starting and warming up")
+        log(f"{name}: starting and warming up")
         worker = stack.enter_context(self._worker(name))
         return worker, self._first_loss(worker)
 
@@ -92,14 +92,16 @@ class StepRun:
         Each is started anew, and warmed up, in every round.
         """
         visits, known = collections.defaultdict(list), {}
-        for number, order in zip(range(self.rounds), new_orders(self.chosen)):
+        for number, order in zip(
+            range(self.rounds), shuffled_orders(self.chosen)
+        ):
             for name in order:
                 with self._worker(name) as worker:
                     loss = self._first_loss(worker)
                     for shape in self._shapes:
                         visits[name, shape].append(self._visit(worker, shape))
                     known[name] = worker, loss, worker.peak_bytes()
-            say_round(number, self.rounds)
+            log_round(number, self.rounds)
         return [self._result(*known[name], visits) for name in self.chosen]
 
     def _worker(self, name):
@@ -114,7 +116,7 @@ class StepRun:
         return losses[0]
 
     def _visit(self, worker, shape):
-        return self.watch.least(lambda: worker.visit(shape, self.at_least))
+        return self.watch.measure(lambda: worker.visit(shape, self.at_least))
 
     def _result(self, worker, first_loss, peak_bytes, visits):
         job, batches = self.job, self.job.batches

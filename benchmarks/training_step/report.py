@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from benchmarks.harness.report import gpu_peak, markdown, ratio, spread
+from benchmarks.harness.report import gpu_peak, markdown_table, quartiles, ratio
 
 # Beyond it two models are not of the same size.
 _LARGEST_DIFFERENCE = 0.02
@@ -67,7 +67,7 @@ def page(results, job, watch, line):
     Args:
         results: list of StepResult.
         job: StepJob.
-        watch: Watch of the run.
+        watch: NoiseMonitor of the run.
         line: how and where it was run.
     """
     shapes = ", ".join(
@@ -118,19 +118,19 @@ def table(results, peak=None):
         cell.format(ours=ours.name if ours else "ours") for cell in _HEADER
     ]
     rows = [_row(result, ours, products, peak) for result in results]
-    return markdown(header, "lll" + "r" * 9, rows)
+    return markdown_table(header, "lll" + "r" * 9, rows)
 
 
 def _row(result, ours, products, peak):
-    rate = spread(result.flop_rates).median
+    rate = quartiles(result.flop_rates).median
     return [
         result.name,
         result.note,
         f"{result.parameters:,}" if result.parameters else "-",
         f"{result.first_loss:.3f}" if result.parameters else "-",
-        f"{spread(result.seconds).median:.4g}",
-        f"{spread(result.cpu_seconds).median:.4g}",
-        f"{spread(result.token_rates):,.0f}" if result.parameters else "-",
+        f"{quartiles(result.seconds).median:.4g}",
+        f"{quartiles(result.cpu_seconds).median:.4g}",
+        f"{quartiles(result.token_rates):,.0f}" if result.parameters else "-",
         _ratio(ours, result),
         f"{rate / 1e9:,.0f}",
         _share(result, products),

@@ -11,11 +11,11 @@ from benchmarks.harness.turns import timed
 from benchmarks.layer_types import layers, measure, paths, report
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.measure import (
-    Cells,
     LayerJob,
     LayerRun,
     LayerSize,
     Measured,
+    ResultStore,
 )
 from benchmarks.layer_types.memory import MemoryProbe
 from benchmarks.layer_types.results import Results, fitted_exponent
@@ -27,7 +27,7 @@ TYPES = layers.TYPES["tensorflow"]
 
 @pytest.fixture(name="counted", scope="module")
 def fixture_counted():
-    return {length: paths.count_all(length) for length in (9, 18)}
+    return {length: paths.count_layer_types(length) for length in (9, 18)}
 
 
 @pytest.mark.parametrize("length", [9, 18])
@@ -142,7 +142,7 @@ def fixture_tiny_run(tmp_path, monkeypatch):
                 for length in lengths
                 for both in (False, True)
             ],
-            "cells": Cells(tmp_path / "complexity" / "cells.jsonl"),
+            "cells": ResultStore(tmp_path / "complexity" / "cells.jsonl"),
             "job": LayerJob(1),
             "rounds": 2,
             "at_least": 0.0,
@@ -196,14 +196,14 @@ def test_every_layer_is_measured_and_the_page_written(
 
 def test_a_stopped_run_goes_on(tmp_path, tiny_run, monkeypatch):
     names = ("full", "conv")
-    whole, add = tiny_run(names), Cells.add
+    whole, add = tiny_run(names), ResultStore.add
 
     def stop_at_third(cells, *what):
         if len(cells.sizes) == 2:
             raise KeyboardInterrupt
         add(cells, *what)
 
-    monkeypatch.setattr(Cells, "add", stop_at_third)
+    monkeypatch.setattr(ResultStore, "add", stop_at_third)
     with pytest.raises(KeyboardInterrupt):
         whole.run()
     monkeypatch.undo()
@@ -269,7 +269,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, line, message):
     path = tmp_path / "cells.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        Cells(path)
+        ResultStore(path)
 
 
 def test_a_figure_has_its_points_where_they_belong():

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from benchmarks.decoding.job import DecodeJob, Pieces, read_sentences
+from benchmarks.decoding.job import DecodeJob, SentencePieces, read_sentences
 from benchmarks.decoding.report import DecodeResult, table
-from benchmarks.decoding.systems import choose_decoders, with_beam
+from benchmarks.decoding.systems import select_decoders, with_beam
 from benchmarks.harness.matrix_products import (
     encoder_shapes,
     live_rows,
@@ -193,7 +193,7 @@ def test_rows_are_those_of_unfinished_sentences(lengths):
 
 
 def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
-    pieces = Pieces(model_dir)
+    pieces = SentencePieces(model_dir)
     lines = [f"ba {'bi ' * (number % 7)}." for number in range(30)]
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress("\n \n".join(lines).encode()))
@@ -304,8 +304,8 @@ def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):
     arguments = [f"--model_dir={tmp_path}", f"--text={text}"]
     _assert_refused(run_alone("decode", *arguments), "no")
     with pytest.raises(InputError, match="no system 'theirs'"):
-        choose_decoders("tensorflow", ["theirs"])
+        select_decoders("tensorflow", ["theirs"])
     with pytest.raises(InputError, match="tensorflow or jax"):
-        choose_decoders("openvino", [])
+        select_decoders("openvino", [])
     with pytest.raises(InputError, match="translates"):
-        choose_decoders("tensorflow", ["products"])
+        select_decoders("tensorflow", ["products"])

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.decoding.job import DecodeJob
 from benchmarks.harness import turns
-from benchmarks.harness.report import markdown
+from benchmarks.harness.report import markdown_table
 from benchmarks.harness.systems import System
 from benchmarks.harness.worker import Worker
 from export.errors import InputError
@@ -24,7 +24,7 @@ def test_everyone_has_each_turn_once_a_round():
         seen.append((worker.name, item))
         return len(seen)
 
-    made = turns.visits_in_turns(workers, ["x", "y"], 3, visit)
+    made = turns.time_in_turns(workers, ["x", "y"], 3, visit)
     every = set(itertools.product("abcd", "xy"))
     assert set(made) == every
     for number in range(3):
@@ -48,7 +48,7 @@ def test_calls_are_timed_one_by_one(monkeypatch, at_least, calls):
     def call():
         now[0] += 0.3
 
-    visit = turns.timed(turns.again_for(call, at_least))
+    visit = turns.timed(turns.repeat_for(call, at_least))
     assert visit.each == pytest.approx(calls * [0.3])
     assert visit.seconds == pytest.approx(0.3 * calls)
     assert visit.mean == pytest.approx(0.3)
@@ -75,8 +75,8 @@ def test_what_others_disturbed_is_measured_again(
     )
     monkeypatch.setattr(turns, "busy_seconds", lambda: next(clock))
     monkeypatch.setattr(turns.os, "cpu_count", lambda: 2)
-    watch = turns.Watch(3)
-    visit = watch.least(lambda: next(tries))
+    watch = turns.NoiseMonitor(3)
+    visit = watch.measure(lambda: next(tries))
     assert visit.mean == found
     assert (watch.visits, watch.disturbed) == (1, disturbed)
     assert next(clock, None) is None
@@ -92,6 +92,6 @@ def test_a_system_that_fails_says_what_it_said_last():
 
 
 def test_a_table_in_markdown():
-    assert markdown(["a", "b"], "lr", [["c", "d"]]) == (
+    assert markdown_table(["a", "b"], "lr", [["c", "d"]]) == (
         "| a | b |\n| --- | ---: |\n| c | d |"
     )

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from benchmarks.load_test.batcher import Batcher, BatchingRules
+from benchmarks.load_test.batcher import Batcher, BatchingConfig
 from benchmarks.load_test.callers import measure_load
 from tests import made_up_text
 from tests.export import tiny
@@ -41,7 +41,7 @@ def ask_all(batcher, requests):
 def test_each_request_gets_its_own_rows(threads):
     double = Doubler()
     requests = [[n] * (n % 4 + 1) for n in range(60)]
-    with Batcher(double, BatchingRules(16, 0.01, threads)) as batcher:
+    with Batcher(double, BatchingConfig(16, 0.01, threads)) as batcher:
         found = ask_all(batcher, requests)
     assert found == [[2 * n for n in each] for each in requests]
     assert max(double.sizes) <= 16
@@ -51,23 +51,23 @@ def test_each_request_gets_its_own_rows(threads):
 
 def test_a_full_batch_does_not_wait():
     double = Doubler()
-    with Batcher(double, BatchingRules(4, 3600.0, 1)) as batcher:
+    with Batcher(double, BatchingConfig(4, 3600.0, 1)) as batcher:
         assert ask_all(batcher, [[1], [2], [3], [4]]) == [[2], [4], [6], [8]]
     assert double.sizes == [4]
 
 
 def test_a_lone_request_does_not_wait_for_ever():
-    with Batcher(Doubler(), BatchingRules(4, 0.01, 1)) as batcher:
+    with Batcher(Doubler(), BatchingConfig(4, 0.01, 1)) as batcher:
         assert ask_all(batcher, [[5]]) == [[10]]
 
 
 def test_one_larger_than_a_batch_goes_alone():
-    with Batcher(Doubler(), BatchingRules(2, 0.01, 1)) as batcher:
+    with Batcher(Doubler(), BatchingConfig(2, 0.01, 1)) as batcher:
         assert ask_all(batcher, [[1, 2, 3]]) == [[2, 4, 6]]
 
 
 def test_an_error_reaches_every_caller_of_its_batch():
-    with Batcher(Doubler(), BatchingRules(2, 3600.0, 1)) as batcher:
+    with Batcher(Doubler(), BatchingConfig(2, 3600.0, 1)) as batcher:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             asked = [pool.submit(batcher.ask, {"x": [n]}) for n in (7, -1)]
         for each in asked:

@@ -18,9 +18,9 @@ import pytest
 
 import keras_transformer as kt
 from benchmarks.harness import report
-from benchmarks.harness.report import ratio, spread
-from benchmarks.harness.systems import choose
-from benchmarks.harness.turns import Watch
+from benchmarks.harness.report import quartiles, ratio
+from benchmarks.harness.systems import select_systems
+from benchmarks.harness.turns import NoiseMonitor
 from benchmarks.training_step.job import (
     DEFAULT_TABLE,
     StepJob,
@@ -261,8 +261,8 @@ def test_the_table_of_lengths_is_whole():
 
 def test_a_ratio_is_taken_round_by_round():
     # The second round was twice as slow for both.
-    assert ratio([100.0, 50.0, 90.0], [50.0, 25.0, 45.0]) == spread([2.0])
-    values = spread([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert ratio([100.0, 50.0, 90.0], [50.0, 25.0, 45.0]) == quartiles([2.0])
+    values = quartiles([1.0, 2.0, 3.0, 4.0, 5.0])
     assert (values.low, values.median, values.high) == (2.0, 3.0, 4.0)
 
 
@@ -338,7 +338,7 @@ def test_on_a_gpu_systems_of_pytorch_start_at_once(monkeypatch):
     [batch] = make_mixed_batches(np.array([3]), np.array([4]), 50, 8, 1)
     config = kt.TransformerConfig.preset("tiny")
     job = StepJob(config, "float32", "gpu", [batch], 1)
-    run_ = StepRun(chosen, job, 1, 1, 0.0, Watch(1))
+    run_ = StepRun(chosen, job, 1, 1, 0.0, NoiseMonitor(1))
     with contextlib.ExitStack() as stack:
         started = run_._started(stack)
     assert sorted(started) == sorted(names)
@@ -358,9 +358,9 @@ def test_a_wrong_flag_is_one_line(tmp_path):
 
 def test_a_system_that_there_is_not_is_refused():
     with pytest.raises(InputError, match="no system 'theirs'"):
-        choose(SYSTEMS, "tensorflow", ["theirs"])
+        select_systems(SYSTEMS, "tensorflow", ["theirs"])
     with pytest.raises(InputError, match="tensorflow or jax"):
-        choose(SYSTEMS, "openvino", [])
+        select_systems(SYSTEMS, "openvino", [])
 
 
 @pytest.mark.parametrize(
