@@ -20,7 +20,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import keras
 
 from benchmarks.harness import report
-from benchmarks.harness.turns import log, measure_systems
+from benchmarks.harness.turns import log, measure_systems, parse_numbers
 from benchmarks.harness.worker import select_systems
 from benchmarks.layer_types.layers import (
     FULL,
@@ -117,7 +117,7 @@ def main(_):
 
 
 def _numbers(name):
-    values = report.parse_numbers(name, FLAGS[name].value, least=2)
+    values = parse_numbers(name, FLAGS[name].value, least=2)
     return sorted(set(values))
 
 

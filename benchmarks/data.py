@@ -16,6 +16,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.harness import report
+from benchmarks.harness.turns import parse_numbers
 from export import command
 from trainers.batches import input_data
 from trainers.batches.by_length import plan_by_length
@@ -52,10 +53,10 @@ def main(_):
     lengths = pairs.source_lengths, pairs.target_lengths
     kinds = [
         (f"length, {shapes or 'free'} shapes", plan_by_length, shapes)
-        for shapes in report.parse_numbers("shapes", FLAGS.shapes, least=0)
+        for shapes in parse_numbers("shapes", FLAGS.shapes, least=0)
     ] + [
         (f"pack, rows of {tokens}", plan_packed, tokens)
-        for tokens in report.parse_numbers("rows", FLAGS.rows)
+        for tokens in parse_numbers("rows", FLAGS.rows)
     ]
     rows = []
     for name, make_plan, setting in kinds:

@@ -18,7 +18,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness.load_test import Batcher, BatchingConfig, Load
-from benchmarks.harness.report import parse_numbers
+from benchmarks.harness.turns import parse_numbers
 from export import command
 from export.errors import InputError
 from export.lines.files import read_lines

@@ -225,4 +225,4 @@ class _Row:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, any_backend=True)

@@ -9,7 +9,6 @@ import statistics
 import subprocess
 import typing
 
-from export.errors import InputError
 from trainers import processes
 from trainers.cost.machines import DEVICES
 
@@ -58,20 +57,6 @@ def provenance(script, arguments, backend):
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     python = platform.python_version()
     return f"`{command}` on Python {python}, {today}, {hardware}."
-
-
-def parse_numbers(flag, values, least=1):
-    """Returns a list flag's values as whole numbers."""
-    try:
-        numbers = [int(value) for value in values]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < least:
-        raise InputError(
-            f"Expected --{flag} to be whole numbers from {least} on, separated "
-            f"by commas, got {','.join(values)!r}."
-        )
-    return numbers
 
 
 def device(wanted):

@@ -7,6 +7,7 @@ import time
 import typing
 
 from benchmarks.harness.worker import Timing, Worker
+from export.errors import InputError
 
 # Threads of some libraries spin for a while after their work.
 _PAUSE = 0.3
@@ -45,8 +46,7 @@ def measure_systems(
         make_job: function of a name, and a dict of name to `warm_up` of the
             Measurement for the systems started before; returns a job.
         items: first arguments of the job's `warm_up` and `calls`.
-        rounds: how often each system is timed on each item.
-        warm_up: how often each item is warmed up.
+        rounds, warm_up: how often each item is timed, and warmed up before.
         arguments: further ones of the job's `calls`.
         skip: (name, item) that are not measured.
         alone: whether one system is in memory at a time, started again in
@@ -107,3 +107,17 @@ def measure_systems(
 def log(line):
     """Prints a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
+
+
+def parse_numbers(flag, values, least=1):
+    """Returns a list flag's values as whole numbers."""
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < least:
+        raise InputError(
+            f"Expected --{flag} to be whole numbers from {least} on, separated "
+            f"by commas, got {','.join(values)!r}."
+        )
+    return numbers
