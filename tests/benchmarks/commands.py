@@ -1,4 +1,4 @@
-"""What the tests of decoding and of widening share."""
+"""What tests of the benchmarks share: commands, tables, model directories."""
 
 import subprocess
 import sys
@@ -26,6 +26,19 @@ def run(script, *arguments):
     """Runs a command of benchmarks/ in a process of its own."""
     path = processes.ROOT / "benchmarks" / f"{script}.py"
     return processes.run({"path": str(path)}, arguments)
+
+
+def rows_of(page):
+    """Returns the rows of a page's first table, dicts by its header."""
+    lines = page.strip().splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    cells = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        cells.append([cell.strip() for cell in line.strip("|").split("|")])
+    header, _, *rows = cells
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def write(path, made):
