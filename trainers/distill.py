@@ -39,7 +39,7 @@ from trainers.distillation.student import other_than_layers, student_config
 from trainers.prepared.manifest import refuse_other_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
-from trainers.synthesis.models import read_model
+from trainers.synthesis.models import hash_model_files
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -144,7 +144,7 @@ def _digests(teachers):
     Raises:
         InputError: one is none, or their vocabularies differ.
     """
-    models = [read_model(each.path) for each in teachers]
+    models = [hash_model_files(each.path) for each in teachers]
     for model in models:
         _, vocabulary, _ = model.sha256
         if vocabulary != models[0].sha256[1]:

@@ -35,11 +35,11 @@ from trainers import dataset_flags
 from trainers.corpora.corpus import check_code, refuse_same
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import local_workers, ray_workers
-from trainers.synthesis.assembly import in_words
+from trainers.synthesis.assembly import format_counts
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.lines import CorpusSide, TextFile
-from trainers.synthesis.models import read_model, refuse_other_direction
-from trainers.synthesis.rules import Rules
+from trainers.synthesis.models import hash_model_files, validate_direction
+from trainers.synthesis.options import SynthesisOptions
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -168,17 +168,17 @@ def main(arguments):
     """Translates, filters, and says how to train with it."""
     del arguments
     source, languages = _source()
-    rules = _rules(source, *languages)
-    models = tuple(read_model(path) for path in FLAGS.model)
+    options = _options(source, *languages)
+    models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
-        refuse_other_direction(path, *rules.direction)
-    manifest = synthesize(FLAGS.output_dir, source, models, rules, _workers())
-    print(f"{FLAGS.output_dir}: {in_words(manifest.counts)}.")
+        validate_direction(path, *options.direction)
+    manifest = synthesize(FLAGS.output_dir, source, models, options, _workers())
+    print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
     command.print_next(
         command.command_line(
             *("trainers.wmt", f"--dataset=text:{FLAGS.output_dir}/"),
-            f"--source_language={rules.source_language}",
-            f"--target_language={rules.target_language}",
+            f"--source_language={options.source_language}",
+            f"--target_language={options.target_language}",
         )
     )
 
@@ -219,13 +219,13 @@ _COPIED = (
 )
 
 
-def _rules(source, source_language, target_language):
+def _options(source, source_language, target_language):
     _refuse_idle_flags(source)
     tokenize = "13a"
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
         answers = {"forward": target_language, "backward": source_language}
         tokenize = bleu_tokenizers.choose(answers[FLAGS.way], FLAGS.tokenize)
-    return Rules(
+    return SynthesisOptions(
         source_language=source_language,
         target_language=target_language,
         tokenize=tokenize,

@@ -14,14 +14,14 @@ from trainers.synthesis.duplicates import Duplicates
 from trainers.synthesis.filters import Counts
 
 
-def assemble(folder, shards, keys, rules):
+def assemble(folder, shards, keys, options):
     """Writes `train.SOURCE` and `train.TARGET` whole.
 
     Args:
         folder: pathlib.Path or UPath.
-        shards: Shards, all of them.
+        shards: ShardStore, all of them.
         keys: list of each shard's key.
-        rules: Rules.
+        options: SynthesisOptions.
 
     Returns:
         (counts, outputs) as of Manifest.
@@ -35,7 +35,7 @@ def assemble(folder, shards, keys, rules):
     )
     kept = counts.pop("kept")
     repeated = np.zeros(kept, bool)
-    if not rules.keep_duplicates:
+    if not options.keep_duplicates:
         finder = Duplicates(folder if is_here(folder) else None, kept)
         try:
             repeated = finder.find(_pairs(shards, keys))
@@ -48,15 +48,18 @@ def assemble(folder, shards, keys, rules):
     counts["written"] = kept - counts["duplicate"]
     if not counts["written"]:
         raise InputError(
-            f"No pair is left: {in_words(counts)}; give other lines or softer "
-            "filters, and another --output_dir."
+            f"No pair is left: {format_counts(counts)}; give other lines or "
+            "softer filters, and another --output_dir."
         )
     pairs = itertools.compress(_pairs(shards, keys), ~repeated)
-    names = [f"train.{rules.source_language}", f"train.{rules.target_language}"]
+    names = [
+        f"train.{options.source_language}",
+        f"train.{options.target_language}",
+    ]
     return counts, _write(folder, names, pairs)
 
 
-def in_words(counts):
+def format_counts(counts):
     """Returns what became of lines in a line of words.
 
     Args:

@@ -30,47 +30,47 @@ class Counts:
         return Counts(*map(sum, zip(mine, others)))
 
 
-def reason_before(text, pieces, rules):
+def reason_before(text, pieces, options):
     """Returns why a line is not translated, a field of Counts, or None.
 
     Args:
         text: of the line.
         pieces: how many it has, the end counted; None for more than the
             models take.
-        rules: Rules.
+        options: SynthesisOptions.
     """
     if not text:
         return "blank"
-    if pieces is None or pieces > rules.max_pieces:
+    if pieces is None or pieces > options.max_pieces:
         return "too_long"
     return None
 
 
-def reason_after(answer, pieces, answer_pieces, rules):
+def reason_after(answer, pieces, answer_pieces, options):
     """Returns why an answer is left out, a field of Counts, or None.
 
     Args:
         answer: text.
         pieces: of the line, the end counted.
         answer_pieces: of the answer, likewise.
-        rules: Rules.
+        options: SynthesisOptions.
     """
     if not answer:
         return "unanswered"
-    if rules.max_ratio is not None:
+    if options.max_ratio is not None:
         # Without the ends: of short sides these would be most of it.
         short, long = sorted((pieces - 1, answer_pieces - 1))
-        if long > rules.max_ratio * short:
+        if long > options.max_ratio * short:
             return "unlike_lengths"
     return None
 
 
-def is_unlikely(log_probability, answer_pieces, rules):
-    """Returns whether an answer is below the rules' score.
+def is_unlikely(log_probability, answer_pieces, options):
+    """Returns whether an answer is below the options' score.
 
     Args:
         log_probability: of the answer.
         answer_pieces: how many it has, the end counted.
-        rules: Rules, with a `min_score`.
+        options: SynthesisOptions, with a `min_score`.
     """
-    return log_probability < rules.min_score * answer_pieces
+    return log_probability < options.min_score * answer_pieces

@@ -17,31 +17,35 @@ from export.files.places import (
 from export.progress_bar import ProgressBar
 from trainers.processes import folder_lock
 from trainers.synthesis.assembly import assemble
-from trainers.synthesis.lines import jobs_of, read_again, read_through
+from trainers.synthesis.lines import (
+    cut_into_shards,
+    fingerprint_lines,
+    reread_lines,
+)
 from trainers.synthesis.manifest import (
     FILE,
     Manifest,
     read_manifest,
     write_manifest,
 )
-from trainers.synthesis.models import refuse_changed
-from trainers.synthesis.shards import Shards
-from trainers.synthesis.work import Work
+from trainers.synthesis.models import validate_unchanged
+from trainers.synthesis.shards import ShardStore
+from trainers.synthesis.translation_job import TranslationJob
 
 SHARDS_FOLDER = "shards"
 
 
-def synthesize(folder, source, models, rules, workers):
+def synthesize(folder, source, models, options, workers):
     """Makes a corpus of lines, or goes on with making it.
 
     Args:
         folder: str, path or URL of where it goes; `text:FOLDER/` is then its
             name.
         source: TextFile or CorpusSide.
-        models: tuple of Model.
-        rules: Rules.
-        workers: function of a Work and an iterator of Job that yields
-            (Job, Made) in any order, such as `local_workers.run`.
+        models: tuple of ModelFiles.
+        options: SynthesisOptions.
+        workers: function of a TranslationJob and an iterator of Job that yields
+            (Job, ShardResult) in any order, such as `local_workers.run`.
 
     Returns:
         Manifest, complete.
@@ -49,14 +53,14 @@ def synthesize(folder, source, models, rules, workers):
     Raises:
         InputError: the lines cannot be read, a model cannot be used, the
             folder holds something else, another job or one of other lines,
-            models or rules, or the system refused to write.
+            models or options, or the system refused to write.
     """
     folder = place_of(folder)
     _refuse_foreign(folder)
     print(f"Reading {source.name}.", flush=True)
-    manifest = Manifest(read_through(source), models, rules)
+    manifest = Manifest(fingerprint_lines(source), models, options)
     with _alone_in(folder):
-        shards = Shards(folder / SHARDS_FOLDER)
+        shards = ShardStore(folder / SHARDS_FOLDER)
         _clear(folder, shards)
         before = read_manifest(folder)
         if before is not None:
@@ -80,8 +84,8 @@ def synthesize(folder, source, models, rules, workers):
 
 
 def _finish(folder, manifest, shards, keys):
-    refuse_changed(manifest.models)
-    counts, outputs = assemble(folder, shards, keys, manifest.rules)
+    validate_unchanged(manifest.models)
+    counts, outputs = assemble(folder, shards, keys, manifest.options)
     manifest = dataclasses.replace(manifest, counts=counts, outputs=outputs)
     write_manifest(folder, manifest)
     shards.remove()
@@ -90,19 +94,19 @@ def _finish(folder, manifest, shards, keys):
 
 def _make_shards(manifest, source, shards, workers):
     """Makes the shards that are not there; returns the keys of all."""
-    keys, rules = [], manifest.rules
-    lines = read_again(source, manifest.input)
+    keys, options = [], manifest.options
+    lines = reread_lines(source, manifest.input)
     with ProgressBar("Translating", manifest.input.lines, "lines") as bar:
 
         def missing():
-            for job in jobs_of(lines, rules.shard_lines):
+            for job in cut_into_shards(lines, options.shard_lines):
                 keys.append(job.key)
                 if shards.read(job.number, job.key) is None:
                     yield job
                 else:
                     bar.pass_over(len(job.lines))
 
-        work = Work(manifest.models, rules)
+        work = TranslationJob(manifest.models, options)
         for job, made in workers(work, missing()):
             shards.write(job, made)
             bar.update(len(job.lines))

@@ -55,7 +55,7 @@ class CorpusSide:
     Args:
         corpus: Corpus.
         split: "train", "dev" or "test".
-        way: of Rules: "backward" for the targets, else the sources.
+        way: of SynthesisOptions: "backward" for the targets, else the sources.
 
     Attributes:
         name: what messages call it.
@@ -94,7 +94,7 @@ class Input:
     sha256: str
 
 
-def read_through(source):
+def fingerprint_lines(source):
     """Reads all lines once: which they are, and that all can be read.
 
     Args:
@@ -113,11 +113,11 @@ def read_through(source):
     return Input(source.name, count, digest.hexdigest())
 
 
-def read_again(source, before):
+def reread_lines(source, before):
     """Yields the lines that were read before.
 
     Args:
-        source: as for `read_through`.
+        source: as for `fingerprint_lines`.
         before: Input of it.
 
     Yields:
@@ -152,7 +152,7 @@ class Job(typing.NamedTuple):
     lines: tuple[Line, ...]
 
 
-def jobs_of(lines, shard_lines):
+def cut_into_shards(lines, shard_lines):
     """Cuts lines into shards.
 
     Args:

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.errors import InputError
-from trainers.synthesis.in_flight import in_flight
+from trainers.synthesis.bounded_submission import submit_bounded
 
 # Shards that wait for each worker, so that none waits for one.
 _AHEAD = 2
@@ -71,7 +71,7 @@ def _run_in_pool(work, jobs, count, begun):
         return _AHEAD * count
 
     with _pool(count) as pool:
-        for job, future in in_flight(jobs, begin, ended, most, begun):
+        for job, future in submit_bounded(jobs, begin, ended, most, begun):
             yield job, future.result()
 
 

@@ -7,8 +7,8 @@ from export.errors import InputError
 from export.files.atomic import written_whole
 from export.files.places import reached, reason
 from trainers.synthesis.lines import Input
-from trainers.synthesis.models import FILES, Model
-from trainers.synthesis.rules import Rules
+from trainers.synthesis.models import FILES, ModelFiles
+from trainers.synthesis.options import SynthesisOptions
 
 FILE = "manifest.json"
 _FORMAT = 1
@@ -22,16 +22,16 @@ class Manifest:
 
     Attributes:
         input: Input.
-        models: tuple of Model.
-        rules: Rules.
+        models: tuple of ModelFiles.
+        options: SynthesisOptions.
         counts: of lines and pairs, by what became of them; empty before the
             end.
         outputs: file's name to its SHA-256, hex; empty before the end.
     """
 
     input: Input
-    models: tuple[Model, ...]
-    rules: Rules
+    models: tuple[ModelFiles, ...]
+    options: SynthesisOptions
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Manifest:
             "an input of": f"{self.input.lines:,} lines and SHA-256 "
             f"{self.input.sha256[:12]}",
             "the model": ", ".join(models),
-            **dataclasses.asdict(self.rules),
+            **dataclasses.asdict(self.options),
         }
 
 
@@ -105,12 +105,14 @@ def read_manifest(folder):
         if content.pop("format") != _FORMAT:
             raise ValueError("it is of another version of this program")
         models = tuple(
-            Model(model["path"], tuple(model["sha256"][name] for name in FILES))
+            ModelFiles(
+                model["path"], tuple(model["sha256"][name] for name in FILES)
+            )
             for model in content.pop("models")
         )
         read = Input(**content.pop("input"))
-        rules = Rules(**content.pop("rules"))
-        return Manifest(read, models, rules, **content)
+        options = SynthesisOptions(**content.pop("options"))
+        return Manifest(read, models, options, **content)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -12,7 +12,7 @@ FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class ModelFiles:
     """A model directory as it was when it was read.
 
     Attributes:
@@ -24,8 +24,8 @@ class Model:
     sha256: tuple[str, ...]
 
 
-def read_model(path):
-    """Returns the Model of a model directory.
+def hash_model_files(path):
+    """Returns the ModelFiles of a model directory.
 
     Args:
         path: of the folder.
@@ -50,10 +50,10 @@ def read_model(path):
                 f"read ({error.strerror}); give a model directory, as "
                 "trainers.wmt writes it."
             ) from error
-    return Model(str(path), tuple(digests))
+    return ModelFiles(str(path), tuple(digests))
 
 
-def refuse_other_direction(path, source, target):
+def validate_direction(path, source, target):
     """Refuses a model that was trained to translate the other way round.
 
     Args:
@@ -79,17 +79,17 @@ def refuse_other_direction(path, source, target):
         )
 
 
-def refuse_changed(models):
+def validate_unchanged(models):
     """Refuses models that are not as they were.
 
     Args:
-        models: list of Model.
+        models: list of ModelFiles.
 
     Raises:
         InputError: a file has changed or gone.
     """
     for model in models:
-        if read_model(model.path) != model:
+        if hash_model_files(model.path) != model:
             raise InputError(
                 f"The model {model.path} has changed while it was used; put "
                 "back what was there, or begin anew in another --output_dir."

@@ -3,22 +3,22 @@
 import numpy as np
 
 
-def disturbed(text, number, rules):
-    """Returns a source as the rules disturb and mark it.
+def add_noise(text, number, options):
+    """Returns a source as the options disturb and mark it.
 
     What happens to a line depends on the seed and its number alone.
 
     Args:
         text: of the source.
         number: of its line, from 0.
-        rules: Rules: word_drop, word_swap, tag and seed.
+        options: SynthesisOptions: word_drop, word_swap, tag and seed.
     """
-    if rules.word_drop or rules.word_swap:
-        generator = np.random.default_rng((rules.seed, number))
+    if options.word_drop or options.word_swap:
+        generator = np.random.default_rng((options.seed, number))
         words = text.split()
-        words = drop_words(words, rules.word_drop, generator)
-        text = " ".join(swap_words(words, rules.word_swap, generator))
-    return f"{rules.tag} {text}" if rules.tag else text
+        words = drop_words(words, options.word_drop, generator)
+        text = " ".join(swap_words(words, options.word_swap, generator))
+    return f"{options.tag} {text}" if options.tag else text
 
 
 def drop_words(words, probability, generator):

@@ -11,8 +11,8 @@ import pathlib
 import socket
 
 from export.errors import InputError
-from trainers.synthesis.in_flight import in_flight
-from trainers.synthesis.shipment import Shipment, unpacked
+from trainers.synthesis.bounded_submission import submit_bounded
+from trainers.synthesis.model_bundle import ModelBundle, load_bundle
 
 # Shards that wait for each processor, so that none waits for one.
 _AHEAD = 2
@@ -28,7 +28,7 @@ def run(work, jobs, address, gpus=0.0):
     """Does jobs on a cluster.
 
     Args:
-        work: Work.
+        work: TranslationJob.
         jobs: iterator of Job.
         address: "auto" for the cluster that this machine is part of, or
             host:port of its head.
@@ -36,7 +36,7 @@ def run(work, jobs, address, gpus=0.0):
             any, Ray has each shard done by a new process.
 
     Yields:
-        (Job, Made), as they are done.
+        (Job, ShardResult), as they are done.
 
     Raises:
         InputError: Ray is not installed, the cluster is not there or too
@@ -44,13 +44,13 @@ def run(work, jobs, address, gpus=0.0):
     """
     ray = _ray()
     with _connected(ray, address):
-        needs = {"CPU": work.rules.threads, "GPU": gpus}
+        needs = {"CPU": work.options.threads, "GPU": gpus}
         _refuse_small(ray, address, needs)
         do = ray.remote(
             num_cpus=needs["CPU"], num_gpus=gpus, max_retries=_RETRIES
         )(_do)
         # In a list, so that Ray hands it on and each process fetches it once.
-        shipment = [ray.put(Shipment.of(work))]
+        bundle = [ray.put(ModelBundle.from_job(work))]
 
         def ended(references):
             return ray.wait(references, num_returns=1)[0]
@@ -58,9 +58,9 @@ def run(work, jobs, address, gpus=0.0):
         def most():
             return _AHEAD * max(_shards_at_once(ray, needs), 1)
 
-        for job, reference in in_flight(
+        for job, reference in submit_bounded(
             jobs,
-            lambda job: do.remote(work, shipment, job.lines),
+            lambda job: do.remote(work, bundle, job.lines),
             ended,
             most,
             {},
@@ -70,10 +70,10 @@ def run(work, jobs, address, gpus=0.0):
             yield job, made
 
 
-def _do(work, shipment, lines):
+def _do(work, bundle, lines):
     import ray
 
-    return unpacked(work, lambda: ray.get(shipment[0]))(lines)
+    return load_bundle(work, lambda: ray.get(bundle[0]))(lines)
 
 
 def _ray():

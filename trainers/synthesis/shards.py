@@ -7,13 +7,13 @@ import json
 from export.files.atomic import remove_unfinished, written_whole
 from export.files.places import explained, reached
 from trainers.synthesis.filters import Counts
-from trainers.synthesis.work import Made
+from trainers.synthesis.translation_job import ShardResult
 
 # What reading a file of another form raises.
 _NOT_OURS = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
-class Shards:
+class ShardStore:
     """The shards in a folder.
 
     Args:
@@ -28,7 +28,7 @@ class Shards:
 
         Args:
             job: Job.
-            made: Made of it.
+            made: ShardResult of it.
 
         Raises:
             InputError: the system refused to write.
@@ -43,7 +43,7 @@ class Shards:
             temporary.write_bytes(_line(header).encode() + lines)
 
     def read(self, number, key):
-        """Returns the Made of a shard; None where it is to be made.
+        """Returns the ShardResult of a shard; None where it is to be made.
 
         That is where there is none, or it is damaged, or of other lines.
 
@@ -60,7 +60,7 @@ class Shards:
             if (header["key"], header["sha256"]) != (key, digest):
                 return None
             pairs = [tuple(json.loads(line)) for line in lines.splitlines()]
-            return Made(Counts(**header["counts"]), pairs)
+            return ShardResult(Counts(**header["counts"]), pairs)
         except _NOT_OURS:
             return None
 

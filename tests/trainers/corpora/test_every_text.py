@@ -30,7 +30,7 @@ from trainers.corpora.trees import TreeCorpus
 from trainers.distillation.mixture import mix
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.lines import CorpusSide, TextFile
-from trainers.synthesis.work import make
+from trainers.synthesis.translation_job import generate_pairs
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -137,7 +137,7 @@ class _Odd:
 
 def _synthesized(work, jobs_of_lines):
     for job in jobs_of_lines:
-        yield job, make(_Odd(), job.lines, work.rules)
+        yield job, generate_pairs(_Odd(), job.lines, work.options)
 
 
 def _written(path, texts):
@@ -159,13 +159,13 @@ def _check_writers(corpus, folder, patch):
 
     given = _written(folder / "input", sources)
     model = jobs.made_up_model(folder / "model")
-    rules = dataclasses.replace(jobs.RULES, keep_duplicates=True)
+    options = dataclasses.replace(jobs.OPTIONS, keep_duplicates=True)
     for name, source, count in (
         ("corpus", CorpusSide(corpus, "train", "forward"), len(pairs)),
         ("text", TextFile(given), len(list(filter(None, sources)))),
     ):
         folder_of_pairs = folder / "made" / name
-        synthesize(folder_of_pairs, source, (model,), rules, _synthesized)
+        synthesize(folder_of_pairs, source, (model,), options, _synthesized)
         made = _sides(folder_of_pairs, "train", ("aa", "bb"))
         assert [*map(len, made)] == [count, count]
 

@@ -11,11 +11,11 @@ from trainers.synthesis import assembly, manifest, shards
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.lines import TextFile
-from trainers.synthesis.models import FILES, read_model
-from trainers.synthesis.rules import Rules
-from trainers.synthesis.work import Made
+from trainers.synthesis.models import FILES, hash_model_files
+from trainers.synthesis.options import SynthesisOptions
+from trainers.synthesis.translation_job import ShardResult
 
-RULES = Rules(
+OPTIONS = SynthesisOptions(
     way="forward", source_language="aa", target_language="bb", shard_lines=3
 )
 # A blank one, two equal ones in different shards, two in the same.
@@ -36,10 +36,12 @@ at_write = functools.partial(
 
 
 def answered(lines):
-    """The Made of lines: their capitals."""
+    """The ShardResult of lines: their capitals."""
     pairs = [(line.text, line.text.upper()) for line in lines if line.text]
     blank = len(lines) - len(pairs)
-    return Made(Counts(read=len(lines), blank=blank, kept=len(pairs)), pairs)
+    return ShardResult(
+        Counts(read=len(lines), blank=blank, kept=len(pairs)), pairs
+    )
 
 
 def in_order(work, jobs):
@@ -53,11 +55,11 @@ def backwards(work, jobs):
 
 
 def made_up_model(folder: pathlib.Path, content=b"weights"):
-    """The Model of a folder with files that nothing loads."""
+    """The ModelFiles of a folder with files that nothing loads."""
     folder.mkdir(exist_ok=True)
     for name in FILES:
         (folder / name).write_bytes(content)
-    return read_model(folder)
+    return hash_model_files(folder)
 
 
 def text_file(folder: pathlib.Path, lines=TEXT) -> TextFile:
@@ -75,9 +77,9 @@ class Job:
         self.source = text_file(folder)
         self.model = made_up_model(folder / "model")
 
-    def run(self, workers=in_order, rules=RULES):
+    def run(self, workers=in_order, options=OPTIONS):
         return synthesize(
-            self.output, self.source, (self.model,), rules, workers
+            self.output, self.source, (self.model,), options, workers
         )
 
     def contents(self):

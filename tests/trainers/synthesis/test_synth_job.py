@@ -13,8 +13,8 @@ from tests.damage import flip_bit
 from tests.trainers.prepared.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import (
+    OPTIONS,
     PAIRS,
-    RULES,
     Job,
     at_write,
     pairs_in,
@@ -44,7 +44,7 @@ def test_the_manifest_says_what_became_of_each_line(uninterrupted):
     said = json.loads(contents["manifest.json"])
     counts = {name: each for name, each in said["counts"].items() if each}
     assert counts == {"read": 12, "blank": 1, "duplicate": 2, "written": 9}
-    assert said["rules"] == dataclasses.asdict(RULES)
+    assert said["options"] == dataclasses.asdict(OPTIONS)
     assert said["input"]["lines"] == 12
     assert list(said["models"][0]["sha256"]) == list(manifest.FILES)
 
@@ -162,8 +162,8 @@ def test_another_model_is_refused(begun, finished):
 def test_other_rules_are_refused(begun, finished):
     if finished:
         begun.run()
-    rules = dataclasses.replace(RULES, beam_size=2)
-    refusal(begun, "made with beam_size None, not 2", rules=rules)
+    options = dataclasses.replace(OPTIONS, beam_size=2)
+    refusal(begun, "made with beam_size None, not 2", options=options)
 
 
 def test_the_same_model_elsewhere_is_the_same(begun, uninterrupted):
@@ -182,8 +182,8 @@ def test_what_only_began_may_begin_anew(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no such beam"):
         job.run(workers)
     assert job.contents() == {}
-    rules = dataclasses.replace(RULES, shard_lines=5)
-    assert job.run(rules=rules).rules == rules
+    options = dataclasses.replace(OPTIONS, shard_lines=5)
+    assert job.run(options=options).options == options
 
 
 def test_lines_that_change_under_way_are_seen(tmp_path):
@@ -252,7 +252,7 @@ def test_no_pair_left_is_told(tmp_path):
 
 def test_duplicates_may_be_kept(tmp_path):
     job = Job(tmp_path)
-    job.run(rules=dataclasses.replace(RULES, keep_duplicates=True))
+    job.run(options=dataclasses.replace(OPTIONS, keep_duplicates=True))
     lines = map(join_lines, filter(None, jobs.TEXT))
     assert pairs_in(job.output) == [(line, line.upper()) for line in lines]
 

@@ -12,13 +12,13 @@ from export.errors import InputError
 from tests.processes import ROOT
 from tests.trainers.synthesis.jobs import answered
 from trainers.synthesis import local_workers
-from trainers.synthesis.lines import Line, jobs_of
+from trainers.synthesis.lines import Line, cut_into_shards
 
 LINES = [Line(number, f"line {number}") for number in range(40)]
 
 
 def jobs():
-    return jobs_of(LINES, 3)
+    return cut_into_shards(LINES, 3)
 
 
 def expected():

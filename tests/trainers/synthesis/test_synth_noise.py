@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.trainers.synthesis.jobs import RULES
-from trainers.synthesis.noise import disturbed, drop_words, swap_words
+from tests.trainers.synthesis.jobs import OPTIONS
+from trainers.synthesis.noise import add_noise, drop_words, swap_words
 
 WORDS = [f"w{number}" for number in range(12)]
 TEXT = " ".join(WORDS)
 
 
-def of(text, number=0, **changes):
-    return disturbed(text, number, dataclasses.replace(RULES, **changes))
+def add(text, number=0, **changes):
+    return add_noise(text, number, dataclasses.replace(OPTIONS, **changes))
 
 
 @pytest.mark.parametrize("places", [0, 1, 3])
@@ -46,9 +46,9 @@ def test_one_word_stays_and_each_may():
 
 def test_noise_is_of_seed_and_line_alone():
     noise = {"word_drop": 0.2, "word_swap": 3}
-    assert of(TEXT, 7, **noise) == of(TEXT, 7, **noise)
+    assert add(TEXT, 7, **noise) == add(TEXT, 7, **noise)
     others = {
-        of(TEXT, number, seed=seed, **noise)
+        add(TEXT, number, seed=seed, **noise)
         for number in range(5)
         for seed in range(5)
     }
@@ -56,9 +56,9 @@ def test_noise_is_of_seed_and_line_alone():
 
 
 def test_a_tag_comes_first_and_is_never_left_out():
-    assert of("a b", tag="<bt>") == "<bt> a b"
-    assert of("a b", tag="<bt>", word_drop=1.0) in ("<bt> a", "<bt> b")
+    assert add("a b", tag="<bt>") == "<bt> a b"
+    assert add("a b", tag="<bt>", word_drop=1.0) in ("<bt> a", "<bt> b")
 
 
 def test_without_noise_a_source_is_as_it_was():
-    assert of("a  b\u00a0c") == "a  b\u00a0c"
+    assert add("a  b\u00a0c") == "a  b\u00a0c"

@@ -15,7 +15,7 @@ from tests.trainers.synthesis.clusters import (
     needs_ray,
     until,
 )
-from tests.trainers.synthesis.jobs import RULES
+from tests.trainers.synthesis.jobs import OPTIONS
 from tests.trainers.synthesis.runs import (
     assert_broken_is_told,
     broken_copy,
@@ -24,9 +24,9 @@ from tests.trainers.synthesis.runs import (
     shards_in,
     start,
 )
-from trainers.synthesis import ray_workers, shipment
-from trainers.synthesis.models import read_model
-from trainers.synthesis.work import Work
+from trainers.synthesis import model_bundle, ray_workers
+from trainers.synthesis.models import hash_model_files
+from trainers.synthesis.translation_job import TranslationJob
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def work(tmp_path):
     models = [
         jobs.made_up_model(tmp_path / name, name.encode()) for name in "ab"
     ]
-    return Work(tuple(models), RULES)
+    return TranslationJob(tuple(models), OPTIONS)
 
 
 def refusal(work, address):
@@ -57,28 +57,28 @@ def test_a_cluster_that_is_not_there_is_told(work, monkeypatch, address):
 
 
 def test_a_shipment_holds_the_models(work, tmp_path):
-    sent = shipment.Shipment.of(work)
+    sent = model_bundle.ModelBundle.from_job(work)
     for model in work.models:
         jobs.made_up_model(pathlib.Path(model.path), b"other")
     there = sent.unpack(tmp_path / "there")
-    assert there.rules == work.rules
+    assert there.options == work.options
     for before, after in zip(work.models, there.models, strict=True):
         assert before.path != after.path
-        assert read_model(after.path) == after
+        assert hash_model_files(after.path) == after
         assert after.sha256 == before.sha256
 
 
 def test_a_process_unpacks_once_and_leaves_no_copy(work, monkeypatch):
-    sent, loaded = shipment.Shipment.of(work), []
+    sent, loaded = model_bundle.ModelBundle.from_job(work), []
 
     def load(work):
-        assert [read_model(model.path) for model in work.models]
+        assert [hash_model_files(model.path) for model in work.models]
         loaded.append(work)
 
-    monkeypatch.setattr(Work, "load", load)
-    monkeypatch.setattr(shipment, "_LOADED", {})
-    there = shipment.unpacked(work, lambda: sent)
-    assert shipment.unpacked(work, lambda: sent) is there
+    monkeypatch.setattr(TranslationJob, "load", load)
+    monkeypatch.setattr(model_bundle, "_LOADED", {})
+    there = model_bundle.load_bundle(work, lambda: sent)
+    assert model_bundle.load_bundle(work, lambda: sent) is there
     assert loaded == [there]
     assert not any(pathlib.Path(each.path).exists() for each in there.models)
 

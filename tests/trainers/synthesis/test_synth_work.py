@@ -11,17 +11,17 @@ from export.errors import InputError
 from export.translators.text_ids import IdPair
 from export.translators.text_translator import Translation
 from tests import made_up_text
-from tests.trainers.synthesis.jobs import RULES
+from tests.trainers.synthesis.jobs import OPTIONS
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.lines import Line
-from trainers.synthesis.work import make
+from trainers.synthesis.translation_job import generate_pairs
 
 TEXTS = [*made_up_text.sentences(24), "", "ba " * 600, ""]
 LINES = [Line(100 + place, text) for place, text in enumerate(TEXTS)]
 
 
-def rules(**changes):
-    return dataclasses.replace(RULES, **changes)
+def options(**changes):
+    return dataclasses.replace(OPTIONS, **changes)
 
 
 def translated(translator, texts=TEXTS):
@@ -34,13 +34,15 @@ def answers(translator):
 
 
 def test_forward_the_lines_are_sources(translator, answers):
-    made = make(translator, LINES, rules())
+    made = generate_pairs(translator, LINES, options())
     assert made.counts == Counts(read=27, blank=2, too_long=1, kept=24)
     assert made.pairs == [*zip(TEXTS[:24], answers)]
 
 
 def test_backward_the_lines_are_targets(translator, answers):
-    made = make(translator, LINES, rules(way="backward", tag="<bt>"))
+    made = generate_pairs(
+        translator, LINES, options(way="backward", tag="<bt>")
+    )
     expected = [(f"<bt> {a}", t) for a, t in zip(answers, TEXTS[:24])]
     assert made.pairs == expected
 
@@ -49,7 +51,7 @@ def test_noise_is_on_the_source_whichever_it_is(translator, answers):
     noise = {"word_drop": 0.5, "seed": 3}
     plain = [*zip(TEXTS[:24], answers)]
     for way in ("forward", "backward"):
-        made = make(translator, LINES, rules(way=way, **noise))
+        made = generate_pairs(translator, LINES, options(way=way, **noise))
         order = 1 if way == "forward" else -1
         for (source, target), pair in zip(made.pairs, plain, strict=True):
             was, stays = pair[::order]
@@ -59,8 +61,8 @@ def test_noise_is_on_the_source_whichever_it_is(translator, answers):
 
 @pytest.mark.slow
 def test_draws_are_of_seed_and_line(translator):
-    how = rules(decoding="sample", seed=7, top_k=5)
-    made = make(translator, LINES, how)
+    how = options(decoding="sample", seed=7, top_k=5)
+    made = generate_pairs(translator, LINES, how)
     seeds = [100 + place + 7 for place in range(24)]
     drawn = translator.sample(TEXTS[:24], seeds, kt.SamplingRules(1, 1.0, 5))
     assert [target for _, target in made.pairs] == [
@@ -68,7 +70,7 @@ def test_draws_are_of_seed_and_line(translator):
     ]
     # In shards of any size, in any order.
     for start in (0, 10, 5):
-        part = make(translator, LINES[start : start + 5], how)
+        part = generate_pairs(translator, LINES[start : start + 5], how)
         assert part.pairs == made.pairs[start : start + 5]
 
 
@@ -91,9 +93,13 @@ class Canned:
             for text in texts
         ]
 
-    def sample(self, texts, seeds, rules):
-        assert (rules.temperature, rules.top_k, rules.top_p) == (0.5, 9, 0.75)
-        return self.n_best(seeds, rules.samples)
+    def sample(self, texts, seeds, options):
+        assert (options.temperature, options.top_k, options.top_p) == (
+            0.5,
+            9,
+            0.75,
+        )
+        return self.n_best(seeds, options.samples)
 
     def lengths(self, texts):
         return [len(text.split()) + 1 for text in texts]
@@ -113,7 +119,7 @@ def test_a_sentence_of_several_references_is_searched_once(monkeypatch):
         return n_best(translator, texts, n)
 
     monkeypatch.setattr(Canned, "n_best", noted)
-    made = make(Canned(), lines, rules())
+    made = generate_pairs(Canned(), lines, options())
     assert asked == [first, other]
     assert [source for source, _ in made.pairs] == [first, other, first]
     targets = [target for _, target in made.pairs]
@@ -131,7 +137,7 @@ def test_the_best_of_several_is_the_references_nearest(metric, decoding):
     }[metric]
     how = {"decoding": decoding, "metric": metric, "best_of": 4, "seed": 5}
     cuts = {"temperature": 0.5, "top_k": 9, "top_p": 0.75}
-    made = make(Canned(), lines, rules(**how, **cuts))
+    made = generate_pairs(Canned(), lines, options(**how, **cuts))
     places = []
     for line, (_, target) in zip(lines, made.pairs, strict=True):
         seed = line.text if decoding == "beam" else line.number + 5
@@ -144,13 +150,13 @@ def test_the_best_of_several_is_the_references_nearest(metric, decoding):
 
 def test_more_than_the_beam_holds_are_refused():
     with pytest.raises(InputError, match="--best_of=9 is more than the beam"):
-        make(Canned(), LINES, rules(best_of=9))
+        generate_pairs(Canned(), LINES, options(best_of=9))
 
 
 def test_long_lines_are_left_out(translator):
     lengths = translator.lengths(TEXTS)
     limit = sorted(lengths[:24])[12]
-    made = make(translator, LINES, rules(max_pieces=limit))
+    made = generate_pairs(translator, LINES, options(max_pieces=limit))
     short = [i for i in range(24) if lengths[i] <= limit]
     assert [pair[0] for pair in made.pairs] == [TEXTS[i] for i in short]
     assert made.counts.too_long == 25 - len(short)
@@ -163,7 +169,7 @@ def test_unlike_lengths_are_left_out(translator, answers):
         for one, other in pieces
     ]
     limit = sorted(ratios)[15]
-    made = make(translator, LINES, rules(max_ratio=limit))
+    made = generate_pairs(translator, LINES, options(max_ratio=limit))
     kept = [i for i in range(24) if ratios[i] <= limit]
     assert [pair[0] for pair in made.pairs] == [TEXTS[i] for i in kept]
     assert made.counts.unlike_lengths == 24 - len(kept) > 0
@@ -174,7 +180,7 @@ def test_unlikely_answers_are_left_out(translator, answers):
     pieces = translator.lengths(answers[:24])
     mean = [score / count for score, count in zip(scores, pieces)]
     limit = (sorted(mean)[9] + sorted(mean)[10]) / 2
-    made = make(translator, LINES, rules(min_score=limit))
+    made = generate_pairs(translator, LINES, options(min_score=limit))
     kept = [i for i in range(24) if mean[i] > limit]
     assert [pair[0] for pair in made.pairs] == [TEXTS[i] for i in kept]
     assert made.counts.unlikely == 10
@@ -186,7 +192,7 @@ def test_an_answer_without_text_is_left_out():
             said = ["", " \n ", "a\nb\tc\r"]
             return [[Translation(each, 0.0)] for each in said]
 
-    made = make(PartlySilent(), LINES[:3], rules())
+    made = generate_pairs(PartlySilent(), LINES[:3], options())
     assert made.counts == Counts(read=3, unanswered=2, kept=1)
     assert made.pairs == [(TEXTS[2], "a b c")]
 
@@ -194,4 +200,7 @@ def test_an_answer_without_text_is_left_out():
 def test_of_blank_lines_nothing_is_asked():
     lines = [Line(0, ""), Line(1, "")]
     deaf = type("Deaf", (), {"lengths": lambda self, texts: [1, 1]})()
-    assert make(deaf, lines, rules()) == (Counts(read=2, blank=2), [])
+    assert generate_pairs(deaf, lines, options()) == (
+        Counts(read=2, blank=2),
+        [],
+    )

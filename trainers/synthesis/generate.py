@@ -11,21 +11,21 @@ from trainers.scores import bleu_tokenizers
 _SEEDS = 2**31
 
 
-def answers(translator, lines, rules):
+def generate_translations(translator, lines, options):
     """Returns the models' answer to each line: a list of str.
 
     Args:
         translator: Translator.
         lines: list of Line.
-        rules: Rules.
+        options: SynthesisOptions.
 
     Raises:
         InputError: more answers are to be compared than the beam holds.
     """
-    candidates = _CANDIDATES[rules.decoding](translator, lines, rules)
-    if rules.best_of == 1:
+    candidates = _CANDIDATES[options.decoding](translator, lines, options)
+    if options.best_of == 1:
         return [texts[0] for texts in candidates]
-    score = sentence_metric(rules.metric, rules.tokenize)
+    score = sentence_metric(options.metric, options.tokenize)
     return [
         # Of equals the first: the likelier, or the one drawn before.
         max(texts, key=lambda text: score(text, line.reference))
@@ -33,30 +33,30 @@ def answers(translator, lines, rules):
     ]
 
 
-def _searched(translator, lines, rules):
-    if rules.best_of > translator.beam_size:
+def _search(translator, lines, options):
+    if options.best_of > translator.beam_size:
         raise InputError(
-            f"--best_of={rules.best_of} is more than the beam holds, "
+            f"--best_of={options.best_of} is more than the beam holds, "
             f"{translator.beam_size}; search with "
-            f"--beam_size={rules.best_of}, or compare fewer."
+            f"--beam_size={options.best_of}, or compare fewer."
         )
     # A corpus may have a sentence several times, with other references.
     texts = [*dict.fromkeys(line.text for line in lines)]
-    found = _texts(translator.n_best(texts, rules.best_of))
+    found = _texts(translator.n_best(texts, options.best_of))
     found = dict(zip(texts, found, strict=True))
     return [found[line.text] for line in lines]
 
 
-def _drawn(translator, lines, rules):
+def _sample(translator, lines, options):
     drawing = kt.SamplingRules(
-        rules.best_of, rules.temperature, rules.top_k, rules.top_p
+        options.best_of, options.temperature, options.top_k, options.top_p
     )
     texts = [line.text for line in lines]
-    seeds = [(rules.seed + line.number) % _SEEDS for line in lines]
+    seeds = [(options.seed + line.number) % _SEEDS for line in lines]
     return _texts(translator.sample(texts, seeds, drawing))
 
 
-_CANDIDATES = {"beam": _searched, "sample": _drawn}
+_CANDIDATES = {"beam": _search, "sample": _sample}
 
 
 def _texts(found):

@@ -11,12 +11,12 @@ from trainers.synthesis.filters import (
     reason_after,
     reason_before,
 )
-from trainers.synthesis.models import Model, refuse_changed
-from trainers.synthesis.noise import disturbed
-from trainers.synthesis.rules import Rules
+from trainers.synthesis.models import ModelFiles, validate_unchanged
+from trainers.synthesis.noise import add_noise
+from trainers.synthesis.options import SynthesisOptions
 
 
-class Made(typing.NamedTuple):
+class ShardResult(typing.NamedTuple):
     """What came of a shard of lines.
 
     Attributes:
@@ -29,19 +29,19 @@ class Made(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class TranslationJob:
     """A function of lines that goes to the workers.
 
     Its result depends on the lines, their numbers, the models' files and the
-    rules alone, on machines of one kind.
+    options alone, on machines of one kind.
 
     Attributes:
-        models: tuple of Model, which decode together.
-        rules: Rules.
+        models: tuple of ModelFiles, which decode together.
+        options: SynthesisOptions.
     """
 
-    models: tuple[Model, ...]
-    rules: Rules
+    models: tuple[ModelFiles, ...]
+    options: SynthesisOptions
 
     def __call__(self, lines):
         """Translates lines and filters what comes of them.
@@ -50,13 +50,13 @@ class Work:
             lines: list of Line.
 
         Returns:
-            Made.
+            ShardResult.
 
         Raises:
-            InputError: a model has changed or cannot be loaded, or the rules
+            InputError: a model has changed or cannot be loaded, or the options
                 do not fit it.
         """
-        return make(_translator(self), lines, self.rules)
+        return generate_pairs(_translator(self), lines, self.options)
 
     def load(self):
         """Loads the models, which are then not read again.
@@ -67,62 +67,62 @@ class Work:
         _translator(self)
 
 
-def make(translator, lines, rules):
+def generate_pairs(translator, lines, options):
     """Makes pairs of lines.
 
     Args:
         translator: Translator.
         lines: list of Line.
-        rules: Rules.
+        options: SynthesisOptions.
 
     Returns:
-        Made.
+        ShardResult.
     """
     # Imported here: what starts workers needs no TensorFlow.
-    from trainers.synthesis.ways import answers
+    from trainers.synthesis.generate import generate_translations
 
     reasons = dict.fromkeys((line.number for line in lines), "kept")
     pieces = translator.lengths([line.text for line in lines])
     asked = []
     for line, count in zip(lines, pieces):
-        reason = reason_before(line.text, count, rules)
+        reason = reason_before(line.text, count, options)
         if reason:
             reasons[line.number] = reason
         else:
             asked.append(line)
     pairs = []
     if asked:
-        said = answers(translator, asked, rules)
-        for line, answer, reason in _judged(translator, asked, said, rules):
+        said = generate_translations(translator, asked, options)
+        for line, answer, reason in _judged(translator, asked, said, options):
             if reason:
                 reasons[line.number] = reason
             else:
-                pairs.append(_pair(line, answer, rules))
+                pairs.append(_pair(line, answer, options))
     kinds = [*reasons.values()]
     counts = {kind: kinds.count(kind) for kind in set(kinds)}
-    return Made(Counts(read=len(lines), **counts), pairs)
+    return ShardResult(Counts(read=len(lines), **counts), pairs)
 
 
-def _judged(translator, lines, said, rules):
+def _judged(translator, lines, said, options):
     """Yields line, answer, and why it is left out or None."""
     texts = [line.text for line in lines]
     ids = translator.given_ids(texts, said)
     scores = [None] * len(lines)
-    if rules.min_score is not None:
+    if options.min_score is not None:
         scores = translator.score(texts, said)
     for line, answer, pair, score in zip(lines, said, ids, scores):
         pieces, answer_pieces = len(pair.source), len(pair.target)
-        reason = reason_after(answer, pieces, answer_pieces, rules)
+        reason = reason_after(answer, pieces, answer_pieces, options)
         if not reason and score is not None:
-            unlikely = is_unlikely(score, answer_pieces, rules)
+            unlikely = is_unlikely(score, answer_pieces, options)
             reason = "unlikely" if unlikely else None
         yield line, answer, reason
 
 
-def _pair(line, answer, rules):
+def _pair(line, answer, options):
     sides = line.text, answer
-    source, target = sides if rules.way == "forward" else reversed(sides)
-    return disturbed(source, line.number, rules), target
+    source, target = sides if options.way == "forward" else reversed(sides)
+    return add_noise(source, line.number, options), target
 
 
 @functools.lru_cache(maxsize=1)
@@ -133,17 +133,17 @@ def _translator(work):
     from export.translators.load import load_models
     from export.translators.translator import Translator
 
-    rules = work.rules
-    tf.config.threading.set_intra_op_parallelism_threads(rules.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(rules.threads)
+    options = work.options
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     for gpu in tf.config.list_physical_devices("GPU"):
         # By default the first worker would take all of its memory.
         tf.config.experimental.set_memory_growth(gpu, True)
-    refuse_changed(work.models)
+    validate_unchanged(work.models)
     paths = [pathlib.Path(model.path) for model in work.models]
     return Translator(
         *load_models(paths),
-        batch_tokens=rules.batch_tokens,
+        batch_tokens=options.batch_tokens,
         at_once=1,
-        **rules.search,
+        **options.search,
     )

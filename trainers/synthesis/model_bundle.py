@@ -5,27 +5,27 @@ import pathlib
 import tempfile
 
 from trainers.synthesis.models import FILES
-from trainers.synthesis.work import Work
+from trainers.synthesis.translation_job import TranslationJob
 
 
 @dataclasses.dataclass(frozen=True)
-class Shipment:
+class ModelBundle:
     """A work, and the contents of its models' files.
 
     Attributes:
-        work: Work.
+        work: TranslationJob.
         contents: of each model, of each of `FILES`, bytes.
     """
 
-    work: Work
+    work: TranslationJob
     contents: tuple[tuple[bytes, ...], ...]
 
     @classmethod
-    def of(cls, work):
-        """Returns the Shipment of a work whose models lie on this machine.
+    def from_job(cls, work):
+        """Returns the ModelBundle of a work whose models lie on this machine.
 
         Args:
-            work: Work.
+            work: TranslationJob.
         """
         return cls(
             work,
@@ -45,7 +45,7 @@ class Shipment:
             folder: pathlib.Path.
 
         Returns:
-            Work with the models that lie there.
+            TranslationJob with the models that lie there.
         """
         models = []
         for place, (model, contents) in enumerate(
@@ -64,12 +64,12 @@ class Shipment:
 _LOADED = {}
 
 
-def unpacked(work, fetch):
+def load_bundle(work, fetch):
     """Returns a work with its models in memory, once in a process.
 
     Args:
-        work: Work as it was on the other machine.
-        fetch: function that returns its Shipment.
+        work: TranslationJob as it was on the other machine.
+        fetch: function that returns its ModelBundle.
 
     Raises:
         InputError: a model cannot be loaded.

@@ -4,8 +4,8 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rules:
-    """How lines become pairs; other rules make other pairs.
+class SynthesisOptions:
+    """How lines become pairs; other options make other pairs.
 
     Attributes:
         way: "forward", where the lines are sources and the models' answers

@@ -3,7 +3,7 @@
 import itertools
 
 
-def in_flight(jobs, begin, ended, most, begun):
+def submit_bounded(jobs, begin, ended, most, begun):
     """Keeps jobs begun ahead, so that no worker waits for one.
 
     Args:
