@@ -8,7 +8,7 @@ from export.model_directory import ModelDirectory
 from trainers import settings
 from trainers.corpora import Corpus
 from trainers.distillation.comparison import translate
-from trainers.distillation.mixture import mix
+from trainers.distillation.mixture import write_mixture
 from trainers.distillation.steps import Step, subcommand
 
 
@@ -121,13 +121,10 @@ class Recipe:
         ]
 
     def _mix(self):
-        kept, repeated = mix(
+        count = write_mixture(
             self._mixed, self.corpus, list(self._taught), self.keep_original
         )
-        print(
-            f"{kept:,} pairs; {repeated:,} more were there already.",
-            flush=True,
-        )
+        print(f"{count:,} different pairs.", flush=True)
         return 0
 
     def _preparing(self, run):

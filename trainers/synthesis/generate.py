@@ -1,33 +1,117 @@
-"""The ways from a line to an answer: search, draws, and the best of several."""
+"""From lines to pairs: filters, search or sampling, and noise on sources."""
 
+import collections
+import itertools
+
+import numpy as np
 import sacrebleu
 
 import keras_transformer as kt
 from export.errors import InputError
 from export.lines.files import join_lines
 from trainers.scores import bleu_tokenizers
+from trainers.synthesis.shards import ShardResult
 
-# Seeds are int32 that are not negative.
-_SEEDS = 2**31
+# Seeds are non-negative int32.
+_NUM_SEEDS = 2**31
 
 
-def generate_translations(translator, lines, options):
-    """Returns the models' answer to each line: a list of str.
+def generate_pairs(translator, lines, options):
+    """Translates lines and filters the pairs.
 
     Args:
         translator: Translator.
-        lines: list of Line.
+        lines: sequence of Line.
         options: SynthesisOptions.
 
+    Returns:
+        ShardResult.
+
     Raises:
-        InputError: more answers are to be compared than the beam holds.
+        InputError: `best_of` is more than the beams.
     """
-    candidates = _CANDIDATES[options.decoding](translator, lines, options)
+    counts = collections.Counter(read=len(lines))
+    lengths = translator.lengths([line.text for line in lines])
+    accepted = []
+    for line, length in zip(lines, lengths):
+        reason = _reject_line(line.text, length, options)
+        if reason:
+            counts[reason] += 1
+        else:
+            accepted.append(line)
+    pairs = []
+    for line, answer, reason in _translate(translator, accepted, options):
+        if reason:
+            counts[reason] += 1
+            continue
+        pair = line.text, answer
+        source, target = pair if options.way == "forward" else pair[::-1]
+        pairs.append((add_noise(source, line.number, options), target))
+    counts["translated"] = len(pairs)
+    return ShardResult(counts, pairs)
+
+
+def _reject_line(text, length, options):
+    """Returns why a line is not translated, or None."""
+    if not text:
+        return "blank"
+    # It is None for a line that is longer than the model takes.
+    if length is None or length > options.max_pieces:
+        return "too_long"
+    return None
+
+
+def _translate(translator, lines, options):
+    """Yields (line, its translation, why that is rejected or None)."""
+    if not lines:
+        return
+    texts = [line.text for line in lines]
+    answers = _generate_translations(translator, lines, options)
+    ids = translator.given_ids(texts, answers)
+    scores = [None] * len(lines)
+    if options.min_score is not None:
+        scores = translator.score(texts, answers)
+    for line, answer, pair, score in zip(lines, answers, ids, scores):
+        lengths = len(pair.source), len(pair.target)
+        yield line, answer, _reject_answer(answer, *lengths, score, options)
+
+
+def _reject_answer(answer, length, answer_length, score, options):
+    """Returns why a translation is rejected, or None.
+
+    Args:
+        answer: its text.
+        length: tokens of the line, the end token included.
+        answer_length: tokens of the translation, likewise.
+        score: its log-probability; None without `min_score`.
+        options: SynthesisOptions.
+    """
+    if not answer:
+        return "unanswered"
+    if options.max_ratio is not None:
+        # Without the end tokens, which would be most of a short side.
+        short, long = sorted((length - 1, answer_length - 1))
+        if long > options.max_ratio * short:
+            return "unlike_lengths"
+    if score is not None and score < options.min_score * answer_length:
+        return "unlikely"
+    return None
+
+
+def _generate_translations(translator, lines, options):
+    generate = {"beam": _search, "sample": _sample}[options.decoding]
+    candidates = [
+        [
+            join_lines(each.text).replace("\t", " ").strip()
+            for each in translations
+        ]
+        for translations in generate(translator, lines, options)
+    ]
     if options.best_of == 1:
         return [texts[0] for texts in candidates]
     score = sentence_metric(options.metric, options.tokenize)
     return [
-        # Of equals the first: the likelier, or the one drawn before.
+        # The first of equals: the likelier, or the one sampled before.
         max(texts, key=lambda text: score(text, line.reference))
         for texts, line in zip(candidates, lines)
     ]
@@ -40,45 +124,27 @@ def _search(translator, lines, options):
             f"{translator.beam_size}; search with "
             f"--beam_size={options.best_of}, or compare fewer."
         )
-    # A corpus may have a sentence several times, with other references.
+    # A sentence may occur several times, with other references.
     texts = [*dict.fromkeys(line.text for line in lines)]
-    found = _texts(translator.n_best(texts, options.best_of))
-    found = dict(zip(texts, found, strict=True))
+    found = dict(zip(texts, translator.n_best(texts, options.best_of)))
     return [found[line.text] for line in lines]
 
 
 def _sample(translator, lines, options):
-    drawing = kt.SamplingRules(
+    sampling = kt.SamplingRules(
         options.best_of, options.temperature, options.top_k, options.top_p
     )
     texts = [line.text for line in lines]
-    seeds = [(options.seed + line.number) % _SEEDS for line in lines]
-    return _texts(translator.sample(texts, seeds, drawing))
-
-
-_CANDIDATES = {"beam": _search, "sample": _sample}
-
-
-def _texts(found):
-    return [
-        [
-            join_lines(each.text).replace("\t", " ").strip()
-            for each in translations
-        ]
-        for translations in found
-    ]
+    seeds = [(options.seed + line.number) % _NUM_SEEDS for line in lines]
+    return translator.sample(texts, seeds, sampling)
 
 
 def sentence_metric(name, tokenize):
-    """Returns what scores one sentence: a function of text and reference.
+    """Returns a function that scores a text against a reference, 0 to 100.
 
     Args:
-        name: "bleu" or "chrf".
-        tokenize: sacreBLEU's tokeniser, for BLEU.
-
-    Returns:
-        A function that returns 0 to 100; BLEU with its orders up to the
-        sentence's length alone, as `sacrebleu.sentence_bleu`.
+        name: "chrf" or "bleu", which is `sacrebleu.sentence_bleu`.
+        tokenize: sacreBLEU's tokenizer, for BLEU.
     """
     if name == "chrf":
         metric = sacrebleu.CHRF()
@@ -87,3 +153,37 @@ def sentence_metric(name, tokenize):
     return lambda text, reference: (
         metric.sentence_score(text, [reference]).score
     )
+
+
+def add_noise(text, number, options):
+    """Returns a source with words dropped, permuted, and the tag before it.
+
+    It depends on the seed and the number of the line alone.
+
+    Args:
+        text: source.
+        number: of its line, from 0.
+        options: SynthesisOptions.
+    """
+    if options.word_drop or options.word_swap:
+        generator = np.random.default_rng((options.seed, number))
+        words = drop_words(text.split(), options.word_drop, generator)
+        text = " ".join(permute_words(words, options.word_swap, generator))
+    return f"{options.tag} {text}" if options.tag else text
+
+
+def drop_words(words, probability, generator):
+    """Drops each word with a probability, but keeps a random one at least."""
+    keep = generator.random(len(words)) >= probability
+    keep[generator.integers(len(words))] |= not keep.any()
+    return list(itertools.compress(words, keep))
+
+
+def permute_words(words, distance, generator):
+    """Permutes words at random, none of them by more than `distance`.
+
+    As in Lample et al. (2018), section 2.3.
+    """
+    keys = np.arange(len(words))
+    keys = keys + generator.uniform(0, distance + 1, len(words))
+    return [words[index] for index in np.argsort(keys, kind="stable")]

@@ -6,7 +6,7 @@ from export.errors import InputError
 from tests.export import conftest
 from tests.trainers import cipher
 from trainers.corpora import open_corpus
-from trainers.distillation.mixture import mix
+from trainers.distillation.mixture import write_mixture
 
 small_disk = conftest.small_disk
 
@@ -45,7 +45,7 @@ def test_each_pair_is_there_once_and_the_other_splits_are_the_same(
     original, taught, tmp_path
 ):
     mixed = tmp_path / "mixed"
-    assert mix(mixed, original, taught, True) == (5, 3)
+    assert write_mixture(mixed, original, taught, True) == 5
     found = _open(mixed)
     expected = dict.fromkeys([*PAIRS, *SAID[0], *SAID[1]])
     assert list(found.pairs("train")) == list(expected)
@@ -56,19 +56,19 @@ def test_each_pair_is_there_once_and_the_other_splits_are_the_same(
 
 
 def test_the_original_can_be_left_out(original, taught, tmp_path):
-    assert mix(tmp_path / "mixed", original, taught, False) == (3, 1)
+    assert write_mixture(tmp_path / "mixed", original, taught, False) == 3
     found = list(_open(tmp_path / "mixed").pairs("train"))
     assert found == list(dict.fromkeys([*SAID[0], *SAID[1]]))
 
 
 def test_what_is_not_there_is_told(original, tmp_path):
     with pytest.raises(InputError, match=r"Cannot read .*none/train\.en"):
-        mix(tmp_path / "mixed", original, [tmp_path / "none"], True)
+        write_mixture(tmp_path / "mixed", original, [tmp_path / "none"], True)
 
 
 def test_a_really_full_disk_is_told(original, small_disk, tmp_path):
     pairs = [(f"{number:050}", "x" * 50) for number in range(40_000)]
     _write(tmp_path / "much", "train", pairs)
     with pytest.raises(InputError, match="Cannot write .*No space left"):
-        mix(small_disk / "mixed", original, [tmp_path / "much"], True)
+        write_mixture(small_disk / "mixed", original, [tmp_path / "much"], True)
     assert not [*small_disk.glob("mixed/*train*")]

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on one machine, and what dies in it."""
+"""A Ray cluster of several nodes on one machine, and how to kill them."""
 
 import contextlib
 import importlib.util
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import psutil
 import pytest
 
 from tests.processes import user_environment
@@ -29,8 +30,8 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-def until(holds, what):
-    """Waits for something, for five minutes at most."""
+def wait_until(holds, what):
+    """Waits until a function returns something true; returns that."""
     end = time.monotonic() + _SECONDS
     while not (found := holds()):
         assert time.monotonic() < end, f"waited in vain for {what}"
@@ -39,7 +40,7 @@ def until(holds, what):
 
 
 class Cluster:
-    """Nodes of one processor each; those who are left end with the block."""
+    """Nodes of one CPU each, which end with the block."""
 
     def __init__(self, nodes):
         self._count = nodes
@@ -67,12 +68,9 @@ class Cluster:
             node = subprocess.Popen(
                 [
                     pathlib.Path(sys.executable).with_name("ray"),
-                    "start",
-                    "--block",
-                    "--num-cpus=1",
+                    *("start", "--block", "--num-cpus=1"),
                     "--object-store-memory=80000000",
-                    "--min-worker-port=0",
-                    "--max-worker-port=0",
+                    *("--min-worker-port=0", "--max-worker-port=0"),
                     *flags,
                 ],
                 env=user_environment() | {"RAY_USAGE_STATS_ENABLED": "0"},
@@ -80,51 +78,30 @@ class Cluster:
                 stderr=subprocess.STDOUT,
             )
         self.nodes.append(node)
-        until(lambda: b"block forever" in log.read_bytes(), log.read_text())
+        wait_until(lambda: b"block forever" in log.read_bytes(), "a node")
 
     def busy_worker(self, node):
         """Returns the process id of one that does a task, or None."""
-        for process in descendants(self.nodes[node].pid):
-            if command_of(process).startswith("ray::_do"):
-                return process
+        for process in psutil.Process(self.nodes[node].pid).children(True):
+            with contextlib.suppress(psutil.Error):
+                if "ray::_translate" in "".join(process.cmdline()):
+                    return process.pid
         return None
 
     def kill_node(self, node):
-        """Ends all of a node at once, as a power cut would."""
-        gone = [*descendants(self.nodes[node].pid), self.nodes[node].pid]
-        for process in gone:
-            kill(process)
+        """Kills a node with all its processes, as a power cut would."""
+        parent = psutil.Process(self.nodes[node].pid)
+        for process in (*parent.children(True), parent):
+            kill(process.pid)
         self.nodes[node].wait()
 
     def __exit__(self, *error):
         for node in reversed(range(len(self.nodes))):
-            self.kill_node(node)
+            if self.nodes[node].poll() is None:
+                self.kill_node(node)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def kill(process):
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-
-
-def descendants(process):
-    """Returns the ids of what a process started, and what those did."""
-    children = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name in brackets may hold anything.
-            parent = path.read_text().rpartition(")")[2].split()[1]
-        except OSError:
-            continue
-        children.setdefault(int(parent), []).append(int(path.parent.name))
-    found = [process]
-    for each in found:
-        found += children.get(each, [])
-    return found[1:]
-
-
-def command_of(process):
-    try:
-        return pathlib.Path(f"/proc/{process}/cmdline").read_text()
-    except OSError:
-        return ""

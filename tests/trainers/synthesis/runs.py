@@ -1,4 +1,4 @@
-"""The command, as a user starts it, and what it leaves."""
+"""Starts the command as a user does, and looks at what it wrote."""
 
 import shutil
 import subprocess
@@ -34,20 +34,20 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def shards_in(output):
+def count_shards(output):
     return len([*output.glob("shards/*.jsonl")])
 
 
 def broken_copy(model_path, folder):
-    """Copies a model whose weights are none; returns the copy's path."""
+    """Copies a model with invalid weights; returns the copy's path."""
     shutil.copytree(model_path, folder / "broken")
     (folder / "broken" / "model.weights.h5").write_bytes(b"no weights")
     return folder / "broken"
 
 
-def assert_broken_is_told(process):
-    """What only a worker sees is said in one line."""
-    out, err = process.communicate(timeout=300)
+def assert_broken_model_is_named(process):
+    """An error that only workers see is one line."""
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 2, err
     (line,) = (line for line in err.splitlines() if "Error" in line)
-    assert "broken/model.weights.h5 does not hold the weights" in line
+    assert "broken/model.weights.h5" in line

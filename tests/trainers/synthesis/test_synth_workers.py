@@ -1,0 +1,191 @@
+"""Local processes and Ray tasks: the same pairs, whoever dies."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import pytest
+
+from export.errors import InputError
+from tests.processes import ROOT
+from tests.trainers.synthesis import jobs
+from tests.trainers.synthesis.clusters import (
+    Cluster,
+    free_port,
+    kill,
+    needs_ray,
+    wait_until,
+)
+from tests.trainers.synthesis.runs import (
+    assert_broken_model_is_named,
+    broken_copy,
+    contents,
+    count_shards,
+    finish,
+    start,
+)
+from trainers.synthesis import models, workers
+from trainers.synthesis.lines import LineSource, cut_into_shards
+
+_LINES = [(f"line {number}", "") for number in range(40)]
+
+
+def shards():
+    return cut_into_shards(LineSource("lines", lambda: _LINES, False), 3)
+
+
+def dies(lines):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuses_some(lines):
+    if lines[0].number >= 30:
+        raise InputError("This cannot be translated.")
+    return jobs.translated(lines)
+
+
+def sleeps(lines):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+
+def test_local_workers_translate_all_shards():
+    done = dict(workers.run_local(jobs.translated, shards(), 2))
+    assert done == {each: jobs.translated(each.lines) for each in shards()}
+
+
+@pytest.mark.parametrize(
+    "job, message",
+    [(dies, "was killed"), (refuses_some, "^This cannot be translated.$")],
+)
+def test_failures_of_local_workers_are_input_errors(job, message):
+    with pytest.raises(InputError, match=message):
+        dict(workers.run_local(job, shards(), 2))
+
+
+_DRIVER = """
+from tests.trainers.synthesis.test_synth_workers import shards, sleeps
+from trainers.synthesis import workers
+if __name__ == "__main__":
+    [*workers.run_local(sleeps, shards(), 2)]
+"""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+)
+def test_local_workers_end_with_the_main_process(tmp_path, number):
+    (tmp_path / "driver.py").write_text(_DRIVER)
+    driver = subprocess.Popen(
+        [sys.executable, "driver.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    with driver:
+        assert len({driver.stdout.readline() for _ in range(2)}) == 2
+        driver.send_signal(number)
+        driver.wait(60)
+        # They hold its standard output: it ends with them.
+        assert driver.stdout.read() == b""
+
+
+@pytest.fixture
+def job(tmp_path):
+    found = [jobs.made_up_model(tmp_path / n, n.encode()) for n in "ab"]
+    return models.TranslationJob(tuple(found), jobs.OPTIONS)
+
+
+def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
+    contents, fetched, loaded = models.read_model_files(job.models), [], []
+    for model in job.models:
+        jobs.made_up_model(pathlib.Path(model.path), b"other")
+
+    def fetch():
+        fetched.append(1)
+        return contents
+
+    def load_translator(here):
+        models.validate_unchanged(here.models)
+        loaded.append(here)
+
+    monkeypatch.setattr(models, "load_translator", load_translator)
+    monkeypatch.setattr(models, "_LOADED", {})
+    here = [models.load_received(job, fetch) for _ in range(2)]
+    assert here == 2 * loaded and len(fetched) == 1
+    assert here[0].options == job.options
+    for model, before in zip(here[0].models, job.models, strict=True):
+        assert model.sha256 == before.sha256
+        assert not pathlib.Path(model.path).exists()
+
+
+def refusal(job, address):
+    with pytest.raises(InputError) as caught:
+        next(workers.run_on_ray(job, iter([]), address))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_ray_that_is_not_there_is_refused(job, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "requirements-ray.txt" in refusal(job, "auto")
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    for address in ("somewhere", "a:b", f"127.0.0.1:{free_port()}"):
+        assert f"--ray={address}" in refusal(job, address)
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_nodes_and_workers_may_die(job, text, model_path, tmp_path):
+    assert "ray start --head" in refusal(job, "auto")
+    alone = tmp_path / "alone"
+    finish(start(text, model_path, alone, "--workers=1"))
+    output = tmp_path / "out"
+    with Cluster(nodes=3) as cluster:
+        process = start(text, model_path, output, f"--ray={cluster.address}")
+        try:
+            wait_until(lambda: count_shards(output) > 1, "some shards")
+            kill(wait_until(lambda: cluster.busy_worker(1), "a busy worker"))
+            wait_until(lambda: cluster.busy_worker(2), "a busy node")
+            cluster.kill_node(2)
+            assert 1 < count_shards(output) < 100
+            finish(process)
+        finally:
+            process.kill()
+        assert contents(output) == contents(alone)
+        other, at = tmp_path / "other", f"--ray={cluster.address}"
+        broken = broken_copy(model_path, tmp_path)
+        assert_broken_model_is_named(start(text, broken, other, at))
+        # Two machines of one CPU each are left.
+        two = start(text, model_path, other, at, "--threads=2")
+        _, err = two.communicate()
+        assert "2 processors and 0 GPUs" in err
+    assert not [*other.iterdir()]
+
+
+@needs_ray
+@pytest.mark.slow
+def test_after_a_lost_head_the_same_command_resumes(text, model_path, tmp_path):
+    alone, output = tmp_path / "alone", tmp_path / "out"
+    with Cluster(nodes=2) as cluster:
+        process = start(text, model_path, output, f"--ray={cluster.address}")
+        try:
+            wait_until(lambda: count_shards(output) > 1, "some shards")
+            cluster.kill_node(0)
+            _, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    # Ray ends the process itself, after a minute.
+    assert process.returncode
+    assert "GCS may have been killed" in err
+    assert 1 < count_shards(output) < 100
+    finish(start(text, model_path, output, "--workers=1"))
+    finish(start(text, model_path, alone, "--workers=1"))
+    assert contents(output) == contents(alone)
