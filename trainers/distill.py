@@ -31,11 +31,11 @@ from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
 from trainers.corpora import kind_of
-from trainers.distillation.comparison import compare
+from trainers.distillation.comparison import compare_bleu
 from trainers.distillation.journal import Journal
-from trainers.distillation.recipe import Recipe
-from trainers.distillation.steps import go_through
-from trainers.distillation.student import other_than_layers, student_config
+from trainers.distillation.plan import DistillationPlan
+from trainers.distillation.steps import run_steps
+from trainers.distillation.student import find_mismatch, student_config
 from trainers.prepared.manifest import refuse_other_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
@@ -115,30 +115,30 @@ def main(arguments):
     """Goes through the steps and says how the student compares."""
     del arguments
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]
-    digests = _digests(teachers)
+    digests = _hash_teachers(teachers)
     corpus = _corpus(teachers[0])
     tokenize = bleu_tokenizers.choose(corpus.target_language, FLAGS.tokenize)
-    recipe = _recipe(teachers, corpus)
-    facts = _facts(digests, recipe)
-    if not Journal(recipe.folder, facts).begun and FLAGS.wmt_flag:
+    plan = _plan(teachers, corpus)
+    facts = _facts(digests, plan)
+    if not Journal(plan.folder, facts).begun and FLAGS.wmt_flag:
         # Before hours of work for nothing.
         check = [*FLAGS.wmt_flag, "--only_check_args"]
         code = run_subcommand("trainers.wmt", check)
         if code:
             return code
-    with folder_lock(recipe.folder, "distillation"):
+    with folder_lock(plan.folder, "distillation"):
         # Read once more: another process may have been at it until just now.
-        journal = Journal(recipe.folder, facts)
-        code = go_through(recipe.steps(run_subcommand), journal)
+        journal = Journal(plan.folder, facts)
+        code = run_steps(plan.steps(run_subcommand), journal)
         if code:
             return code
-        if recipe.split:
-            _compare(recipe, tokenize)
-    _name_next(recipe.student)
+        if plan.split:
+            _compare(plan, tokenize)
+    _print_next(plan.student)
     return 0
 
 
-def _digests(teachers):
+def _hash_teachers(teachers):
     """Returns the SHA-256 of the teachers' weights, list of str.
 
     Raises:
@@ -184,10 +184,10 @@ def _corpus(teacher):
     return corpus
 
 
-def _recipe(teachers, corpus):
+def _plan(teachers, corpus):
     config, init_layers = _student(teachers[0])
-    best_of = _given(["best_of"])
-    return Recipe(
+    best_of = _given_flags(["best_of"])
+    return DistillationPlan(
         folder=pathlib.Path(FLAGS.output_dir),
         corpus=corpus,
         teachers=teachers,
@@ -196,13 +196,13 @@ def _recipe(teachers, corpus):
         keep_original=FLAGS.keep_original,
         each_alone=FLAGS.each_alone,
         split=_scored_split(corpus),
-        data=_given(["data_dir", "manual_dir"]),
-        workers=_given(["workers"]),
-        tokenize=_given(["tokenize"]),
+        data=_given_flags(["data_dir", "manual_dir"]),
+        workers=_given_flags(["workers"]),
+        tokenize=_given_flags(["tokenize"]),
         synthesize=[
             *best_of,
             # It is of no use to the best of the beam, and refused there.
-            *(_given(["tokenize"]) if FLAGS.best_of > 1 else []),
+            *(_given_flags(["tokenize"]) if FLAGS.best_of > 1 else []),
             *FLAGS.synthesize_flag,
         ],
         wmt=FLAGS.wmt_flag,
@@ -211,12 +211,12 @@ def _recipe(teachers, corpus):
 
 def _student(teacher):
     """Returns its TransformerConfig, and whether it begins with layers."""
-    theirs = teacher.read_config()
+    teacher_config = teacher.read_config()
     steps = []
     if FLAGS.train_steps is not None:
         steps = [f"train_steps={FLAGS.train_steps}"]
-    config = student_config(theirs, FLAGS.preset, [*FLAGS.set, *steps])
-    difference = other_than_layers(config, theirs)
+    config = student_config(teacher_config, FLAGS.preset, [*FLAGS.set, *steps])
+    difference = find_mismatch(config, teacher_config)
     if FLAGS.init_layers and difference:
         print(
             "The student begins with fresh weights, not with layers of "
@@ -236,10 +236,10 @@ def _scored_split(corpus):
     return next(iter(found), None)
 
 
-def _facts(digests, recipe):
+def _facts(digests, plan):
     """Returns what decides the student, beside what the commands check."""
     may_change = field_names("ending", "decoding")
-    corpus = recipe.corpus
+    corpus = plan.corpus
     return {
         "teachers of SHA-256": ", ".join(each[:12] for each in digests),
         "dataset": corpus.name,
@@ -247,32 +247,32 @@ def _facts(digests, recipe):
         "target_language": corpus.target_language,
         "data of fingerprint": corpus.fingerprint(),
         "best_of": FLAGS.best_of,
-        "each_alone": recipe.each_alone,
-        "keep_original": recipe.keep_original,
-        "init_layers": recipe.init_layers,
+        "each_alone": plan.each_alone,
+        "keep_original": plan.keep_original,
+        "init_layers": plan.init_layers,
         **{
             name: value
-            for name, value in dataclasses.asdict(recipe.config).items()
+            for name, value in dataclasses.asdict(plan.config).items()
             if name not in may_change
         },
     }
 
 
-def _compare(recipe, tokenize):
-    lines = compare(
-        recipe.translations,
-        recipe.corpus.evaluation_set(recipe.split),
+def _compare(plan, tokenize):
+    lines = compare_bleu(
+        plan.translations,
+        plan.corpus.evaluation_set(plan.split),
         tokenize,
-        recipe.folder / "scores" / "comparison.json",
+        plan.folder / "scores" / "comparison.json",
     )
-    print("", f"{recipe.corpus.name}, {recipe.split}:", *lines, sep="\n")
+    print("", f"{plan.corpus.name}, {plan.split}:", *lines, sep="\n")
 
 
-def _given(names):
+def _given_flags(names):
     return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
 
 
-def _name_next(student):
+def _print_next(student):
     translate = command.command_line("export.translate", f"--model={student}")
     command.print_next(
         f"{translate} < in > out",

@@ -32,7 +32,7 @@ def translate(models, sources, path):
         )
 
 
-def compare(paths, evaluation_set, tokenize, output):
+def compare_bleu(paths, evaluation_set, tokenize, output):
     """Scores the translations of student and teachers, and keeps the scores.
 
     Args:

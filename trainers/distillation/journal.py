@@ -35,16 +35,16 @@ class Journal:
         self.begun = self._path.exists()
         self._done = self._read()
 
-    def is_done(self, number, order):
+    def is_done(self, number, command):
         """Returns whether the step of this number, from 0, is done.
 
         Args:
             number: of the step.
-            order: what it was to do, a list of str.
+            command: what it was to do, a list of str.
         """
-        return self._done[number : number + 1] == [order]
+        return self._done[number : number + 1] == [command]
 
-    def begin(self, number):
+    def restart_from(self, number):
         """Forgets the step of this number and those after it.
 
         Raises:
@@ -53,16 +53,16 @@ class Journal:
         self._done = self._done[:number]
         self._write()
 
-    def note(self, order):
+    def mark_done(self, command):
         """Writes that the step that was begun last is done.
 
         Args:
-            order: what it was to do, a list of str.
+            command: what it was to do, a list of str.
 
         Raises:
             InputError: the system refused to write.
         """
-        self._done.append(order)
+        self._done.append(command)
         self._write()
 
     def _read(self):

@@ -10,33 +10,33 @@ class Step(typing.NamedTuple):
 
     Attributes:
         title: what is done, such as "Training the student".
-        order: what decides its outcome, list of str.
-        proof: pathlib.Path of what is there when it is done.
+        command: what decides its outcome, list of str.
+        output: pathlib.Path of what is there when it is done.
         run: function without arguments, that returns an exit code.
     """
 
     title: str
-    order: list
-    proof: pathlib.Path
+    command: list
+    output: pathlib.Path
     run: Callable[[], int]
 
 
-def subcommand(title, module, arguments, proof, run):
+def subcommand(title, module, arguments, output, run):
     """Returns a Step that is another command.
 
     Args:
         title: as of Step.
         module: such as "trainers.wmt".
         arguments: its flags, list of str.
-        proof: as of Step.
+        output: as of Step.
         run: function of a module and its flags that returns the exit code,
             such as `processes.run_subcommand`.
     """
-    order = [module, *arguments]
-    return Step(title, order, proof, lambda: run(module, arguments))
+    command = [module, *arguments]
+    return Step(title, command, output, lambda: run(module, arguments))
 
 
-def go_through(steps, journal):
+def run_steps(steps, journal):
     """Runs the steps that are not done yet.
 
     Args:
@@ -51,11 +51,11 @@ def go_through(steps, journal):
     """
     for number, step in enumerate(steps):
         head = f"{step.title}, step {number + 1} of {len(steps)}"
-        if journal.is_done(number, step.order) and step.proof.exists():
+        if journal.is_done(number, step.command) and step.output.exists():
             print(f"{head}: done before.", flush=True)
             continue
         print(f"{head}.", flush=True)
-        journal.begin(number)
+        journal.restart_from(number)
         code = step.run()
         if code > 128:
             print(
@@ -65,5 +65,5 @@ def go_through(steps, journal):
             print(f"Step {number + 1} ended with exit code {code}.")
         if code:
             return code
-        journal.note(step.order)
+        journal.mark_done(step.command)
     return 0

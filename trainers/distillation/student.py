@@ -46,7 +46,7 @@ def student_config(teacher, preset, assignments):
         raise InputError(str(error)) from error
 
 
-def other_than_layers(student, teacher):
+def find_mismatch(student, teacher):
     """Says why a student cannot begin with layers of a teacher.
 
     Args:
@@ -56,8 +56,8 @@ def other_than_layers(student, teacher):
     Returns:
         Such as "d_model=64, not 128"; "" where it can.
     """
-    ours, theirs = student.architecture(), teacher.architecture()
-    for name, value in theirs.items():
-        if name not in _LAYERS and ours[name] != value:
-            return f"{name}={ours[name]}, not {value}"
+    own, expected = student.architecture(), teacher.architecture()
+    for name, value in expected.items():
+        if name not in _LAYERS and own[name] != value:
+            return f"{name}={own[name]}, not {value}"
     return ""

@@ -19,17 +19,17 @@ from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands
 from trainers.corpora import open_corpus
-from trainers.distillation.comparison import compare
+from trainers.distillation.comparison import compare_bleu
 from trainers.distillation.journal import Journal
-from trainers.distillation.recipe import Recipe
-from trainers.distillation.steps import go_through
+from trainers.distillation.plan import DistillationPlan
+from trainers.distillation.steps import run_steps
 from trainers.distillation.student import student_config
 
 SMALL = ("--batching=length", "--shapes=1", "--attention_steps=0")
 
 
-def _recipe(folder, teachers, corpus, config, **more):
-    return Recipe(
+def _plan(folder, teachers, corpus, config, **more):
+    return DistillationPlan(
         folder=folder,
         corpus=corpus,
         teachers=[ModelDirectory(path) for path in teachers],
@@ -52,7 +52,7 @@ def corpus(tmp_path):
 
 def test_the_commands_know_the_flags_that_they_are_given(corpus, tmp_path):
     tiny.write(tmp_path / "teacher")
-    recipe = _recipe(
+    plan = _plan(
         tmp_path / "out",
         [tmp_path / "teacher"] * 2,
         corpus,
@@ -74,9 +74,9 @@ def test_the_commands_know_the_flags_that_they_are_given(corpus, tmp_path):
         assert not result.err
         return result.code
 
-    assert go_through(recipe.steps(run), Journal(recipe.folder, {})) == 0
+    assert run_steps(plan.steps(run), Journal(plan.folder, {})) == 0
     assert asked == [*["synthesize"] * 3, "prepare", "wmt", "evaluate"]
-    _, teacher = recipe.translations
+    _, teacher = plan.translations
     assert len(teacher.read_text().splitlines()) == 8
 
 
@@ -92,7 +92,7 @@ def test_what_both_say_of_the_test_split_is_compared(corpus, tmp_path):
     for path, texts in zip(paths, said):
         path.write_text("".join(f"{text}\n" for text in texts))
     output = tmp_path / "comparison.json"
-    lines = compare(paths, whole, "char", output)
+    lines = compare_bleu(paths, whole, "char", output)
     scores = [
         sacrebleu.corpus_bleu(
             list(texts), whole.reference_streams(), tokenize="char"
@@ -112,7 +112,7 @@ def test_a_student_has_layers_and_vocabulary_of_its_teacher(trained, tmp_path):
     corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
     teacher = ModelDirectory(trained.path)
     config = student_config(teacher.read_config(), None, ["train_steps=3"])
-    recipe = _recipe(
+    plan = _plan(
         tmp_path / "out",
         [trained.path],
         corpus,
@@ -132,10 +132,10 @@ def test_a_student_has_layers_and_vocabulary_of_its_teacher(trained, tmp_path):
         return result.code
 
     for _ in range(2):
-        journal = Journal(recipe.folder, {})
-        assert go_through(recipe.steps(run), journal) == 0
+        journal = Journal(plan.folder, {})
+        assert run_steps(plan.steps(run), journal) == 0
     assert len(asked) == 4
-    student = ModelDirectory(recipe.student)
+    student = ModelDirectory(plan.student)
     assert student.read_config() == config
     assert student.read_vocabulary() == teacher.read_vocabulary()
     (score,) = student.read_scores()
@@ -144,7 +144,7 @@ def test_a_student_has_layers_and_vocabulary_of_its_teacher(trained, tmp_path):
     translator = Translator.from_directory(trained.path)
     found = translator.translate(list(whole.sources))
     said = "".join(f"{each.text}\n" for each in found)
-    assert recipe.translations[1].read_text() == said
+    assert plan.translations[1].read_text() == said
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from export.errors import InputError
 from trainers.distillation.journal import FILE, Journal
-from trainers.distillation.steps import Step, go_through, subcommand
+from trainers.distillation.steps import Step, run_steps, subcommand
 
 FACTS = {"best_of": 1, "dropout": 0.1}
 
@@ -33,7 +33,7 @@ class _Commands:
             subcommand(name, name, flags, self.folder / name, self)
             for name, flags in self.flags.items()
         ]
-        return go_through(steps, Journal(self.folder, facts))
+        return run_steps(steps, Journal(self.folder, facts))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_step_that_raises_is_not_done(commands, tmp_path):
 
     steps = [Step("mixing", ["mix"], tmp_path, fail)]
     with pytest.raises(InputError, match="no room"):
-        go_through(steps, Journal(tmp_path, FACTS))
+        run_steps(steps, Journal(tmp_path, FACTS))
     assert not Journal(tmp_path, FACTS).is_done(0, ["mix"])
 
 

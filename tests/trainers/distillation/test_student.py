@@ -3,7 +3,7 @@ import pytest
 from export.errors import InputError
 from tests.export import tiny
 from trainers import settings
-from trainers.distillation.student import other_than_layers, student_config
+from trainers.distillation.student import find_mismatch, student_config
 
 TEACHER = tiny.config(dropout=0.3)
 
@@ -11,7 +11,7 @@ TEACHER = tiny.config(dropout=0.3)
 def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     found = student_config(TEACHER, None, [])
     assert found == TEACHER.replace(num_decoder_layers=1)
-    assert not other_than_layers(found, TEACHER)
+    assert not find_mismatch(found, TEACHER)
     found = student_config(TEACHER, None, ["num_decoder_layers=2", "alpha=1"])
     assert found == TEACHER.replace(num_decoder_layers=2, alpha=1.0)
 
@@ -20,7 +20,7 @@ def test_a_preset_has_the_vocabulary_of_the_teacher():
     found = student_config(TEACHER, "tiny-2-1", ["d_ff=8"])
     changes = ["d_ff=8", f"vocabulary_size={TEACHER.vocabulary_size}"]
     assert found == settings.make_config("tiny-2-1", changes)
-    assert other_than_layers(found, TEACHER) == "d_model=128, not 16"
+    assert find_mismatch(found, TEACHER) == "d_model=128, not 16"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from trainers.distillation.steps import Step, subcommand
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
+class DistillationPlan:
     """What is asked for.
 
     Attributes:
@@ -64,26 +64,26 @@ class Recipe:
             run: function of a command's module and its flags that returns
                 its exit code, such as `processes.run_subcommand`.
         """
-        scoring = self._scoring(run) if self.split else []
+        scoring = self._scoring_steps(run) if self.split else []
         return [
-            *self._teaching(run),
+            *self._translation_steps(run),
             Step(
                 "Putting the corpus together",
                 ["mix"],
-                self._mixed / f"train.{self.corpus.target_language}",
-                self._mix,
+                self._mixture / f"train.{self.corpus.target_language}",
+                self._write_mixture,
             ),
-            self._preparing(run),
-            self._training(run),
+            self._preparation_step(run),
+            self._training_step(run),
             *scoring,
         ]
 
     @property
-    def _mixed(self):
+    def _mixture(self):
         return self.folder / "corpus"
 
     @property
-    def _taught(self):
+    def _synthetic(self):
         """Folders, and the teachers whose answers they hold."""
         paths = [each.path for each in self.teachers]
         groups = {"all": paths}
@@ -94,20 +94,20 @@ class Recipe:
             for name, group in groups.items()
         }
 
-    def _named(self, dataset):
+    def _dataset_flags(self, dataset):
         return [
             f"--dataset={dataset}",
             f"--source_language={self.corpus.source_language}",
             f"--target_language={self.corpus.target_language}",
         ]
 
-    def _teaching(self, run):
+    def _translation_steps(self, run):
         return [
             subcommand(
                 f"Translating by {' and '.join(map(str, paths))}",
                 "trainers.synthesize",
                 [
-                    *self._named(self.corpus.name),
+                    *self._dataset_flags(self.corpus.name),
                     *self.data,
                     *(f"--model={path}" for path in paths),
                     f"--output_dir={place}",
@@ -117,22 +117,25 @@ class Recipe:
                 place / "manifest.json",
                 run,
             )
-            for place, paths in self._taught.items()
+            for place, paths in self._synthetic.items()
         ]
 
-    def _mix(self):
+    def _write_mixture(self):
         count = write_mixture(
-            self._mixed, self.corpus, list(self._taught), self.keep_original
+            self._mixture,
+            self.corpus,
+            list(self._synthetic),
+            self.keep_original,
         )
         print(f"{count:,} different pairs.", flush=True)
         return 0
 
-    def _preparing(self, run):
+    def _preparation_step(self, run):
         return subcommand(
             "Preparing the data",
             "trainers.prepare",
             [
-                *self._named(f"text:{self._mixed}/"),
+                *self._dataset_flags(f"text:{self._mixture}/"),
                 f"--vocabulary={self.teachers[0].vocabulary_path}",
                 f"--vocabulary_size={self.config.source_pieces}",
                 f"--output_dir={self.folder / 'data'}",
@@ -142,7 +145,7 @@ class Recipe:
             run,
         )
 
-    def _training(self, run):
+    def _training_step(self, run):
         changes = settings.assignments_of(self.config, "base")
         beginning = [f"--init_layers_from={self.teachers[0].path}"]
         return subcommand(
@@ -163,7 +166,7 @@ class Recipe:
             run,
         )
 
-    def _scoring(self, run):
+    def _scoring_steps(self, run):
         student, teacher = self.translations
 
         def ask_teachers():
@@ -176,7 +179,7 @@ class Recipe:
                 "Scoring the student",
                 "trainers.evaluate",
                 [
-                    *self._named(self.corpus.name),
+                    *self._dataset_flags(self.corpus.name),
                     *self.data,
                     f"--model_dir={self.student}",
                     f"--split={self.split}",
