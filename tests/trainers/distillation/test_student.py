@@ -12,8 +12,13 @@ def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     found = student_config(TEACHER, None, [])
     assert found == TEACHER.replace(num_decoder_layers=1)
     assert not find_mismatch(found, TEACHER)
-    found = student_config(TEACHER, None, ["num_decoder_layers=2", "alpha=1"])
-    assert found == TEACHER.replace(num_decoder_layers=2, alpha=1.0)
+    changes = ["num_decoder_layers=2", "stop=likely", "output_bias=true"]
+    found = student_config(TEACHER, None, changes)
+    expected = {"num_decoder_layers": 2, "stop": "likely", "output_bias": True}
+    assert found == TEACHER.replace(**expected)
+    # As trainers.wmt gets it.
+    texts = settings.assignments_of(found, "base")
+    assert settings.make_config("base", texts) == found
 
 
 def test_a_preset_has_the_vocabulary_of_the_teacher():
@@ -24,21 +29,14 @@ def test_a_preset_has_the_vocabulary_of_the_teacher():
 
 
 @pytest.mark.parametrize(
-    "preset, assignment, message",
+    "preset, assignment, named",
     [
-        (None, "vocabulary_size=99", "=99 is not the teacher's 200"),
-        ("tiny", "vocabulary_size=99", "has the vocabulary of its teacher"),
+        (None, "vocabulary_size=99", "vocabulary_size"),
         ("tinny", "dropout=0", "tinny"),
-        ("tiny", "dropuot=0", "there is no field 'dropuot'"),
+        ("tiny", "dropuot=0", "dropuot"),
         (None, "num_layers=-1", "num_layers"),
     ],
 )
-def test_what_is_refused(preset, assignment, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_refused(preset, assignment, named):
+    with pytest.raises(InputError, match=named):
         student_config(TEACHER, preset, [assignment])
-
-
-def test_assignments_make_the_configuration_again():
-    found = student_config(TEACHER, None, ["stop=likely", "output_bias=true"])
-    texts = settings.assignments_of(found, "base")
-    assert settings.make_config("base", texts) == found
