@@ -63,20 +63,21 @@ def made_up_model(folder: pathlib.Path, content=b"weights"):
     return hash_model_files(folder)
 
 
-def write_text(folder: pathlib.Path, lines=TEXT):
+def write_text(folder, lines=TEXT):
     """Writes the input; returns its LineSource."""
     path = folder / "text"
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return text_source(path)
+    return text_source(str(path))
 
 
 class Synthesis:
-    """A synthesis into a folder or URL, with lines and a model in another."""
+    """A synthesis with lines beside its output, both on a disk or at URLs."""
 
     def __init__(self, folder: pathlib.Path, output):
         self.folder = folder
         self.output = output
-        self.source = write_text(folder)
+        self.source_folder = output.parent
+        self.source = write_text(self.source_folder)
         self.model = made_up_model(folder / "model")
 
     def run(self, workers=in_order, options=OPTIONS):

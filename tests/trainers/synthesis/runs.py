@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 
 from tests.processes import ROOT, user_environment
 
@@ -22,6 +23,14 @@ def start(text, model_path, output, *flags):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def wait_until(holds, what):
+    """Waits until a function returns something true."""
+    end = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
 
 
 def finish(process):

@@ -13,7 +13,6 @@ from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny
 from tests.trainers import commands
-from tests.trainers.synthesis.clusters import wait_until
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 from tests.trainers.synthesis.runs import (
     assert_broken_model_is_named,
@@ -22,6 +21,7 @@ from tests.trainers.synthesis.runs import (
     count_shards,
     finish,
     start,
+    wait_until,
 )
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")

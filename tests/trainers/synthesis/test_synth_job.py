@@ -3,11 +3,9 @@
 import concurrent.futures
 import dataclasses
 import errno
-import gzip
 import json
 import multiprocessing
 import os
-import sqlite3
 
 import fsspec
 import pytest
@@ -47,9 +45,9 @@ def new(request, tmp_path):
 
 
 @pytest.fixture
-def uninterrupted(tmp_path, monkeypatch):
+def uninterrupted(new, monkeypatch):
     """(contents, names in the order they are written)."""
-    synthesis = Synthesis(tmp_path, tmp_path / "uninterrupted")
+    synthesis = new("uninterrupted")
     with at_write(monkeypatch) as names:
         synthesis.run()
     assert len(names) == 8
@@ -112,27 +110,10 @@ def test_a_full_disk_leaves_nothing_half_written(
         assert synthesis.contents() == expected
 
 
-def test_a_full_temporary_disk_is_refused(new, monkeypatch, uninterrupted):
-    synthesis = new()
-
-    def connect(name):
-        database = real(name)
-        database.execute("PRAGMA max_page_count = 1")
-        return database
-
-    real = sqlite3.connect
-    with monkeypatch.context() as patch:
-        patch.setattr("sqlite3.connect", connect)
-        with pytest.raises(InputError, match="full"):
-            synthesis.run()
-    synthesis.run()
-    assert synthesis.contents() == uninterrupted[0]
-
-
 @pytest.fixture
-def begun(tmp_path, monkeypatch):
+def begun(new, monkeypatch):
     """A Synthesis that was killed after two shards."""
-    synthesis = Synthesis(tmp_path, tmp_path / "out")
+    synthesis = new()
     with at_write(monkeypatch, 2), pytest.raises(Killed):
         synthesis.run()
     assert len([*(synthesis.output / "shards").iterdir()]) == 2
@@ -167,9 +148,9 @@ def test_other_lines_models_and_options_are_refused(begun, finished):
         begun.run()
     options = dataclasses.replace(OPTIONS, beam_size=2)
     assert_refused(begun, "beam_size", options=options)
-    jobs.write_text(begun.folder, [*TEXT, "more"])
+    jobs.write_text(begun.source_folder, [*TEXT, "more"])
     assert_refused(begun, "12 lines .*, not 13")
-    jobs.write_text(begun.folder)
+    jobs.write_text(begun.source_folder)
     model = begun.model
     begun.model = jobs.made_up_model(begun.folder / "model", b"other")
     assert_refused(begun, "config.json of SHA-256")
@@ -195,7 +176,7 @@ def test_after_an_error_without_a_shard_other_options_are_allowed(new):
 
 def test_lines_and_models_that_change_meanwhile_are_refused(begun):
     def change_lines(job, todo):
-        jobs.write_text(begun.folder, ["other"] * 12)
+        jobs.write_text(begun.source_folder, ["other"] * 12)
         return jobs.in_order(job, todo)
 
     def change_model(job, todo):
@@ -203,7 +184,7 @@ def test_lines_and_models_that_change_meanwhile_are_refused(begun):
         jobs.made_up_model(begun.folder / "model", b"other")
 
     assert_refused(begun, "text has changed", workers=change_lines)
-    jobs.write_text(begun.folder)
+    jobs.write_text(begun.source_folder)
     with pytest.raises(InputError, match="model has changed"):
         begun.run(change_model)
     jobs.made_up_model(begun.folder / "model")
@@ -234,18 +215,17 @@ def test_a_missing_output_is_written_again(begun, uninterrupted):
     assert begun.contents() == uninterrupted[0]
 
 
-def test_no_pair_and_no_duplicate(new):
-    synthesis = new()
-    synthesis.source = jobs.write_text(synthesis.folder, ["", ""])
+def test_no_pair_is_refused_and_duplicates_can_be_kept(new):
+    synthesis = new("blank")
+    jobs.write_text(synthesis.source_folder, ["", ""])
     with pytest.raises(InputError, match="2 read, 2 blank"):
         synthesis.run()
     assert "train.aa" not in synthesis.contents()
-    synthesis = new("duplicates")
+    synthesis = new()
     synthesis.run(options=dataclasses.replace(OPTIONS, keep_duplicates=True))
     lines = map(join_lines, filter(None, TEXT))
-    assert pairs_in(synthesis.output) == [
-        (each, each.upper()) for each in lines
-    ]
+    expected = [(line, line.upper()) for line in lines]
+    assert pairs_in(synthesis.output) == expected
 
 
 def _run(folder):
@@ -269,17 +249,6 @@ def test_each_pair_is_kept_once(pairs):
     assert [*drop_duplicates(pairs)] == [*dict.fromkeys(pairs)]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_text_at_a_url_is_read(tmp_path, pack):
-    packed = pack("\n".join([*TEXT, ""]).encode())
-    name = f"memory://text{'.gz' if pack is gzip.compress else ''}"
-    place_of(name).write_bytes(packed)
-    assert [*text_source(name).read()] == [*jobs.write_text(tmp_path).read()]
-    place_of("memory://half.gz").write_bytes(gzip.compress(b"text")[:-9])
-    with pytest.raises(InputError, match="memory://half.gz"):
-        [*text_source("memory://half.gz").read()]
-
-
 class Unreachable(fsspec.AbstractFileSystem):
     """Raises what no file system of Python's own would."""
 
@@ -293,17 +262,18 @@ class Unreachable(fsspec.AbstractFileSystem):
 
 # UPath warns of every protocol that it does not know.
 @pytest.mark.filterwarnings("ignore:UPath 'unreachable' filesystem")
-@pytest.mark.parametrize(
-    "name", ["nosuch://a", "memory://none", "unreachable://a"]
-)
+@pytest.mark.parametrize("name", ["nosuch://a", "unreachable://a"])
 def test_a_url_that_cannot_be_opened_is_refused(tmp_path, name):
     fsspec.register_implementation("unreachable", Unreachable, clobber=True)
     reads = Synthesis(tmp_path, tmp_path / "out")
     reads.source = text_source(name)
-    attempts = [reads.run, lambda: open_corpus(f"text:{name}/", "aa", "bb")]
-    if name != "memory://none":
-        attempts.append(Synthesis(tmp_path, name).run)
-    for attempt in attempts:
+    writes = Synthesis(tmp_path, tmp_path / "out")
+    writes.output = name
+    for attempt in (
+        reads.run,
+        writes.run,
+        lambda: open_corpus(f"text:{name}/", "aa", "bb"),
+    ):
         with pytest.raises(InputError) as caught:
             attempt()
         assert "\n" not in str(caught.value)
