@@ -31,10 +31,13 @@ from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
 from trainers.corpora import kind_of
-from trainers.distillation.comparison import compare_bleu
 from trainers.distillation.journal import FILE, read_done_commands, run_steps
 from trainers.distillation.steps import Distillation
-from trainers.distillation.student import find_mismatch, student_config
+from trainers.distillation.student import (
+    compare_bleu,
+    find_mismatch,
+    student_config,
+)
 from trainers.prepared.manifest import refuse_other_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers

@@ -22,6 +22,7 @@ many --workers there are or which of them died. --ray translates on a Ray
 cluster.
 """
 
+import dataclasses
 import functools
 
 from absl import flags
@@ -36,9 +37,9 @@ from trainers.corpora.corpus import check_code, refuse_same
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.lines import corpus_source, text_source
 from trainers.synthesis.manifest import SynthesisOptions, format_counts
 from trainers.synthesis.models import hash_model_files, validate_direction
+from trainers.synthesis.shards import corpus_source, text_source
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
@@ -208,15 +209,6 @@ def _source():
     return text_source(FLAGS.text), languages
 
 
-_COPIED = (
-    *("way", "decoding", "best_of", "metric", "seed", "tag", "word_drop"),
-    *("word_swap", "max_pieces", "max_ratio", "min_score", "keep_duplicates"),
-    *("shard_lines", "batch_tokens", "threads"),
-    *search_flags.NAMES,
-    *sampling_flags.NAMES,
-)
-
-
 def _options(source, source_language, target_language):
     """Returns the SynthesisOptions that the flags give."""
     _validate_flags(source)
@@ -224,12 +216,16 @@ def _options(source, source_language, target_language):
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
         answers = {"forward": target_language, "backward": source_language}
         tokenize = bleu_tokenizers.choose(answers[FLAGS.way], FLAGS.tokenize)
-    return SynthesisOptions(
-        source_language=source_language,
-        target_language=target_language,
-        tokenize=tokenize,
-        **{name: FLAGS[name].value for name in _COPIED},
-    )
+    values = {
+        field.name: FLAGS[field.name].value
+        for field in dataclasses.fields(SynthesisOptions)
+    }
+    values |= {
+        "source_language": source_language,
+        "target_language": target_language,
+        "tokenize": tokenize,
+    }
+    return SynthesisOptions(**values)
 
 
 def _validate_flags(source):

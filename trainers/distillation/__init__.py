@@ -1,6 +1,5 @@
 """A student of teachers: what stands between the commands that make it.
 
-The commands (`steps`) and which are done (`journal`), the student's
-configuration (`student`), its corpus (`mixture`), and how it compares with its
-teachers (`comparison`). This package imports synthesis, corpora and scores.
+The commands (`steps`) with the corpus, which are done (`journal`), and the
+student (`student`). This package imports synthesis, corpora and scores.
 """

@@ -9,8 +9,10 @@ import typing
 from collections.abc import Callable
 
 from export.errors import InputError
-from export.files.atomic import remove_unfinished, written_whole
+from export.files.atomic import remove_unfinished
+from export.files.places import readable
 from trainers.corpora.corpus import explain_change
+from trainers.synthesis.manifest import validate_output_folder, write_json
 
 FILE = "distill.json"
 _FORMAT = 1
@@ -50,6 +52,7 @@ def run_steps(steps, folder, facts, run_command):
             journal cannot be written.
     """
     done = read_done_commands(folder, facts)
+    remove_unfinished(folder, FILE)
     for number, step in enumerate(steps):
         head = f"{step.title}, step {number + 1} of {len(steps)}"
         if done[number : number + 1] == [step.command] and step.output.exists():
@@ -86,19 +89,16 @@ def read_done_commands(folder, facts):
         InputError: the folder holds other files, or a distillation that was
             begun with other facts.
     """
+    validate_output_folder(folder, FILE, "distillation.lock")
     path = folder / FILE
+    if not path.exists():
+        return []
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with readable(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ValueError("it is of another version of this program")
         before, done = dict(content["facts"]), list(content["done"])
-    except FileNotFoundError:
-        _validate_no_other_files(folder)
-        return []
-    except OSError as error:
-        raise InputError(
-            f"Cannot use {folder} as --output_dir: {error.strerror}."
-        ) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{path} does not say how far a distillation is ({error!r}); give "
@@ -118,22 +118,6 @@ def read_done_commands(folder, facts):
     return done
 
 
-def _validate_no_other_files(folder):
-    if not folder.exists():
-        return
-    remove_unfinished(folder, FILE)
-    names = {path.name for path in folder.iterdir()} - {"distillation.lock"}
-    if names:
-        raise InputError(
-            f"{folder} holds other files, such as {min(names)}; give an empty "
-            "or a new --output_dir."
-        )
-
-
 def _write(folder, facts, done):
     content = {"format": _FORMAT, "facts": facts, "done": done}
-    with written_whole(folder / FILE) as temporary:
-        temporary.write_text(
-            json.dumps(content, indent=2, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
+    write_json(folder / FILE, content)

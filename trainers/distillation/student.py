@@ -1,9 +1,13 @@
-"""The student's configuration, and whether it fits its teacher's layers."""
+"""The student: its configuration, its initial layers, and its BLEU."""
 
 import dataclasses
 
 from export.errors import InputError
+from export.lines.files import read_sentences
 from trainers import settings
+from trainers.scores.metrics import score_bleu
+from trainers.scores.paired import bleu_difference
+from trainers.synthesis.manifest import write_json
 
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
@@ -53,3 +57,39 @@ def find_mismatch(student, teacher):
         if name not in _LAYERS and own[name] != value:
             return f"{name}={own[name]}, not {value}"
     return ""
+
+
+def compare_bleu(paths, evaluation_set, tokenize, output):
+    """Scores the translations of student and teachers, and writes the scores.
+
+    Args:
+        paths: of the files of the student's and the teachers' translations.
+        evaluation_set: EvaluationSet.
+        tokenize: name of sacreBLEU's tokenizer.
+        output: pathlib.Path of the .json file for the scores.
+
+    Returns:
+        Lines to print, a list of str.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    places = evaluation_set.scored
+    scored = evaluation_set.only(places)
+    lines = [list(read_sentences(path)) for path in paths]
+    texts = [[each[place] for place in places] for each in lines]
+    student, teacher = (score_bleu(each, scored, tokenize) for each in texts)
+    difference = bleu_difference(*texts, scored, tokenize)
+    content = {
+        "student": student.score,
+        "teacher": teacher.score,
+        "signature": student.signature,
+        "sentences": len(places),
+        **dataclasses.asdict(difference),
+    }
+    write_json(output, content)
+    return [
+        f"teacher: BLEU {teacher.score:.2f}",
+        f"student: BLEU {student.score:.2f}; {difference.line}",
+        f"{len(places):,} sentences, {student.signature}",
+    ]

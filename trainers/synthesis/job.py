@@ -8,31 +8,25 @@ import itertools
 
 from export.errors import InputError
 from export.files.atomic import remove_unfinished
-from export.files.places import (
-    explained,
-    is_here,
-    names_in,
-    place_of,
-    reason,
-)
+from export.files.places import explained, is_here, place_of
 from export.progress_bar import ProgressBar
 from trainers.processes import folder_lock
-from trainers.synthesis.lines import cut_into_shards
 from trainers.synthesis.manifest import (
     FILE,
     OUTCOMES,
     Manifest,
     format_counts,
     read_manifest,
+    validate_output_folder,
     validate_same,
-    write_manifest,
+    write_json,
 )
 from trainers.synthesis.models import (
     FILES,
     TranslationJob,
     validate_unchanged,
 )
-from trainers.synthesis.shards import ShardStore, assemble
+from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
 
 
 def synthesize(folder, source, models, options, workers):
@@ -57,7 +51,7 @@ def synthesize(folder, source, models, options, workers):
             options, or the system refused to write.
     """
     folder = place_of(folder)
-    _validate_folder(folder)
+    validate_output_folder(folder, FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
     keys, manifest = _describe(source, models, options)
     with _lock(folder):
@@ -71,7 +65,7 @@ def synthesize(folder, source, models, options, workers):
         if before and before.counts and _all_exist(folder, paths):
             store.remove()
             return before
-        write_manifest(folder, manifest)
+        write_json(folder / FILE, dataclasses.asdict(manifest))
         job = TranslationJob(models, options)
         try:
             counts = _translate_shards(
@@ -95,7 +89,7 @@ def synthesize(folder, source, models, options, workers):
         counts["duplicate"] = counts["translated"] - written
         counts = {name: counts[name] for name in OUTCOMES}
         manifest = dataclasses.replace(manifest, counts=counts)
-        write_manifest(folder, manifest)
+        write_json(folder / FILE, dataclasses.asdict(manifest))
         store.remove()
         return manifest
 
@@ -160,25 +154,6 @@ def _remove_unfinished(folder, store):
     for pattern in (FILE, "train.*"):
         remove_unfinished(folder, pattern)
     store.remove_unfinished()
-
-
-def _validate_folder(folder):
-    """Raises InputError if a folder has files but no manifest."""
-    try:
-        names = names_in(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(
-            f"Cannot use {folder} as --output_dir: {reason(error)}."
-        ) from error
-    if names and not any(
-        FILE in name or name == "synthesis.lock" for name in names
-    ):
-        raise InputError(
-            f"{folder} holds other files, such as {min(names)}; give an empty "
-            "or a new --output_dir."
-        )
 
 
 def _all_exist(folder, paths):

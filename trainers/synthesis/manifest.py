@@ -1,11 +1,11 @@
-"""The manifest: what synthetic pairs are made from, and what was written."""
+"""The manifest in an output folder: what synthetic pairs are made from."""
 
 import dataclasses
 import json
 
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.files.places import reached, reason
+from export.files.places import names_in, reached, reason
 
 FILE = "manifest.json"
 # What becomes of lines, in the order in which it is reported.
@@ -106,13 +106,30 @@ def format_counts(counts):
     return ", ".join(words).replace("_", " ")
 
 
-def write_manifest(folder, manifest):
-    """Writes the manifest of a folder (pathlib.Path or UPath)."""
-    content = dataclasses.asdict(manifest)
-    with written_whole(folder / FILE) as temporary:
-        temporary.write_text(
-            json.dumps(content, indent=2, ensure_ascii=False) + "\n",
-            encoding="utf-8",
+def write_json(path, content):
+    """Writes JSON to a pathlib.Path or UPath, atomically."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def validate_output_folder(folder, *own_names):
+    """Raises InputError if a folder holds files, but none of `own_names`.
+
+    Names of unfinished files contain these.
+    """
+    try:
+        names = names_in(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"Cannot use {folder} as --output_dir: {reason(error)}."
+        ) from error
+    if names and not any(own in name for own in own_names for name in names):
+        raise InputError(
+            f"{folder} holds other files, such as {min(names)}; give an empty "
+            "or a new --output_dir."
         )
 
 

@@ -1,17 +1,105 @@
-"""Translated shards on disk, and the corpus that is assembled from them."""
+"""Shards: lines cut into them, their translations stored, and the corpus."""
 
 import collections
+import dataclasses
 import hashlib
+import itertools
 import json
 import typing
+from collections.abc import Callable, Iterable
 
 from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
 from export.files.places import explained, reached
+from export.lines.files import read_lines
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
 # What a file of another form raises.
 _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
+
+
+class Line(typing.NamedTuple):
+    """A line to translate.
+
+    Attributes:
+        number: position in the input, from 0.
+        text: stripped; "" for a blank line.
+        reference: human translation; "" if there is none.
+    """
+
+    number: int
+    text: str
+    reference: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class LineSource:
+    """Where lines come from.
+
+    Attributes:
+        name: for messages.
+        read: returns an iterator of (text, reference).
+        has_references: whether lines have references.
+    """
+
+    name: str
+    read: Callable[[], Iterable[tuple[str, str]]]
+    has_references: bool
+
+
+def text_source(path):
+    """Returns the LineSource of a text file, plain or .gz, or its URL."""
+
+    def read():
+        return ((text.strip(), "") for text in read_lines(path))
+
+    return LineSource(str(path), read, has_references=False)
+
+
+def corpus_source(corpus, split, way):
+    """Returns the LineSource of a Corpus, the other side as references.
+
+    Args:
+        corpus: Corpus.
+        split: "train", "dev" or "test".
+        way: "forward" for the corpus' sources, "backward" for its targets.
+    """
+    order = 1 if way == "forward" else -1
+
+    def read():
+        return (pair[::order] for pair in corpus.pairs(split))
+
+    return LineSource(f"{corpus.name}, {split}", read, has_references=True)
+
+
+class Shard(typing.NamedTuple):
+    """Lines that one worker translates.
+
+    Attributes:
+        number: of the shard, from 0.
+        key: hex digest of its lines.
+        lines: tuple of Line.
+    """
+
+    number: int
+    key: str
+    lines: tuple[Line, ...]
+
+
+def cut_into_shards(source, shard_lines):
+    """Yields the Shards of a LineSource, of `shard_lines` lines each.
+
+    Raises:
+        InputError: the lines cannot be read.
+    """
+    lines = (Line(n, *pair) for n, pair in enumerate(source.read()))
+    for number in itertools.count():
+        chunk = tuple(itertools.islice(lines, shard_lines))
+        if not chunk:
+            return
+        # No side contains a line break.
+        content = "".join(f"{n}\n{text}\n{ref}\n" for n, text, ref in chunk)
+        yield Shard(number, hashlib.sha256(content.encode()).hexdigest(), chunk)
 
 
 class ShardResult(typing.NamedTuple):
@@ -34,14 +122,12 @@ class ShardStore:
 
     def write(self, shard, result):
         """Writes the ShardResult of a Shard atomically."""
-        lines = "".join(map(_json_line, result.pairs)).encode()
-        header = {
-            "key": shard.key,
-            "counts": result.counts,
-            "sha256": hashlib.sha256(lines).hexdigest(),
-        }
+        lines = map(_json_line, [result.counts, *result.pairs])
+        content = "".join(lines).encode()
+        digest = hashlib.sha256(content).hexdigest()
+        header = {"key": shard.key, "sha256": digest}
         with written_whole(self._path(shard.number)) as temporary:
-            temporary.write_bytes(_json_line(header).encode() + lines)
+            temporary.write_bytes(_json_line(header).encode() + content)
 
     def read(self, number, key):
         """Returns the ShardResult of a shard.
@@ -51,15 +137,15 @@ class ShardStore:
         """
         try:
             with reached(self.folder):
-                content = self._path(number).read_bytes()
-            first, _, lines = content.partition(b"\n")
-            header = json.loads(first)
-            digest = hashlib.sha256(lines).hexdigest()
+                file = self._path(number).read_bytes()
+            header, _, content = file.partition(b"\n")
+            header = json.loads(header)
+            digest = hashlib.sha256(content).hexdigest()
             if (header["key"], header["sha256"]) != (key, digest):
                 return None
-            counts = collections.Counter(header["counts"])
-            pairs = [tuple(json.loads(line)) for line in lines.splitlines()]
-            return ShardResult(counts, pairs)
+            counts, *pairs = map(json.loads, content.splitlines())
+            counts = collections.Counter(counts)
+            return ShardResult(counts, [tuple(pair) for pair in pairs])
         except _INVALID:
             return None
 

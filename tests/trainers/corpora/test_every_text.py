@@ -27,10 +27,10 @@ from trainers.corpora.tatoeba import TatoebaCorpus
 from trainers.corpora.text_files import TextCorpus
 from trainers.corpora.tfds_corpus import TfdsCorpus
 from trainers.corpora.trees import TreeCorpus
-from trainers.distillation.mixture import write_mixture
+from trainers.distillation.steps import write_mixture
 from trainers.synthesis.generate import generate_pairs
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.lines import corpus_source, text_source
+from trainers.synthesis.shards import corpus_source, text_source
 
 tfds = pytest.importorskip("tensorflow_datasets")
 

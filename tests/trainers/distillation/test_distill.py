@@ -14,38 +14,17 @@ import pytest
 import sacrebleu
 
 from export.model_directory import ModelDirectory
+from export.translators.load import load_models
 from export.translators.translator import Translator
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands
 from trainers.corpora import open_corpus
-from trainers.distillation.comparison import compare_bleu
 from trainers.distillation.journal import run_steps
 from trainers.distillation.steps import Distillation
-from trainers.distillation.student import student_config
+from trainers.distillation.student import compare_bleu
 
 SMALL = ("--batching=length", "--shapes=1", "--attention_steps=0")
-
-
-def distill(folder, teachers, corpus, config, flags, run):
-    """Runs the steps; returns the Distillation."""
-    distillation = Distillation(
-        folder=folder / "out",
-        corpus=corpus,
-        teachers=[ModelDirectory(path) for path in teachers],
-        config=config,
-        init_layers=True,
-        keep_original=True,
-        each_alone=True,
-        split="test",
-        flags={
-            **{"data": [], "workers": ["--workers=1"], "wmt": list(SMALL)},
-            **flags,
-        },
-    )
-    steps = distillation.steps()
-    assert run_steps(steps, distillation.folder, {}, run) == 0
-    return distillation
 
 
 @pytest.fixture
@@ -73,9 +52,19 @@ def test_the_commands_know_the_flags_that_they_are_given(corpus, tmp_path):
         assert not result.err
         return result.code
 
-    config = tiny.config(num_decoder_layers=1)
-    teachers = [tmp_path / "teacher"] * 2
-    distill(tmp_path, teachers, corpus, config, flags, run)
+    distillation = Distillation(
+        folder=tmp_path / "out",
+        corpus=corpus,
+        teachers=[ModelDirectory(tmp_path / "teacher")] * 2,
+        config=tiny.config(num_decoder_layers=1),
+        init_layers=True,
+        keep_original=True,
+        each_alone=True,
+        split="test",
+        flags={"data": [], "workers": ["--workers=1"], "wmt": SMALL, **flags},
+    )
+    steps = distillation.steps()
+    assert run_steps(steps, distillation.folder, {}, run) == 0
     assert asked == [
         *["trainers.synthesize"] * 3,
         *("trainers.prepare", "trainers.wmt", "trainers.evaluate"),
@@ -99,39 +88,6 @@ def test_student_and_teacher_are_compared_on_the_test_split(corpus, tmp_path):
     found = json.loads(output.read_text())
     assert [found["student"], found["teacher"]] == pytest.approx(scores)
     assert found["difference"] == pytest.approx(scores[0] - scores[1])
-
-
-@pytest.mark.slow
-def test_a_student_has_layers_and_vocabulary_of_its_teacher(trained, tmp_path):
-    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
-    teacher = ModelDirectory(trained.path)
-    config = student_config(teacher.read_config(), None, ["train_steps=3"])
-    flags = {"tokenize": [], "synthesize": ["--best_of=2"]}
-    asked = []
-
-    def run(module, arguments):
-        asked.append(module)
-        result = processes.run({"module": module}, arguments, tmp_path)
-        assert result.code == 0, result.err
-        if module == "trainers.wmt":
-            assert f"Layers of {trained.path} that" in result.out
-        return result.code
-
-    for _ in range(2):
-        distillation = distill(
-            tmp_path, [trained.path], corpus, config, flags, run
-        )
-    assert len(asked) == 5
-    student = ModelDirectory(distillation.student)
-    assert student.read_config() == config
-    assert student.read_vocabulary() == teacher.read_vocabulary()
-    (score,) = student.read_scores()
-    assert (score["dataset"], score["split"]) == (trained.dataset, "test")
-    translator = Translator.from_directory(trained.path)
-    sources = corpus.evaluation_set("test").sources
-    answers = translator.translate(list(sources))
-    expected = "".join(f"{each.text}\n" for each in answers)
-    assert distillation.translations[1].read_text() == expected
 
 
 def test_what_is_refused(tmp_path):
@@ -212,6 +168,19 @@ def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     assert re.search(r"Resuming from step \d+\.", out)
     assert re.search(r"student: BLEU [\d.]+; [+-]", out)
     assert "export.saved_model --model_dir=out/student" in out
+    student, teacher = (
+        ModelDirectory(tmp_path / n) for n in ("out/student", "a")
+    )
+    assert student.read_config().num_decoder_layers == 1
+    assert student.read_vocabulary() == teacher.read_vocabulary()
+    (score,) = student.read_scores()
+    assert (score["dataset"], score["split"]) == (trained.dataset, "test")
+    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
+    ensemble = Translator(*load_models([tmp_path / "a", tmp_path / "b"]))
+    sources = list(corpus.evaluation_set("test").sources)
+    answers = [each.text for each in ensemble.translate(sources)]
+    written = (tmp_path / "out" / "scores" / "teacher").read_text()
+    assert written.splitlines() == answers
 
     process = _start(tmp_path, "--best_of=2")
     assert "best_of 1, not 2" in process.communicate(timeout=600)[1]

@@ -6,7 +6,7 @@ from export.errors import InputError
 from tests.export import conftest
 from tests.trainers import cipher
 from trainers.corpora import open_corpus
-from trainers.distillation.mixture import write_mixture
+from trainers.distillation.steps import write_mixture
 
 small_disk = conftest.small_disk
 
@@ -51,11 +51,6 @@ def test_each_pair_is_written_once(original, tmp_path, keep_original):
         )
         assert before == after
     assert len(after.references[0]) == 2
-
-
-def test_a_missing_folder_is_named(original, tmp_path):
-    with pytest.raises(InputError, match=r"none/train\.en"):
-        write_mixture(tmp_path / "mixed", original, [tmp_path / "none"], True)
 
 
 def test_a_really_full_disk_is_refused(original, small_disk, tmp_path):

@@ -28,15 +28,12 @@ def test_a_preset_has_the_vocabulary_of_the_teacher():
     assert find_mismatch(found, TEACHER) == "d_model=128, not 16"
 
 
-@pytest.mark.parametrize(
-    "preset, assignment, named",
-    [
+def test_what_is_refused():
+    for preset, assignment, named in (
         (None, "vocabulary_size=99", "vocabulary_size"),
         ("tinny", "dropout=0", "tinny"),
         ("tiny", "dropuot=0", "dropuot"),
         (None, "num_layers=-1", "num_layers"),
-    ],
-)
-def test_what_is_refused(preset, assignment, named):
-    with pytest.raises(InputError, match=named):
-        student_config(TEACHER, preset, [assignment])
+    ):
+        with pytest.raises(InputError, match=named):
+            student_config(TEACHER, preset, [assignment])

@@ -8,10 +8,9 @@ from export.lines.files import join_lines
 from tests.trainers.prepared import interruptions
 from trainers.synthesis import manifest, parallel_text, shards
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.lines import text_source
 from trainers.synthesis.manifest import SynthesisOptions
 from trainers.synthesis.models import FILES, hash_model_files
-from trainers.synthesis.shards import ShardResult
+from trainers.synthesis.shards import ShardResult, text_source
 
 OPTIONS = SynthesisOptions(
     way="forward", source_language="aa", target_language="bb", shard_lines=3

@@ -1,6 +1,5 @@
 """Starts the command as a user does, and looks at what it wrote."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -45,18 +44,3 @@ def contents(folder):
 
 def count_shards(output):
     return len([*output.glob("shards/*.jsonl")])
-
-
-def broken_copy(model_path, folder):
-    """Copies a model with invalid weights; returns the copy's path."""
-    shutil.copytree(model_path, folder / "broken")
-    (folder / "broken" / "model.weights.h5").write_bytes(b"no weights")
-    return folder / "broken"
-
-
-def assert_broken_model_is_named(process):
-    """An error that only workers see is one line."""
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 2, err
-    (line,) = (line for line in err.splitlines() if "Error" in line)
-    assert "broken/model.weights.h5" in line

@@ -15,8 +15,6 @@ from tests.export import tiny
 from tests.trainers import commands
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 from tests.trainers.synthesis.runs import (
-    assert_broken_model_is_named,
-    broken_copy,
     contents,
     count_shards,
     finish,
@@ -107,13 +105,6 @@ def test_pairs_are_the_same_after_kills_with_any_workers(
     assert 8 < count_shards(output) < 120
     finish(start(text, model_path, output, "--workers=2"))
     assert contents(output) == contents(alone)
-
-
-@pytest.mark.slow
-def test_a_broken_model_is_named_and_leaves_nothing(text, model_path, tmp_path):
-    broken = broken_copy(model_path, tmp_path)
-    assert_broken_model_is_named(start(text, broken, tmp_path / "out"))
-    assert not [*(tmp_path / "out").iterdir()]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from trainers.synthesis.generate import (
     generate_pairs,
     permute_words,
 )
-from trainers.synthesis.lines import Line
+from trainers.synthesis.shards import Line
 
 TEXTS = [*made_up_text.sentences(24), "", "ba " * 600, ""]
 LINES = [Line(100 + index, text) for index, text in enumerate(TEXTS)]

@@ -28,9 +28,9 @@ from tests.trainers.synthesis.jobs import (
     pairs_in,
 )
 from trainers.corpora import open_corpus
-from trainers.synthesis.lines import text_source
 from trainers.synthesis.models import FILES
 from trainers.synthesis.parallel_text import drop_duplicates
+from trainers.synthesis.shards import text_source
 
 
 @pytest.fixture(params=["path", "url"])

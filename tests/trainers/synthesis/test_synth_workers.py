@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,6 @@ from export.errors import InputError
 from tests.processes import ROOT
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.runs import (
-    assert_broken_model_is_named,
-    broken_copy,
     contents,
     count_shards,
     finish,
@@ -25,7 +24,7 @@ from tests.trainers.synthesis.runs import (
     wait_until,
 )
 from trainers.synthesis import models, workers
-from trainers.synthesis.lines import LineSource, cut_into_shards
+from trainers.synthesis.shards import LineSource, cut_into_shards
 
 _LINES = [(f"line {number}", "") for number in range(40)]
 
@@ -166,10 +165,18 @@ def test_ray_nodes_and_workers_may_die(cluster, text, model_path, tmp_path):
     finish(process)
     finish(start(text, model_path, alone, "--workers=1"))
     assert contents(output) == contents(alone)
-    other = tmp_path / "other"
-    broken = broken_copy(model_path, tmp_path)
-    assert_broken_model_is_named(start(text, broken, other, at))
-    # No machine has two CPUs.
-    two = start(text, model_path, other, at, "--threads=2")
-    assert "2 processors and 0 GPUs" in two.communicate()[1]
-    assert not [*other.iterdir()]
+    # Errors of Ray's workers and of Ray are one line, and nothing is written.
+    broken, other = tmp_path / "broken", tmp_path / "other"
+    shutil.copytree(model_path, broken)
+    (broken / "model.weights.h5").write_bytes(b"no weights")
+    for path, flag, message in (
+        (broken, "--threads=1", "broken/model.weights.h5"),
+        # No machine has two CPUs.
+        (model_path, "--threads=2", "2 processors and 0 GPUs"),
+    ):
+        process = start(text, path, other, at, flag)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 2, err
+        (line,) = (line for line in err.splitlines() if "Error" in line)
+        assert message in line
+        assert not [*other.iterdir()]
