@@ -87,14 +87,14 @@ def _reject_answer(answer, length, answer_length, score, options):
         options: SynthesisOptions.
     """
     if not answer:
-        return "unanswered"
+        return "empty_translation"
     if options.max_ratio is not None:
         # Without the end tokens, which would be most of a short side.
         short, long = sorted((length - 1, answer_length - 1))
         if long > options.max_ratio * short:
-            return "unlike_lengths"
+            return "length_ratio"
     if score is not None and score < options.min_score * answer_length:
-        return "unlikely"
+        return "low_score"
     return None
 
 

@@ -10,10 +10,10 @@ from export.files.places import names_in, reached, reason
 FILE = "manifest.json"
 # What becomes of lines, in the order in which it is reported.
 OUTCOMES = (
-    *("read", "blank", "too_long", "unanswered", "unlike_lengths"),
-    *("unlikely", "duplicate", "written"),
+    *("read", "blank", "too_long", "empty_translation", "length_ratio"),
+    *("low_score", "duplicate", "written"),
 )
-_FORMAT = 2
+_FORMAT = 1
 # What JSON of another form raises.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 

@@ -136,7 +136,7 @@ def _by_ratio(translator, answers):
         max((one - 1) / (other - 1), (other - 1) / (one - 1))
         for one, other in lengths
     ]
-    return "max_ratio", "unlike_lengths", ratios, sorted(ratios)[15]
+    return "max_ratio", "length_ratio", ratios, sorted(ratios)[15]
 
 
 def _by_score(translator, answers):
@@ -144,7 +144,7 @@ def _by_score(translator, answers):
     lengths = translator.lengths(answers)
     # Negated, so that here too the lower value is kept.
     worse = [-score / length for score, length in zip(scores, lengths)]
-    return "min_score", "unlikely", worse, sum(sorted(worse)[9:11]) / 2
+    return "min_score", "low_score", worse, sum(sorted(worse)[9:11]) / 2
 
 
 @pytest.mark.parametrize("measure", [_by_length, _by_ratio, _by_score])
@@ -165,7 +165,7 @@ def test_empty_translations_and_blank_lines():
             return [[Translation(t, 0.0)] for t in ("", " \n ", "a\nb\tc\r")]
 
     result = generate_pairs(PartlyEmpty(), LINES[:3], options())
-    assert result.counts == {"read": 3, "unanswered": 2, "translated": 1}
+    assert result.counts == {"read": 3, "empty_translation": 2, "translated": 1}
     assert result.pairs == [(TEXTS[2], "a b c")]
     blank = type("Blank", (), {"lengths": lambda self, texts: [1, 1]})()
     result = generate_pairs(blank, [Line(0, ""), Line(1, "")], options())
