@@ -79,12 +79,8 @@ def _translate(translator, lines, options):
 def _reject_answer(answer, length, answer_length, score, options):
     """Returns why a translation is rejected, or None.
 
-    Args:
-        answer: its text.
-        length: tokens of the line, the end token included.
-        answer_length: tokens of the translation, likewise.
-        score: its log-probability; None without `min_score`.
-        options: SynthesisOptions.
+    Lengths include the end token; the log-probability `score` is None without
+    `min_score`.
     """
     if not answer:
         return "empty_translation"
@@ -158,12 +154,7 @@ def sentence_metric(name, tokenize):
 def add_noise(text, number, options):
     """Returns a source with words dropped, permuted, and the tag before it.
 
-    It depends on the seed and the number of the line alone.
-
-    Args:
-        text: source.
-        number: of its line, from 0.
-        options: SynthesisOptions.
+    It depends on the seed and the number of the line, from 0, alone.
     """
     if options.word_drop or options.word_swap:
         generator = np.random.default_rng((options.seed, number))

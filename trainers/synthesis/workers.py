@@ -39,7 +39,7 @@ def run_local(job, shards, num_workers):
         num_workers: number of processes.
 
     Yields:
-        (Shard, what `job` returned), as they finish.
+        (Shard, ShardResult), as they finish.
 
     Raises:
         InputError: raised by `job`; or a process was killed.
@@ -60,12 +60,9 @@ def run_local(job, shards, num_workers):
 
 
 def _run_bounded(shards, submit, limit):
-    """Yields (shard, result) as they finish, with a bounded number pending.
+    """Yields (shard, result) as they finish, with `limit()` pending at most.
 
-    Args:
-        shards: iterable of Shard.
-        submit: function of lines that returns a concurrent.futures.Future.
-        limit: returns how many may be pending.
+    `submit` is a function of lines that returns a concurrent.futures.Future.
     """
     shards, pending = iter(shards), {}
     while True:
