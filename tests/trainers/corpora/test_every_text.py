@@ -27,10 +27,10 @@ from trainers.corpora.tatoeba import TatoebaCorpus
 from trainers.corpora.text_files import TextCorpus
 from trainers.corpora.tfds_corpus import TfdsCorpus
 from trainers.corpora.trees import TreeCorpus
-from trainers.distillation.mixture import mix
+from trainers.distillation.steps import write_mixture
+from trainers.synthesis.generate import generate_pairs
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.lines import CorpusSide, TextFile
-from trainers.synthesis.work import make
+from trainers.synthesis.shards import corpus_source, text_source
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -135,9 +135,9 @@ class _Odd:
         return [IdPair([0], [0], False) for _ in zip(texts, translations)]
 
 
-def _synthesized(work, jobs_of_lines):
-    for job in jobs_of_lines:
-        yield job, make(_Odd(), job.lines, work.rules)
+def _synthesized(job, shards):
+    for shard in shards:
+        yield shard, generate_pairs(_Odd(), shard.lines, job.options)
 
 
 def _written(path, texts):
@@ -159,17 +159,17 @@ def _check_writers(corpus, folder, patch):
 
     given = _written(folder / "input", sources)
     model = jobs.made_up_model(folder / "model")
-    rules = dataclasses.replace(jobs.RULES, keep_duplicates=True)
+    options = dataclasses.replace(jobs.OPTIONS, keep_duplicates=True)
     for name, source, count in (
-        ("corpus", CorpusSide(corpus, "train", "forward"), len(pairs)),
-        ("text", TextFile(given), len(list(filter(None, sources)))),
+        ("corpus", corpus_source(corpus, "train", "forward"), len(pairs)),
+        ("text", text_source(given), len(list(filter(None, sources)))),
     ):
         folder_of_pairs = folder / "made" / name
-        synthesize(folder_of_pairs, source, (model,), rules, _synthesized)
+        synthesize(folder_of_pairs, source, (model,), options, _synthesized)
         made = _sides(folder_of_pairs, "train", ("aa", "bb"))
         assert [*map(len, made)] == [count, count]
 
-    mix(folder / "mixed", corpus, [], True)
+    write_mixture(folder / "mixed", corpus, [], True)
     distinct = len({*pairs})
     for split, count in (("train", distinct), ("test", len(sources))):
         mixed = _sides(folder / "mixed", split, ("en", "xx"))
