@@ -22,7 +22,7 @@ from benchmarks.load_test.batcher import Batcher, BatchingRules
 from benchmarks.load_test.callers import measure_load
 from export import command
 from export.errors import InputError
-from export.server_runtime.saved_model import exported_version
+from export.server_runtime.export_directory import exported_version
 from export.server_runtime.session import ServerSession
 
 FLAGS = flags.FLAGS

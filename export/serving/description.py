@@ -5,10 +5,10 @@ import hashlib
 import importlib.metadata
 import json
 
-from tensorflow.core.protobuf import saved_model_pb2
+import tensorflow as tf
 
 import keras_transformer as kt
-from export.server_runtime.saved_model import read_signatures
+from export.server_runtime.session import read_meta_graph, signatures_of
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
@@ -72,28 +72,27 @@ def _architecture(config):
 
 
 def describe_signatures(version):
-    """Returns a dict of the signatures' inputs and outputs.
+    """Returns a dict of the inputs and outputs of each signature.
 
-    They are read from what was saved: asked for before, each would be traced
-    once more when it is saved.
+    Read from what was saved: tf.function would trace each once more.
 
     Args:
         version: pathlib.Path of the version's folder.
     """
-    data = (version / "saved_model.pb").read_bytes()
-    (meta_graph,) = saved_model_pb2.SavedModel.FromString(data).meta_graphs
-    found = read_signatures(meta_graph.SerializeToString())
     return {
         name: {
             "inputs": _tensors(signature.inputs),
             "outputs": _tensors(signature.outputs),
         }
-        for name, signature in found.items()
+        for name, signature in signatures_of(read_meta_graph(version)).items()
     }
 
 
 def _tensors(infos):
     return {
-        name: {"dtype": info.dtype, "shape": info.shape}
-        for name, info in infos.items()
+        name: {
+            "dtype": tf.as_dtype(info.dtype).name,
+            "shape": tf.TensorShape(info.tensor_shape).as_list(),
+        }
+        for name, info in sorted(infos.items())
     }
