@@ -1,5 +1,8 @@
 """What a command does before its imports: UTF-8, and a quiet TensorFlow.
 
+Keras is imported with TensorFlow, since another backend that is not installed
+would end a command before its first line; `command.run` refuses it by name.
+
 On a machine without a GPU TensorFlow writes some eight lines before a command's
 own first word, and no setting of its own turns them off.
 """
@@ -16,6 +19,14 @@ _NOTE = re.compile(
     rb"|E\d{4} .*(failed call to cuInit|oneDNN supports DT_\w+ only)"
 )
 _COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
+
+REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
+
+
+def select_tensorflow():
+    """Has a command of ours import Keras with TensorFlow."""
+    if _is_command():
+        os.environ["KERAS_BACKEND"] = "tensorflow"
 
 
 def ensure_utf8():

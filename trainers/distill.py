@@ -108,6 +108,12 @@ flags.DEFINE_multi_string(
     "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
+# What trainers.distill itself gives trainers.wmt, and what chooses that.
+_STUDENT_FLAGS = {name: name for name in ("preset", "set", "train_steps")} | {
+    "model_dir": "output_dir",
+    "prepared_dir": "output_dir",
+    "init_layers_from": "init_layers",
+}
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
 
 
@@ -176,6 +182,11 @@ def _corpus(teacher):
         )
     given = (each.lstrip("-").partition("=")[0] for each in FLAGS.wmt_flag)
     for name in given:
+        if name in _STUDENT_FLAGS:
+            raise InputError(
+                f"--wmt_flag=--{name} is not for the student: trainers.distill "
+                f"has --{_STUDENT_FLAGS[name]} for it."
+            )
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(
                 f"{corpus.name} has no dev split for --{name} to measure; "
@@ -245,7 +256,7 @@ def _facts(digests, recipe):
         "dataset": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
-        "data of fingerprint": corpus.fingerprint(),
+        "fingerprint": corpus.fingerprint(),
         "best_of": FLAGS.best_of,
         "each_alone": recipe.each_alone,
         "keep_original": recipe.keep_original,

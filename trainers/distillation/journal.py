@@ -8,6 +8,7 @@ import json
 
 from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
+from trainers.corpora.corpus import explain_change
 
 FILE = "distill.json"
 _FORMAT = 1
@@ -84,14 +85,17 @@ class Journal:
                 f"{self._path} does not say how far a distillation is "
                 f"({error!r}); give another --output_dir."
             ) from error
-        for name, value in self._facts.items():
-            # Before a step is done, the first one itself refuses others.
-            if done and before.get(name) != value:
+        # Before a step is done, the first one itself refuses others.
+        for name, value in self._facts.items() if done else ():
+            if before.get(name) != value:
+                change = f"with {name} {before.get(name)}, not {value}"
+                if name == "fingerprint":
+                    changed = explain_change(str(before.get(name)), value)
+                    change = f"with another {self._facts['dataset']}: {changed}"
                 raise InputError(
-                    f"{self._path.parent} was begun with {name} "
-                    f"{before.get(name)}, not {value}; put back what was there "
-                    "and give the same flags to go on, or give another "
-                    "--output_dir."
+                    f"{self._path.parent} was begun {change}; put back what "
+                    "was there and give the same flags to go on, or give "
+                    "another --output_dir."
                 )
         return done
 

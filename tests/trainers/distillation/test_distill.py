@@ -198,6 +198,11 @@ def _other_files(folder):
             "text:toy has no dev split for --keep_best",
         ),
         (
+            _without_dev,
+            ["--dataset=text:toy", "--wmt_flag=--train_steps=9"],
+            "--wmt_flag=--train_steps is not .* has --train_steps",
+        ),
+        (
             _other_files,
             [],
             "out holds other files, such as mine",

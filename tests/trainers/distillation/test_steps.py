@@ -86,6 +86,13 @@ def test_other_facts_are_refused_once_a_step_is_done(commands):
         commands.go()
 
 
+def test_a_changed_file_is_named(commands):
+    before = FACTS | {"dataset": "text:toy", "fingerprint": f"a.en 9 {0:016x}"}
+    commands.go(before)
+    with pytest.raises(InputError, match=r"a\.en had 9 bytes and has 12;"):
+        commands.go(before | {"fingerprint": f"a.en 12 {1:016x}"})
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "facts": {}}']
 )
