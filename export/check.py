@@ -57,17 +57,21 @@ def main(arguments):
     description = read_description(version)
     requests = read_warm_up(version)
     reader = _reader(version, description["limits"])
+    outputs, comparisons = {}, {}
     with _session(version) as session:
         _check_requests(version, session, requests)
-        names = sorted(requests, key=_order(version))
-        times = {name: _timed(session, name, requests[name]) for name in names}
-        outputs = reader and _ask(session, names, reader)
-    # Only now does Keras come into this process.
-    comparisons = reader and _compare(version, description, reader, outputs)
-    _print(requests, times, comparisons or {})
+        times = {
+            name: _timed(session, name, requests[name]) for name in requests
+        }
+        if reader is not None:
+            outputs = _ask(session, reader)
+    if reader is not None:
+        # Only now is Keras imported.
+        comparisons = _compare(version, description["limits"], reader, outputs)
+    _print(requests, times, comparisons)
     _print_size(version, description["parameters"])
     print("Operations that a stock server lacks: none.", flush=True)
-    for name, comparison in (comparisons or {}).items():
+    for name, comparison in comparisons.items():
         if comparison.first is not None:
             raise InputError(
                 f"The signature {name} does not answer as the model directory "
@@ -146,11 +150,6 @@ def _check_requests(version, session, requests):
         )
 
 
-def _order(version):
-    known = READERS[task_of(version)].signatures
-    return lambda name: [*known, name].index(name)
-
-
 def _timed(session, name, requests):
     """Returns milliseconds: warm-up, the next request, and a later one."""
 
@@ -170,35 +169,36 @@ def _timed(session, name, requests):
     return warm_up, first, statistics.median(later)
 
 
-def _ask(session, names, reader):
+def _ask(session, reader):
     """Returns the outputs of each signature: dict, name to list of dicts."""
-    reader.require_known(names)
-    outputs, count = {}, len(names) * sum(_BATCHES)
+    unknown = set(session.signatures).difference(reader.signatures)
+    if unknown:
+        raise InputError(
+            f"Expected the signatures {', '.join(reader.signatures)}, got "
+            f"{', '.join(sorted(unknown))}, which cannot be compared; omit "
+            "--model_dir."
+        )
+    outputs, count = {}, len(session.signatures) * sum(_BATCHES)
     with ProgressBar("Asking", count, "answers") as bar:
-        for name in names:
+        for name, signature in session.signatures.items():
             outputs[name], start = [], 0
             for rows in _BATCHES:
-                inputs = reader.inputs(
-                    *(session.signatures[name].inputs, start, start + rows),
-                    reader.translations(outputs),
-                )
+                inputs = reader.inputs(signature.inputs, start, start + rows)
                 outputs[name].append(session.run(name, inputs))
                 start += rows
                 bar.update(rows)
     return outputs
 
 
-def _compare(version, description, reader, outputs):
+def _compare(version, limits, reader, outputs):
     """Returns a dict, signature to Comparison."""
-    limits = description["limits"]
     settings = {name: limits[name] for name in reader.settings}
     if limits.get("target_pieces") is not None:
         settings["target_pieces"] = read_ids(version)
     if limits.get("shortlist") is not None:
         settings["shortlist"] = str(version / shortlist.FILE)
         settings["shortlist_size"] = limits["shortlist"]
-    model = _load_model(task_of(version), settings)
-    expected = reader.expected(model, reader.translations(outputs))
+    expected = reader.expected(_load_model(task_of(version), settings))
     return {
         name: reader.compare(name, found, expected[name])
         for name, found in outputs.items()

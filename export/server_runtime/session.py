@@ -20,6 +20,9 @@ from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 # tf.keras, where it is used later, is Keras 3.
 del os.environ["TF_USE_LEGACY_KERAS"]
 
+# Or it would warn that a session, which is what a server has, is deprecated.
+tf.get_logger().setLevel("ERROR")
+
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
 
 # TensorFlow's own initialisation, which it stores among the signatures.
@@ -57,14 +60,12 @@ class ServerSession:
     def __init__(self, path):
         _load_text_operations()
         self._session = tf.compat.v1.Session(graph=tf.Graph())
+        load = tf.compat.v1.saved_model.load
         with (
             _without_wildcards(path) as plain,
-            _without_deprecations(),
             self._session.graph.as_default(),
         ):
-            meta_graph = tf.compat.v1.saved_model.load(
-                self._session, ["serve"], str(plain)
-            )
+            meta_graph = load(self._session, ["serve"], str(plain))
         self.signatures = signatures_of(meta_graph)
 
     def run(self, signature, inputs):
@@ -118,18 +119,6 @@ def _load_text_operations():
 
 
 @contextlib.contextmanager
-def _without_deprecations():
-    """Hides that `tf.saved_model.load` should be used: servers do not."""
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-@contextlib.contextmanager
 def _without_wildcards(path):
     """Yields a path that TensorFlow, which expands patterns, finds."""
     if not set(str(path)) & set("*?[]\\"):
@@ -142,13 +131,10 @@ def _without_wildcards(path):
 
 
 def read_meta_graph(version):
-    """Reads the graph of an exported version without running it.
+    """Returns the MetaGraphDef of an exported version, which is not run.
 
     Args:
         version: pathlib.Path of the version's folder.
-
-    Returns:
-        MetaGraphDef.
 
     Raises:
         OSError, ValueError: there is none.

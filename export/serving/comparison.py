@@ -5,7 +5,6 @@ import dataclasses
 
 import numpy as np
 
-from export.errors import InputError
 from export.pretrained.plain_tokenizer import plain_tokenizers
 from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import padded
@@ -62,6 +61,8 @@ class AnswerReader(abc.ABC):
         limits: dict of the export's description.
 
     Attributes:
+        texts: as given.
+        translations: list of str to score, one for each text.
         signatures: names of the signatures that it can read.
         settings: names of the limits that the model's search must share.
     """
@@ -72,44 +73,22 @@ class AnswerReader(abc.ABC):
     def __init__(self, vocabulary, texts, limits):
         self._source, self._target = plain_tokenizers(vocabulary)
         self.texts = texts
+        self.translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
 
-    def require_known(self, signatures):
-        """Refuses signatures whose answers could not be compared."""
-        unknown = sorted(set(signatures).difference(self.signatures))
-        if unknown:
-            raise InputError(
-                f"Expected the signatures {', '.join(self.signatures)}, got "
-                f"{', '.join(unknown)}: export.check cannot compare it; leave "
-                "--model_dir out."
-            )
-
-    def translations(self, outputs):
-        """Returns the answers of `serving_default`, a list of str.
-
-        Args:
-            outputs: dict, signature to list of dicts of arrays.
-        """
-        return [
-            text.decode("utf-8")
-            for each in outputs.get("serving_default", ())
-            for text in each.get("translation", ())
-        ]
-
-    def inputs(self, names, start, end, translations):
+    def inputs(self, names, start, end):
         """Returns a request about the texts from start to end.
 
         Args:
             names: of the signature's inputs.
             start: number of the first text.
             end: number after the last.
-            translations: list of str, one for each text.
         """
         texts = self.texts[start:end]
         values = {
             "text": texts,
-            "translation": translations[start:end],
+            "translation": self.translations[start:end],
             "ids": padded([self._source.ids(text) for text in texts]),
         }
         return {name: values[name] for name in names}
@@ -136,12 +115,11 @@ class AnswerReader(abc.ABC):
         return comparison
 
     @abc.abstractmethod
-    def expected(self, model, translations):
+    def expected(self, model):
         """Returns the model's answers: dict, signature to list.
 
         Args:
             model: Translator or Parser of the model directory.
-            translations: of `inputs`.
         """
 
     @abc.abstractmethod
@@ -167,20 +145,18 @@ class TranslationReader(AnswerReader):
         *("max_source_tokens", "max_output_extra"),
     )
 
-    def expected(self, model, translations):
+    def expected(self, model):
         """See the base class; `model` is a Translator."""
         best = model.translate(self.texts)
         truncated = [each.source_is_cut for each in best]
+        ranked = map(self._ranked, model.n_best(self.texts, self._beam_size))
         n_best = [
             ([*texts, cut], scores)
-            for (texts, scores), cut in zip(
-                map(self._ranked, model.n_best(self.texts, self._beam_size)),
-                truncated,
-            )
+            for (texts, scores), cut in zip(ranked, truncated)
         ]
         lengths = [len(self._source.ids(text)) for text in self.texts]
-        pairs = model.given_ids(self.texts, translations)
-        scores = model.score(self.texts, translations)
+        pairs = model.given_ids(self.texts, self.translations)
+        scores = model.score(self.texts, self.translations)
         return {
             "serving_default": [
                 ([each.text, each.source_is_cut], each.score) for each in best
@@ -226,9 +202,8 @@ class TreeReader(AnswerReader):
     signatures = ("serving_default", "n_best")
     settings = ("beam_size", "alpha")
 
-    def expected(self, model, translations):
+    def expected(self, model):
         """See the base class; `model` is a Parser."""
-        del translations
         n_best = model.parse(self.texts, self._beam_size)
         best = [each for (each,) in model.parse(self.texts)]
         return {

@@ -1,4 +1,4 @@
-"""Makes what an export says of itself."""
+"""Describes an export."""
 
 import datetime
 import hashlib
@@ -12,15 +12,15 @@ from export.server_runtime.session import read_meta_graph, signatures_of
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
-# What follows from the text, or from the trees, and not from the preset.
-_OF_TEXT = (
+# They follow from the text, or from the trees, not from the preset.
+_TEXT_FIELDS = (
     *("vocabulary_size", "source_vocabulary_size"),
     *("source_words_from", "target_words_from"),
 )
 
 
 def describe(directory, servable):
-    """Returns what an export says of itself but for the signatures, a dict.
+    """Returns an export's description without its signatures, a dict.
 
     Args:
         directory: ModelDirectory.
@@ -63,9 +63,9 @@ def preset_of(config):
 
 def _architecture(config):
     fields = config.architecture()
-    for name in _OF_TEXT:
+    for name in _TEXT_FIELDS:
         del fields[name]
-    # The sinusoid has no rows to run out of.
+    # Sinusoidal positions have no maximum.
     if config.positions == "sinusoidal":
         del fields["max_positions"]
     return fields

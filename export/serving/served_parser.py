@@ -21,21 +21,20 @@ class ServedParser(tf.Module):
     """Sentences in, bracketed trees out, everything between in the graph.
 
     As with ServedTranslator the Keras model itself is no attribute. A tree is
-    over all words of its sentence, so none is cut: one that is longer than
-    the limit is an error, and with it its request. A text without words gives
+    over all words of its sentence, so none is truncated: a sentence over the
+    limit is an error, and with it its request. A text without words gives
     empty text. No answer depends on the rest of its batch.
 
     Letters: B sentences, K beams.
 
     Args:
         parser: export.parsing.parser.Parser.
-        max_source_tokens: the most pieces of a sentence, the end id counted:
-            attention takes memory that grows with their square. So many
-            characters of each as `character_limit` says.
+        max_source_tokens: maximum tokens of a sentence, the end id counted:
+            attention takes memory that grows with their square.
+            `character_limit` limits their characters.
     """
 
     task = "parsing"
-    # It says its trees' symbols.
     target_pieces = None
 
     def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
@@ -64,11 +63,11 @@ class ServedParser(tf.Module):
         )
 
     def limits(self):
-        """Returns what its answers are limited by, a dict."""
+        """Returns the search's settings and limits, a dict."""
         return dict(self._limits)
 
     def signatures(self):
-        """Returns the functions of the SavedModel's signatures by name."""
+        """Returns the signatures: dict, name to tf.function."""
         return {"serving_default": self.parse, "n_best": self.n_best}
 
     @tf.function(input_signature=[_TEXT], autograph=False)

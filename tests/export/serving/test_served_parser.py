@@ -80,7 +80,7 @@ def reader(parser_path, exported):
 
 @pytest.fixture(scope="module")
 def expected(reader, parser):
-    return reader.expected(parser, [])
+    return reader.expected(parser)
 
 
 @pytest.fixture
