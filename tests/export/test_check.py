@@ -20,7 +20,7 @@ from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny
 
-TEXTS = [*made_up_text.sentences()[:4], "", "g " * 40]
+TEXTS = [*made_up_text.sentences()[:9], "", " \t", "g " * 40]
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +75,10 @@ CHANGES = {
 @pytest.mark.parametrize("signature", CHANGES)
 def test_equal_answers_pass_and_others_are_named(compared, signature):
     same = compared(signature)
-    assert (same.texts, same.equal, same.first) == (6, 6, None)
+    assert (same.texts, same.equal, same.first) == (12, 12, None)
     assert same.difference <= 1e-3
     other = compared(signature, *CHANGES[signature])
-    assert (other.texts, other.equal) == (6, 5)
+    assert (other.texts, other.equal) == (12, 11)
     assert repr(TEXTS[3]) in other.first
 
 
@@ -98,7 +98,7 @@ def test_another_score_is_named(
 ):
     score = outputs[signature][0][name][place]
     found = compared(signature, name, place, score + change)
-    assert found.equal == 6
+    assert found.equal == 12
     assert repr(TEXTS[3]) in found.first
     if not np.isnan(change):
         assert found.difference == pytest.approx(change, abs=1e-3)

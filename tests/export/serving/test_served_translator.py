@@ -40,16 +40,6 @@ def check(answer, expected):
     )
 
 
-@pytest.mark.parametrize("count", [1, 7, 64])
-def test_answers_are_our_own_translators(ask, expected, count):
-    texts = TEXTS[:count]
-    check(ask(texts), expected(texts))
-
-
-def test_an_empty_batch_gives_an_empty_answer(ask):
-    check(ask([]), [])
-
-
 @pytest.mark.parametrize("blank", ["", "   ", "\t\n", "\u3000", "\u200b"])
 def test_blank_text_gives_blank_text_and_0(ask, expected, blank):
     for texts in ([blank], [blank] * 3, [TEXTS[0], blank, TEXTS[1]]):
