@@ -127,7 +127,7 @@ def _to_bytes(text):
 
 
 def _check_shapes(answer, texts):
-    """Refuses outputs that do not fit together; adds missing axes."""
+    """Refuses outputs that do not fit together."""
     fits = True
     if "scores" in answer:
         fits = answer["scores"].shape == answer["translations"].shape
@@ -138,6 +138,7 @@ def _check_shapes(answer, texts):
 
 
 def _is_alignment(answer, texts):
+    """Whether words and weights agree; adds missing axes."""
     translations = [
         each.decode("utf-8", "replace") for each in answer["translation"]
     ]
@@ -154,5 +155,6 @@ def _is_alignment(answer, texts):
         last = words.max(axis=(1, 2), initial=-1)
         if words.shape[2] != 2 or (last >= counts).any():
             return False
-    found = answer["alignment"]
-    return list(found.shape) == shape or found.size == math.prod(shape) == 0
+    weights = answer["alignment"]
+    is_empty = weights.size == math.prod(shape) == 0
+    return is_empty or list(weights.shape) == shape

@@ -25,7 +25,7 @@ _KINDS = {
 class RestServer(ModelServer):
     """One model of a server.
 
-    Every request has a connection of its own, so that none is found closed.
+    Every request has a connection of its own: a kept one may be closed.
 
     Args:
         url: such as "http://host:8501"; a path in it comes before the

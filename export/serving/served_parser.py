@@ -104,7 +104,7 @@ class ServedParser(tf.Module):
     def _answer(self, text, search, count):
         words, ids = self._read(text)
         counts = tf.cast(words.row_lengths(), tf.int32)
-        # Where there are no words the search is about one, and is not used.
+        # Without words the result for one word is computed and not used.
         tokens, scores = search(ids, tf.maximum(counts, 1))
         tokens, scores = tokens[:, :count], scores[:, :count]
         has_words = counts[:, None] > 0
@@ -124,23 +124,23 @@ class ServedParser(tf.Module):
         lengths = tf.strings.length(
             self.tokenizer.readable(text), unit="UTF8_CHAR"
         )
-        text = self._refusing(text, lengths > character_limit(limit))
+        text = self._require(text, lengths <= character_limit(limit))
         words = self._words.words(text)
         ids = self._words.ids(words)
         # The smallest tree has a bracket around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
-        return words, self._refusing(ids.to_tensor(), lengths > limit)
+        return words, self._require(ids.to_tensor(), lengths <= limit)
 
-    def _refusing(self, value, too_long):
+    def _require(self, value, fits):
+        """Returns the value, or fails where one sentence does not fit."""
         limit = self._limits["max_source_tokens"]
         message = (
-            f"A sentence has more than the {limit} pieces, or the "
-            f"{character_limit(limit)} characters, that this export takes; "
-            "none is cut, so divide it, or export the model with a higher "
-            "--max_source_tokens. By their place in the request, from 0:"
+            f"Expected sentences of at most {limit} tokens and "
+            f"{character_limit(limit)} characters: divide longer ones, or "
+            "export the model with a higher --max_source_tokens. Too long, by "
+            "their position in the request, from 0:"
         )
-        fits = tf.reduce_all(~too_long)
-        which = tf.where(too_long)[:, 0]
-        checked = tf.debugging.Assert(fits, [message, which])
+        too_long = tf.where(~fits)[:, 0]
+        checked = tf.debugging.Assert(tf.reduce_all(fits), [message, too_long])
         with tf.control_dependencies([checked]):
             return tf.identity(value)

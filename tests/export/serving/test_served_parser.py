@@ -158,7 +158,7 @@ def test_no_sentence_is_cut_and_too_long_ones_are_named(ask, text, fits):
     with pytest.raises(Refused) as caught:
         ask("serving_default", ["one", text, "two"])
     message = str(caught.value)
-    assert f"more than the {MOST} pieces" in message
+    assert f"at most {MOST} tokens" in message
     assert "[1]" in message
     assert ask("serving_default", ["one"]).texts("tree") != [""]
 
