@@ -22,7 +22,7 @@ from benchmarks.harness.turns import parse_numbers
 from export import command
 from export.errors import InputError
 from export.lines.files import read_lines
-from export.server_runtime.saved_model import exported_version
+from export.server_runtime.export_directory import exported_version
 from export.server_runtime.session import ServerSession
 
 FLAGS = flags.FLAGS

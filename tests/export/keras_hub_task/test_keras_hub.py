@@ -279,7 +279,7 @@ def test_the_command_writes_both(model_path, tmp_path):
     assert (tmp_path / "back" / "model.weights.h5").exists()
     done = _run(*command, back)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: Give --preset")
+    assert "\nError: Give --preset" in f"\n{done.stderr}"
 
 
 @pytest.mark.slow
