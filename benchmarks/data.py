@@ -25,10 +25,10 @@ from export.errors import InputError
 from export.progress_bar import ProgressBar
 from keras_transformer.tokenizer import Tokenizer
 from trainers import processes
-from trainers.batches import input_data
+from trainers.batches import input_pipeline
+from trainers.batches.batch_plan import BatchPlan, padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.plan import BatchPlan, padding_share
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.training.strategies import make_strategy
 from trainers.training.training_model import TrainingTransformer
@@ -84,7 +84,7 @@ def main(_):
     if not FLAGS.prepared_dir:
         raise InputError("Give --prepared_dir, as trainers.prepare makes it.")
     corpus = PreparedCorpus(FLAGS.prepared_dir)
-    pairs = corpus.pairs("train").no_longer_than(256)
+    pairs = corpus.pairs("train").filter_by_length(256)
     kinds = [_planned(pairs, *each) for each in _wanted()]
     for kind in kinds:
         kind.input_rate = _input_rate(pairs, kind.plan)
@@ -115,7 +115,9 @@ def _planned(pairs, name, make_plan, setting):
 
 def _input_rate(pairs, plan):
     """Real tokens of both sides a second, through tf.data, nothing else."""
-    data = iter(input_data.training_data(make_strategy("one"), pairs, plan, 0))
+    data = iter(
+        input_pipeline.training_data(make_strategy("one"), pairs, plan, 0)
+    )
     next(data)
     tokens, started = 0, time.perf_counter()
     for _ in range(FLAGS.input_batches):
@@ -143,7 +145,7 @@ def _train(pairs, kinds, vocabulary_size):
             kind.compile_seconds = _compile_all(model, strategy, pairs, kind)
             bar.update(1)
         sources = [
-            iter(input_data.training_data(strategy, pairs, kind.plan, 0))
+            iter(input_pipeline.training_data(strategy, pairs, kind.plan, 0))
             for kind in kinds
         ]
         for _ in range(FLAGS.rounds):
@@ -166,7 +168,7 @@ def _compile_all(model, strategy, pairs, kind):
         def from_step(self, step):
             return itertools.cycle(first)
 
-    data = iter(input_data.training_data(strategy, pairs, First(), 0))
+    data = iter(input_pipeline.training_data(strategy, pairs, First(), 0))
     started = time.perf_counter()
     for _ in first:
         model.train_function(data)

@@ -91,7 +91,7 @@ def main(_):
     run = ModelDirectory(FLAGS.teacher).read_run()
     names = ("dataset", "source_language", "target_language")
     test = open_corpus(*(run[name] for name in names)).evaluation_set("test")
-    scored = test.only(test.scored)
+    scored = test.subset(test.scored_indices)
     tokenize = bleu_tokenizers.choose(run["target_language"], FLAGS.tokenize)
     before = os.getloadavg()[0]
     with contextlib.ExitStack() as stack:

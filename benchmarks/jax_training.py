@@ -35,7 +35,7 @@ from export import command
 from export.files.atomic import written_whole
 from keras_transformer.config import PAD_ID
 from trainers import processes
-from trainers.batches.matrices import make_packed_batch
+from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config

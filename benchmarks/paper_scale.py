@@ -22,10 +22,10 @@ from absl import flags
 
 from benchmarks.harness import report
 from export import command
-from trainers.batches import NAMES, matrices
+from trainers.batches import BATCHINGS, collate
+from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.plan import padding_share
 from trainers.batches.token_pairs import TokenPairs
 
 FLAGS = flags.FLAGS
@@ -39,7 +39,7 @@ flags.DEFINE_float(
 flags.DEFINE_float(
     "noise", 0.15, "Of the logarithm of a target's length for its source's."
 )
-flags.DEFINE_enum("batching", "pack", NAMES, "As for trainers.wmt.")
+flags.DEFINE_enum("batching", "pack", BATCHINGS, "As for trainers.wmt.")
 flags.DEFINE_integer("tokens", 25_000, "Positions a side in a batch.")
 flags.DEFINE_integer("step", 300_000, "The update whose batch is made.")
 flags.DEFINE_string("output", None, "Where the table goes too, a .md file.")
@@ -79,9 +79,7 @@ def main(_):
             f"the order of epoch {epoch}", lambda: plan.epoch(epoch)
         )
         packs = FLAGS.batching == "pack"
-        make_batch = (
-            matrices.make_packed_batch if packs else matrices.make_batch
-        )
+        make_batch = collate.make_packed_batch if packs else collate.make_batch
         timed(
             f"the batch of update {FLAGS.step:,}",
             lambda: make_batch(pairs, batches[number]),

@@ -82,7 +82,7 @@ def _students(folder):
         ) from error
     tokenize = bleu_tokenizers.choose(corpus.target_language, None)
     split = corpus.evaluation_set(FLAGS.split)
-    scored = split.only(split.scored)
+    scored = split.subset(split.scored_indices)
 
     def counted(path):
         lines = read_sentences(path)
@@ -91,7 +91,7 @@ def _students(folder):
                 f"{path} has {len(lines):,} lines for {len(split.sources):,} "
                 f"sentences of {FLAGS.split}."
             )
-        texts = [lines[place] for place in split.scored]
+        texts = [lines[place] for place in split.scored_indices]
         bleu = score_bleu(texts, scored, tokenize).score
         return bleu, bleu_counts(texts, scored, tokenize)
 

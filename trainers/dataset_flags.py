@@ -61,7 +61,7 @@ def corpus(usual=None):
     return _open(_arguments(usual or {}))
 
 
-def evaluation_set_read_apart(split):
+def read_evaluation_set_in_subprocess(split):
     """Reads a split in a process of its own, which may load TensorFlow.
 
     Args:

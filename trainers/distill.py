@@ -30,13 +30,13 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
-from trainers.corpora import kind_of
+from trainers.corpora import dataset_kind
 from trainers.distillation.comparison import compare
 from trainers.distillation.journal import Journal
 from trainers.distillation.recipe import Recipe
 from trainers.distillation.steps import go_through
 from trainers.distillation.student import other_than_layers, student_config
-from trainers.prepared.manifest import refuse_other_kind
+from trainers.prepared.manifest import validate_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import read_model
@@ -166,7 +166,7 @@ def _corpus(teacher):
         )
     # By its name alone: a teacher's languages are none of the other kind's.
     name = FLAGS.dataset if named else trained_on["dataset"]
-    refuse_other_kind(name, kind_of(name), "text")
+    validate_kind(name, dataset_kind(name), "text")
     corpus = dataset_flags.corpus(trained_on)
     splits = corpus.splits()
     if "train" not in splits:

@@ -8,9 +8,9 @@ from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.prepared import preparation_flags
-from trainers.prepared.manifest import trainer_of
-from trainers.prepared.shards import LONGEST
-from trainers.prepared.writing import STORED_TOKENS, prepare_corpus
+from trainers.prepared.manifest import training_command
+from trainers.prepared.shards import MAX_SENTENCE_LENGTH
+from trainers.prepared.writing import MAX_STORED_TOKENS, prepare_corpus
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -43,11 +43,11 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer(
     "max_tokens",
-    STORED_TOKENS,
+    MAX_STORED_TOKENS,
     "Pairs with a side of more pieces than this, the end counted, are left "
     "out and counted.",
     lower_bound=1,
-    upper_bound=LONGEST,
+    upper_bound=MAX_SENTENCE_LENGTH,
 )
 
 
@@ -87,7 +87,7 @@ def main(arguments):
     ]
     if size != usual:
         flags_of_next.append(f"--set=vocabulary_size={size}")
-    trainer = trainer_of(prepared.manifest.kind)
+    trainer = training_command(prepared.manifest.kind)
     command.print_next(command.command_line(trainer, *flags_of_next))
 
 

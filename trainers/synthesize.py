@@ -32,7 +32,7 @@ from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
-from trainers.corpora.corpus import check_code, refuse_same
+from trainers.corpora.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import local_workers, ray_workers
 from trainers.synthesis.assembly import in_words
@@ -205,8 +205,8 @@ def _source():
             "the pairs to make, such as en and de."
         )
     for code in languages:
-        check_code(code, "give the pairs' languages.")
-    refuse_same(f"--text={FLAGS.text}", *languages, "en, de and so on")
+        validate_language_code(code, "give the pairs' languages.")
+    validate_direction(f"--text={FLAGS.text}", *languages, "en, de and so on")
     return TextFile(FLAGS.text), languages
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from trainers.batches.matrices import make_packed_batch
+from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
 from trainers.cost.products import (

@@ -7,7 +7,7 @@ seed and step. This room imports no other.
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
 
-NAMES = ("length", "pack")
+BATCHINGS = ("length", "pack")
 
 
 def make_plan(pairs, config, plan):

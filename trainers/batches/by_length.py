@@ -8,12 +8,12 @@ their targets to shorter ones. What costs less in another bucket then moves.
 
 import numpy as np
 
-from trainers.batches.plan import (
+from trainers.batches.batch_plan import (
     BatchPlan,
     Bucket,
     balanced_shape,
     batching_cost,
-    most_rows,
+    max_rows,
 )
 
 # With free shapes, as few as keep to this share of padding; but no more of
@@ -72,7 +72,7 @@ def _cells(source_lengths, target_lengths, batch_tokens):
         return_counts=True,
     )
     source, target = np.divmod(lengths, width)
-    left = counts % most_rows(source, target, batch_tokens)
+    left = counts % max_rows(source, target, batch_tokens)
     pairs = np.stack([counts - left, left], axis=1).ravel()
     cells = np.stack([pairs, source.repeat(2), target.repeat(2)])
     return cells[:, pairs > 0], lengths_of

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from trainers.batches.plan import BatchPlan, Bucket, batching_cost
+from trainers.batches.batch_plan import BatchPlan, Bucket, batching_cost
 
 # Rows that packing makes, for one that is needed; now and then it is one
 # more, and that makes a batch more. So a few lengths of rows are tried until

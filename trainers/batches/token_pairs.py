@@ -14,7 +14,7 @@ class TokenPairs:
     Attributes:
         source_lengths: int32 [pairs], ids of each source.
         target_lengths: int32 [pairs], ids of each target.
-        dropped: pairs left out by `no_longer_than`.
+        dropped: pairs left out by `filter_by_length`.
     """
 
     def __init__(self, shards):
@@ -33,7 +33,7 @@ class TokenPairs:
     def __len__(self):
         return len(self.source_lengths)
 
-    def no_longer_than(self, max_tokens):
+    def filter_by_length(self, max_tokens):
         """Returns the pairs with no side of more ids than `max_tokens`."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
         kept = longer <= max_tokens
@@ -96,7 +96,7 @@ def _starts_in_shard(lengths):
     return np.cumsum(both) - both
 
 
-def texts_of(tokenizer, pairs, numbers):
+def decode_pairs(tokenizer, pairs, numbers):
     """Returns sources and references, in the vocabulary's own spelling.
 
     Args:

@@ -12,10 +12,10 @@ from trainers.corpora.tatoeba import NAME as TATOEBA
 from trainers.corpora.tatoeba import TatoebaCorpus
 from trainers.corpora.text_files import TextCorpus
 
-__all__ = ["Corpus", "EvaluationSet", "kind_of", "open_corpus"]
+__all__ = ["Corpus", "EvaluationSet", "dataset_kind", "open_corpus"]
 
 
-def kind_of(dataset: str) -> str:
+def dataset_kind(dataset: str) -> str:
     """Returns what a corpus of this name would hold: "text" or "trees"."""
     return "trees" if dataset.startswith("trees:") else "text"
 
@@ -50,7 +50,7 @@ def open_corpus(
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
         return TextCorpus(dataset, source_language, target_language)
-    if kind_of(dataset) == "trees":
+    if dataset_kind(dataset) == "trees":
         # nltk takes seconds to load, as TFDS does below.
         from trainers.corpora.trees import TreeCorpus
 

@@ -53,11 +53,13 @@ def resolve_languages(
             f"{dataset} needs a source and a target language "
             f"(--source_language, --target_language); it has {possible}."
         )
-    refuse_same(dataset, source, target, possible)
+    validate_direction(dataset, source, target, possible)
     return source, target
 
 
-def refuse_same(dataset: str, source: str, target: str, possible: str) -> None:
+def validate_direction(
+    dataset: str, source: str, target: str, possible: str
+) -> None:
     """Refuses a direction from a language into itself.
 
     Raises:
@@ -70,7 +72,7 @@ def refuse_same(dataset: str, source: str, target: str, possible: str) -> None:
         )
 
 
-def check_code(language: str, there: str) -> None:
+def validate_language_code(language: str, there: str) -> None:
     """Refuses what is no code of a language; it may become part of a path.
 
     Raises:
@@ -116,7 +118,7 @@ class EvaluationSet:
             raise ValueError("A reference needs text.")
 
     @property
-    def scored(self) -> list[int]:
+    def scored_indices(self) -> list[int]:
         """The places of those that have text on both sides."""
         return [
             place
@@ -124,7 +126,7 @@ class EvaluationSet:
             if source.strip() and self.references[place]
         ]
 
-    def only(self, places: Iterable[int]) -> "EvaluationSet":
+    def subset(self, places: Iterable[int]) -> "EvaluationSet":
         """Returns the sentences at these places, in this order."""
         chosen = list(places)
         return EvaluationSet(
@@ -301,7 +303,7 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
     return "; ".join(map(_describe, paths))
 
 
-def explain_change(before: str, now: str) -> str:
+def describe_fingerprint_change(before: str, now: str) -> str:
     """Says which files differ between two fingerprints of one corpus."""
     old, new = (
         {name: rest for name, *rest in _FILE.findall(text)}

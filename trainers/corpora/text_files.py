@@ -20,9 +20,9 @@ from export.lines.files import aligned_lines
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,
-    check_code,
     file_fingerprint,
-    refuse_same,
+    validate_direction,
+    validate_language_code,
 )
 
 SPLITS = {
@@ -260,8 +260,8 @@ def _check_languages(
             f"for: {possible}."
         )
     for language in (source, target):
-        check_code(
+        validate_language_code(
             language, f"the training files of {dataset} are for: {possible}."
         )
-    refuse_same(dataset, source, target, possible)
+    validate_direction(dataset, source, target, possible)
     return source, target

@@ -26,8 +26,8 @@ from export.parsing.trees import one_line, read_trees, words
 from trainers.corpora.corpus import (
     Row,
     RowCorpus,
-    check_code,
     file_fingerprint,
+    validate_language_code,
 )
 from trainers.corpora.kept_pairs import KeptPairs
 
@@ -114,7 +114,7 @@ class TreeCorpus(RowCorpus):
                 f"--target_language, or set it to {LANGUAGE}."
             )
         source = "en" if source_language is None else source_language
-        check_code(source, f"the sentences of {dataset} need one.")
+        validate_language_code(source, f"the sentences of {dataset} need one.")
         if source == LANGUAGE:
             raise InputError(
                 f"The sentences of {dataset} are in a language, such as en, "

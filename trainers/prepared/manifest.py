@@ -209,7 +209,7 @@ def read_manifest(folder):
         ) from error
 
 
-def refuse_other_vocabulary(folder, manifest, vocabulary):
+def validate_vocabulary(folder, manifest, vocabulary):
     """Refuses data prepared with another vocabulary than a model's.
 
     Args:
@@ -231,7 +231,7 @@ def refuse_other_vocabulary(folder, manifest, vocabulary):
         )
 
 
-def refuse_other_kind(name, kind, expected):
+def validate_kind(name, kind, expected):
     """Refuses trees where text is expected, and the other way round.
 
     Args:
@@ -245,11 +245,11 @@ def refuse_other_kind(name, kind, expected):
     if kind != expected:
         raise InputError(
             f"{name} holds {kind}, but {expected} was expected; train on it "
-            f"with python -m {trainer_of(kind)}, or give other data."
+            f"with python -m {training_command(kind)}, or give other data."
         )
 
 
-def trainer_of(kind):
+def training_command(kind):
     """Returns the command that trains on "text" or "trees"."""
     return _TRAINERS[kind]
 

@@ -120,7 +120,7 @@ def read_codec_files(folder, manifest):
     }
 
 
-def refuse_other_symbols(folder, manifest, symbols):
+def validate_symbols(folder, manifest, symbols):
     """Refuses data prepared with other labels or tags than a model's.
 
     Args:

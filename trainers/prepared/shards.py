@@ -21,7 +21,7 @@ from export.errors import InputError
 from export.files.atomic import written_whole
 
 # A length must fit the arrays' 16 bits.
-LONGEST = np.iinfo(np.uint16).max
+MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 
 @dataclasses.dataclass(frozen=True)

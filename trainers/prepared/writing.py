@@ -14,7 +14,7 @@ from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
-from trainers.corpora.corpus import explain_change
+from trainers.corpora.corpus import describe_fingerprint_change
 from trainers.prepared.codecs import count_pairs, make_files, read_codec
 from trainers.prepared.manifest import (
     FILE,
@@ -22,7 +22,7 @@ from trainers.prepared.manifest import (
     Source,
     Split,
     read_manifest,
-    refuse_other_vocabulary,
+    validate_vocabulary,
     write_manifest,
 )
 from trainers.prepared.normalization import (
@@ -36,14 +36,14 @@ from trainers.prepared.prepared_corpus import (
     VOCABULARY_FILE,
     PreparedCorpus,
     read_codec_files,
-    refuse_other_symbols,
+    validate_symbols,
 )
 from trainers.prepared.shards import TokenisedChunk, tokenise, write_shard
 from trainers.processes import folder_lock
 
 # Far more pieces than a sentence has; trainers.wmt leaves out what is longer
 # than its own --max_tokens.
-STORED_TOKENS = 1024
+MAX_STORED_TOKENS = 1024
 # One in twenty: a vocabulary of a text has hundreds of times fewer.
 MAX_UNKNOWN = 0.05
 
@@ -94,7 +94,7 @@ def prepare_corpus(
     """
     folder = pathlib.Path(folder)
     new = _missing(folder)
-    source = source_of(corpus, vocabulary_size, max_tokens, normalization)
+    source = make_source(corpus, vocabulary_size, max_tokens, normalization)
     # What is complete may lie where nothing can be written.
     if not _is_complete(_of_same_source(folder, source)):
         with folder_lock(folder, "preparation"):
@@ -114,8 +114,8 @@ def prepare_corpus(
                     _remove(new)
                 raise
     prepared = PreparedCorpus(folder)
-    refuse_other_vocabulary(folder, prepared.manifest, vocabulary)
-    refuse_other_symbols(folder, prepared.manifest, symbols)
+    validate_vocabulary(folder, prepared.manifest, vocabulary)
+    validate_symbols(folder, prepared.manifest, symbols)
     return prepared
 
 
@@ -137,8 +137,8 @@ def _go_on(folder, corpus, source, workers, vocabulary, symbols, max_unknown):
     if begins:
         files = (vocabulary, symbols)
         manifest = _begin(folder, corpus, source, train, counts, *files)
-    refuse_other_vocabulary(folder, manifest, vocabulary)
-    refuse_other_symbols(folder, manifest, symbols)
+    validate_vocabulary(folder, manifest, vocabulary)
+    validate_symbols(folder, manifest, symbols)
     try:
         _prepare(folder, corpus, manifest, totals, workers, max_unknown)
     except _TooManyUnknown:
@@ -167,7 +167,7 @@ def _remove(new):
             above.rmdir()
 
 
-def source_of(corpus, vocabulary_size, max_tokens, normalization="auto"):
+def make_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
     """Returns the Source that `prepare_corpus` would write down."""
     return Source(
         dataset=corpus.name,
@@ -196,8 +196,8 @@ def _of_same_source(folder, source):
     if name == "fingerprint":
         raise InputError(
             f"{source.dataset} changed since {folder} was prepared: "
-            f"{explain_change(there[name], value)}; restore it, or use another "
-            "folder for the changed data."
+            f"{describe_fingerprint_change(there[name], value)}; "
+            "restore it, or use another folder for the changed data."
         )
     raise InputError(
         f"{folder} holds data prepared with {name}={there[name]}, not "

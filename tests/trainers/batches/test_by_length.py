@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.trainers.batches import tatoeba_lengths
 from trainers.batches import by_length
+from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import best_runs, plan_by_length
-from trainers.batches.plan import padding_share
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80

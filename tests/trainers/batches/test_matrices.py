@@ -16,7 +16,11 @@ from tests.trainers.wmt.slow_batches import (
     slowly,
     some_texts,
 )
-from trainers.batches.matrices import make_batch, make_packed_batch, part_of
+from trainers.batches.collate import (
+    make_batch,
+    make_packed_batch,
+    shard_for_replica,
+)
 
 SENTENCE = st.lists(st.integers(4, 12), max_size=6).map(lambda ids: [*ids, END])
 TEXTS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=8)
@@ -134,7 +138,9 @@ def test_the_replicas_parts_together_are_the_batch(rows, replicas):
         return np.arange(1, rows * width + 1, dtype=np.int32).reshape(rows, -1)
 
     whole = {"source": matrix(3), "target": matrix(2)}, matrix(2)
-    parts = [part_of(whole, number, replicas) for number in range(replicas)]
+    parts = [
+        shard_for_replica(whole, number, replicas) for number in range(replicas)
+    ]
     counts = [len(labels) for _, labels in parts]
     assert max(counts) - min(counts) <= 1
     for name, wanted in (*whole[0].items(), (None, whole[1])):

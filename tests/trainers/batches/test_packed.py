@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainers.batches import tatoeba_lengths
+from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed, row_lengths
-from trainers.batches.plan import padding_share
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.batches import plan as batch_plan
-from trainers.batches.plan import (
+from trainers.batches import batch_plan
+from trainers.batches.batch_plan import (
     BatchPlan,
     BatchShape,
     Bucket,
     balanced_rows,
     batching_cost,
-    most_rows,
+    max_rows,
     padding_share,
 )
 
@@ -231,7 +231,7 @@ def test_rows_are_balanced(rows, most):
     ],
 )
 def test_rows_come_in_eights_where_so_many_may_be(source, target, tokens, rows):
-    assert most_rows(source, target, tokens) == rows
+    assert max_rows(source, target, tokens) == rows
 
 
 def test_a_balanced_bucket_by_hand():

@@ -62,7 +62,7 @@ def test_long_pairs_are_left_out_and_counted(shards, limits):
     kept = every
     for limit in limits:
         before = pairs
-        pairs = pairs.no_longer_than(limit)
+        pairs = pairs.filter_by_length(limit)
         kept = [pair for pair in kept if max(map(len, pair)) <= limit]
         assert _texts(pairs) == kept
         assert len(pairs) == len(kept)
@@ -76,7 +76,7 @@ def test_no_shard_is_no_pair():
     pairs = TokenPairs([])
     assert len(pairs) == 0
     assert pairs.sources(np.zeros(0, np.int64)).tolist() == []
-    assert len(pairs.no_longer_than(1)) == 0
+    assert len(pairs.filter_by_length(1)) == 0
 
 
 def test_ids_are_read_from_the_disk_only_when_asked_for(tmp_path):
@@ -87,7 +87,7 @@ def test_ids_are_read_from_the_disk_only_when_asked_for(tmp_path):
     # Written after they were opened, and seen: so nothing was copied.
     stored[0] = 9
     assert pairs.sources(np.array([0, 1])).tolist() == [9, 3, 3]
-    assert pairs.no_longer_than(2).sources(np.array([0])).tolist() == [3]
+    assert pairs.filter_by_length(2).sources(np.array([0])).tolist() == [3]
 
 
 class _Far:

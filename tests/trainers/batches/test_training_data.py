@@ -15,8 +15,8 @@ from tests.trainers.wmt.slow_batches import (
     slowly,
     some_texts,
 )
-from trainers.batches.input_data import evaluation_data, training_data
-from trainers.batches.plan import BatchPlan, Bucket
+from trainers.batches.batch_plan import BatchPlan, Bucket
+from trainers.batches.input_pipeline import evaluation_data, training_data
 from trainers.training.strategies import make_strategy
 
 # How many pairs a row of a plan holds, at most.

@@ -57,7 +57,7 @@ def test_what_lacks_a_side_is_not_scored():
     every = EvaluationSet(
         ("a", "", "c", " ", "e"), (("A", "A2"), ("B",), (), ("D",), ("E",))
     )
-    assert every.scored == [0, 4]
-    assert every.only(every.scored) == EvaluationSet(
+    assert every.scored_indices == [0, 4]
+    assert every.subset(every.scored_indices) == EvaluationSet(
         ("a", "e"), (("A", "A2"), ("E",))
     )

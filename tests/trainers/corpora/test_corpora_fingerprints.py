@@ -2,7 +2,7 @@ import pytest
 
 from export.errors import InputError
 from trainers.corpora.corpus import (
-    explain_change,
+    describe_fingerprint_change,
     file_fingerprint,
     text_fingerprint,
 )
@@ -62,11 +62,14 @@ def test_what_changed_is_told_by_file(tmp_path):
     before = file_fingerprint(paths[:2])
     paths[0].write_bytes(b"abcd")
     paths[1].write_bytes(b"abd")
-    assert explain_change(before, file_fingerprint(paths)) == (
+    assert describe_fingerprint_change(before, file_fingerprint(paths)) == (
         "a b.en had 3 bytes and has 4, a b.xx had 3 bytes and has 3, of other "
         "text, c is new"
     )
-    assert explain_change(before, file_fingerprint(paths[:1])).endswith(
-        "a b.xx is gone"
+    assert describe_fingerprint_change(
+        before, file_fingerprint(paths[:1])
+    ).endswith("a b.xx is gone")
+    assert (
+        describe_fingerprint_change("ab", "ac")
+        == "its fingerprint was ab and is ac"
     )
-    assert explain_change("ab", "ac") == "its fingerprint was ab and is ac"

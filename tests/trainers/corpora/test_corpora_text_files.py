@@ -133,7 +133,7 @@ def test_more_references_and_sentences_that_lack_some(tmp_path, write_text):
         ("C", "C1", "C2", "C10"),
         (),
     )
-    assert held_out.scored == [0, 1]
+    assert held_out.scored_indices == [0, 1]
     assert list(corpus.pairs("test")) == [
         ("a", "A"),
         ("a", "A2"),

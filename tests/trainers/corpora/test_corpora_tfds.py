@@ -154,7 +154,7 @@ def test_validation_is_dev_and_empty_sides_are_left_out(data_dir):
     held_out = corpus.evaluation_set("dev")
     assert held_out.sources == ("door", "", "nothing")
     assert held_out.references[0] == ("Tür",)
-    assert held_out.scored == [0]
+    assert held_out.scored_indices == [0]
     assert list(corpus.pairs("dev")) == [("door", "Tür")]
 
 

@@ -18,7 +18,7 @@ from trainers.prepared.manifest import (
     Source,
     Split,
     read_manifest,
-    refuse_other_vocabulary,
+    validate_vocabulary,
     write_manifest,
 )
 from trainers.prepared.shards import Shard
@@ -283,7 +283,7 @@ def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
 def test_another_vocabulary_is_refused():
     digest = hashlib.sha256(b"ours").hexdigest()
     manifest = dataclasses.replace(WHOLE, vocabulary_sha256=digest)
-    refuse_other_vocabulary("data", manifest, b"ours")
-    refuse_other_vocabulary("data", manifest, None)
+    validate_vocabulary("data", manifest, b"ours")
+    validate_vocabulary("data", manifest, None)
     with pytest.raises(InputError, match="in data were .* another vocab"):
-        refuse_other_vocabulary("data", manifest, b"theirs")
+        validate_vocabulary("data", manifest, b"theirs")

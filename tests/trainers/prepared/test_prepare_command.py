@@ -163,7 +163,7 @@ def test_long_pairs_are_left_out_and_counted(first, preparer, tmp_path):
     result = preparer.run(*arguments, folder=tmp_path)
     assert result.code == 0, result.err
     every = PreparedCorpus(folder / "data").pairs("train")
-    kept = every.no_longer_than(limit)
+    kept = every.filter_by_length(limit)
     assert 0 < kept.dropped < 200
     assert re.search(
         rf"^train: {len(kept)} pairs, .* pieces, {kept.dropped} pairs of more "

@@ -18,7 +18,7 @@ from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import assert_refused, contents
 from tests.trainers.prepared.memory_corpus import prepare as prepare_text
 from trainers.corpora import open_corpus
-from trainers.prepared.manifest import refuse_other_kind
+from trainers.prepared.manifest import validate_kind
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.prepared.vocabulary import train_vocabulary
 from trainers.prepared.writing import prepare_corpus
@@ -305,7 +305,7 @@ def test_the_other_kind_is_refused(tmp_path, corpus):
     kinds = {"text": text.manifest.kind, "trees": trees.manifest.kind}
     assert kinds == {"text": "text", "trees": "trees"}
     for kind in kinds:
-        refuse_other_kind("data", kind, kind)
+        validate_kind("data", kind, kind)
     with pytest.raises(
         InputError,
         match=re.escape(
@@ -313,9 +313,9 @@ def test_the_other_kind_is_refused(tmp_path, corpus):
             "python -m trainers.parsing, or give other data."
         ),
     ):
-        refuse_other_kind("data", "trees", "text")
+        validate_kind("data", "trees", "text")
     with pytest.raises(InputError, match="holds text, but trees .*wmt"):
-        refuse_other_kind("data", "text", "trees")
+        validate_kind("data", "text", "trees")
 
 
 def test_manifests_of_text_say_what_they_always_said(tmp_path, corpus):

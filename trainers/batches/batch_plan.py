@@ -194,7 +194,7 @@ class _Epoch:
         )
 
 
-def most_rows(source_length, target_length, batch_tokens):
+def max_rows(source_length, target_length, batch_tokens):
     """Returns how many rows a budget of positions allows.
 
     Args:
@@ -239,7 +239,7 @@ def balanced_shape(rows, source_length, target_length, batch_tokens):
     Returns:
         BatchShape, of arrays where arguments are arrays.
     """
-    most = most_rows(source_length, target_length, batch_tokens)
+    most = max_rows(source_length, target_length, batch_tokens)
     return BatchShape(balanced_rows(rows, most), source_length, target_length)
 
 

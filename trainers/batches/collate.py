@@ -9,7 +9,7 @@ from keras_transformer.config import BEGIN_ID
 from trainers.batches.token_pairs import ranges
 
 
-def part_of(arrays, replica, replicas):
+def shard_for_replica(arrays, replica, replicas):
     """Returns one replica's share of a batch.
 
     Args:

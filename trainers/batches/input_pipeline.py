@@ -4,7 +4,11 @@ import itertools
 
 import tensorflow as tf
 
-from trainers.batches.matrices import make_batch, make_packed_batch, part_of
+from trainers.batches.collate import (
+    make_batch,
+    make_packed_batch,
+    shard_for_replica,
+)
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -58,7 +62,7 @@ def _distributed(strategy, pairs, plan, batches):
             for batch in batches():
                 arrays = make(pairs, batch)
                 for replica in range(first, first + local):
-                    yield part_of(arrays, replica, replicas)
+                    yield shard_for_replica(arrays, replica, replicas)
 
         return _dataset(parts, packed, prefetch=4 * local)
 
