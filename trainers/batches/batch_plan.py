@@ -1,7 +1,6 @@
-"""Which pairs make up which batch of which epoch.
+"""Assigns pairs to the batches of each epoch.
 
-That is a pure function of the plan, its seed and the epoch, so any step can
-be reached at once.
+A pure function of plan, seed and epoch, so any step can be reached at once.
 """
 
 import dataclasses
@@ -13,16 +12,16 @@ import numpy as np
 # Rows come in multiples of this, so that 2, 4 and 8 replicas share a batch
 # evenly.
 _ROW_MULTIPLE = 8
-# A batch that is not full makes an update of fewer tokens. One batch more is
+# A batch that is not full makes an update of fewer tokens. One more batch is
 # taken to cost as much as this share of a full batch in padding.
 _BATCH_COST = 0.1
 
 
 class BatchShape(NamedTuple):
-    """What a batch is padded to; one compilation each.
+    """Padded shape of a batch; each is compiled once.
 
     Attributes:
-        rows: B, a multiple of 8 where 8 or more may be.
+        rows: B, a multiple of 8 if at least 8 rows fit.
         source_length: S, positions of a row's source side.
         target_length: T, positions of a row's target side.
     """
@@ -33,7 +32,7 @@ class BatchShape(NamedTuple):
 
     @property
     def positions(self):
-        """Positions of both sides together, padding counted."""
+        """Positions of both sides together, with padding."""
         return self.rows * (self.source_length + self.target_length)
 
 
@@ -42,10 +41,9 @@ class Batch:
     """The pairs of one batch.
 
     Attributes:
-        pairs: int64 [N], their numbers.
-        rows: int64 [N], ascending: the row in which each pair stands, after
-            those of the same row that come before it here. A row without a
-            pair is padding.
+        pairs: int64 [N], indices of pairs.
+        rows: int64 [N], ascending: the row of each pair, behind the pairs of
+            the same row that precede it. A row without a pair is padding.
         shape: BatchShape.
     """
 
@@ -56,10 +54,10 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """Rows whose batches share one shape.
+    """Rows whose batches have the same shape.
 
     Attributes:
-        pairs: int64 [N], numbers of pairs, row by row.
+        pairs: int64 [N], indices of pairs, row by row.
         starts: int64 [R + 1]; row r holds pairs[starts[r]:starts[r + 1]].
         shape: BatchShape of every batch.
     """
@@ -72,15 +70,7 @@ class Bucket:
     def balanced(
         cls, pairs, starts, source_length, target_length, batch_tokens
     ):
-        """Makes a bucket of as few and as equal batches as may be.
-
-        Args:
-            pairs: as the attribute.
-            starts: as the attribute.
-            source_length: positions of a row's source side.
-            target_length: positions of a row's target side.
-            batch_tokens: positions a batch has on each side, at most.
-        """
+        """Makes a bucket of the fewest, equally full batches."""
         lengths = int(source_length), int(target_length)
         shape = balanced_shape(len(starts) - 1, *lengths, batch_tokens)
         return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
@@ -92,19 +82,17 @@ class Bucket:
 
     @property
     def positions(self):
-        """Positions of both sides of all batches, padding counted."""
+        """Positions of both sides of all batches, with padding."""
         return self.batches * self.shape.positions
 
     def batch(self, order, number):
-        """Returns one batch of an epoch.
+        """Returns one Batch of an epoch.
+
+        Batches of a bucket differ by one row at most.
 
         Args:
             order: int64 [R], the rows in this epoch's order.
-            number: of the batch, from 0.
-
-        Returns:
-            Batch. Rows that are missing to fill all batches are spread over
-            them: two batches of a bucket differ by one row at most.
+            number: index of the batch.
         """
         first, last = (
             len(order) * end // self.batches for end in (number, number + 1)
@@ -113,9 +101,8 @@ class Bucket:
         starts = self.starts[taken]
         counts = self.starts[taken + 1] - starts
         rows = np.repeat(np.arange(len(taken)), counts)
-        # How far each pair stands from the first of its row.
-        within = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
-        return Batch(self.pairs[starts[rows] + within], rows, self.shape)
+        index_in_row = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+        return Batch(self.pairs[starts[rows] + index_in_row], rows, self.shape)
 
 
 class BatchPlan:
@@ -139,19 +126,15 @@ class BatchPlan:
 
     @property
     def positions(self):
-        """Positions of both sides in one epoch, padding counted."""
+        """Positions of both sides in one epoch, with padding."""
         return sum(bucket.positions for bucket in self.buckets)
 
     def epoch(self, number):
-        """Returns the batches of one epoch, from 0, in their order."""
+        """Returns the batches of one epoch, a lazy sequence."""
         return _Epoch(self, number)
 
     def from_step(self, step):
-        """Yields batches without end, beginning with that of `step`.
-
-        Args:
-            step: number of batches already used, from 0.
-        """
+        """Yields batches without end, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
         for number in itertools.count(first):
             batches = self.epoch(number)
@@ -161,12 +144,7 @@ class BatchPlan:
 
 
 class _Epoch:
-    """A sequence of one epoch's batches, each made when it is asked for.
-
-    Args:
-        plan: BatchPlan.
-        number: of the epoch, from 0.
-    """
+    """The batches of one epoch in random order, each made on demand."""
 
     def __init__(self, plan, number):
         self._buckets = plan.buckets
@@ -177,7 +155,7 @@ class _Epoch:
             len(bucket_of)
         )
         self._bucket_of, self._batch_of = bucket_of[order], batch_of[order]
-        self._orders = [
+        self._row_orders = [
             np.random.default_rng([plan.seed, number, index]).permutation(
                 len(bucket.starts) - 1
             )
@@ -190,70 +168,56 @@ class _Epoch:
     def __getitem__(self, index):
         bucket = self._bucket_of[index]
         return self._buckets[bucket].batch(
-            self._orders[bucket], self._batch_of[index]
+            self._row_orders[bucket], self._batch_of[index]
         )
 
 
 def max_rows(source_length, target_length, batch_tokens):
-    """Returns how many rows a budget of positions allows.
+    """Returns the number of rows that fit into a batch.
 
     Args:
         source_length: int or int array.
-        target_length: the same.
-        batch_tokens: positions a batch has on each side, at most.
+        target_length: int or int array.
+        batch_tokens: maximum of positions of a batch, on each side.
 
     Returns:
-        A multiple of 8, or where the budget is too small for that, 1 to 7.
-        A row that is over the budget by itself counts as one.
+        A multiple of 8, or 1 to 7 if fewer fit; 1 for a row that exceeds
+        `batch_tokens` by itself.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
     few = rows < _ROW_MULTIPLE
     return np.where(few, np.maximum(rows, 1), rows - rows % _ROW_MULTIPLE)
 
 
-def balanced_rows(rows, most):
-    """Returns the rows a batch has when all batches are about equally full.
+def balanced_rows(rows, limit):
+    """Returns the rows per batch if all batches are about equally full.
 
     Args:
-        rows: int or int array, rows there are; at least 1.
-        most: rows a batch may have, a multiple of 8 or less than 8.
+        rows: int or int array, total number of rows, at least 1.
+        limit: maximum of rows per batch, as of `max_rows`.
 
     Returns:
-        The least number of that kind that makes no more batches than `most`
-        does.
+        The least number of rows with as few batches as `limit` rows give.
     """
-    batches = -(-rows // most)
-    multiple = np.where(most < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
+    batches = -(-rows // limit)
+    multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
     return -(-rows // (batches * multiple)) * multiple
 
 
 def balanced_shape(rows, source_length, target_length, batch_tokens):
-    """Returns the shape of the fewest batches that hold rows, equally full.
-
-    Args:
-        rows: int or int array, rows there are; at least 1.
-        source_length: the same, positions of a row's source side.
-        target_length: the same, positions of a row's target side.
-        batch_tokens: positions a batch has on each side, at most.
-
-    Returns:
-        BatchShape, of arrays where arguments are arrays.
-    """
-    most = max_rows(source_length, target_length, batch_tokens)
-    return BatchShape(balanced_rows(rows, most), source_length, target_length)
+    """Returns the BatchShape of the fewest, equally full batches."""
+    limit = max_rows(source_length, target_length, batch_tokens)
+    return BatchShape(balanced_rows(rows, limit), source_length, target_length)
 
 
 def batching_cost(rows, source_length, target_length, batch_tokens):
-    """Returns the positions of the batches, and a price for each batch.
+    """Returns the positions of all batches plus a price for each batch.
 
     Args:
-        rows: as for `balanced_shape`.
-        source_length: the same.
-        target_length: the same.
-        batch_tokens: the same.
-
-    Returns:
-        float or float64 array, in positions of both sides.
+        rows: int or int array, total number of rows, at least 1.
+        source_length: int or int array.
+        target_length: int or int array.
+        batch_tokens: maximum of positions of a batch, on each side.
     """
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     price = _BATCH_COST * 2 * batch_tokens
@@ -261,15 +225,6 @@ def batching_cost(rows, source_length, target_length, batch_tokens):
 
 
 def padding_share(plan, source_lengths, target_lengths):
-    """Returns which share of an epoch's positions is padding.
-
-    Args:
-        plan: BatchPlan.
-        source_lengths: int [pairs].
-        target_lengths: int [pairs].
-
-    Returns:
-        float from 0 to 1, of both sides together; rows without a pair count.
-    """
+    """Returns the share of padding in an epoch's positions, 0 to 1."""
     real = int(source_lengths.sum()) + int(target_lengths.sum())
     return 1 - real / plan.positions

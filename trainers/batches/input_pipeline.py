@@ -1,4 +1,4 @@
-"""The plan's batches as data for `model.fit`, on any number of replicas."""
+"""Feeds a plan's batches to `model.fit`, on any number of replicas."""
 
 import itertools
 
@@ -14,7 +14,7 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def training_data(strategy, pairs, plan, step):
-    """Returns batches without end, from a step on.
+    """Returns endless batches, skipping the first `step` ones.
 
     Args:
         strategy: tf.distribute.Strategy.
@@ -23,74 +23,58 @@ def training_data(strategy, pairs, plan, step):
         step: number of batches already used.
 
     Returns:
-        tf.distribute.DistributedDataset of (inputs, labels) as the model
-        takes them, int32 [rows, L]; the target begins with the begin id, the
-        labels end with the end id. Each replica gets its share of the rows
-        of the global batch, which is the same for any number of them.
+        tf.distribute.DistributedDataset of (inputs, labels), see
+        `collate.make_batch`. Each replica gets its share of the rows of the
+        global batch, which is the same for any number of replicas.
     """
-    return _distributed(strategy, pairs, plan, lambda: plan.from_step(step))
+    return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 
 
 def evaluation_data(strategy, pairs, plan):
-    """Returns every pair once, again and again.
+    """Returns the batches of epoch 0 again and again, as `training_data`.
 
-    Ask fit for `plan.batches_per_epoch` steps of it.
-
-    Args:
-        strategy: tf.distribute.Strategy.
-        pairs: TokenPairs.
-        plan: BatchPlan.
-
-    Returns:
-        As `training_data`.
+    An evaluation of all pairs takes `plan.batches_per_epoch` steps.
     """
-    return _distributed(
+    return _distribute(
         strategy, pairs, plan, lambda: itertools.cycle(plan.epoch(0))
     )
 
 
-def _distributed(strategy, pairs, plan, batches):
+def _distribute(strategy, pairs, plan, batches):
     replicas = strategy.num_replicas_in_sync
-    packed = _is_packed(plan)
-    make = make_packed_batch if packed else make_batch
+    is_packed = any(
+        len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
+    )
+    collate = make_packed_batch if is_packed else make_batch
 
-    def of_worker(context):
+    def dataset_of_worker(context):
         local = replicas // context.num_input_pipelines
         first = context.input_pipeline_id * local
 
-        def parts():
+        def shards():
             for batch in batches():
-                arrays = make(pairs, batch)
+                arrays = collate(pairs, batch)
                 for replica in range(first, first + local):
                     yield shard_for_replica(arrays, replica, replicas)
 
-        return _dataset(parts, packed, prefetch=4 * local)
+        return _dataset(shards, is_packed, prefetch=4 * local)
 
-    return strategy.distribute_datasets_from_function(of_worker)
-
-
-def _is_packed(plan):
-    """Whether a row may hold several pairs."""
-    return any(
-        len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
-    )
+    return strategy.distribute_datasets_from_function(dataset_of_worker)
 
 
-def _dataset(parts, packed, prefetch):
+def _dataset(shards, is_packed, prefetch):
     names = ["source", "target"]
-    if packed:
-        names += [
-            f"{side}_{what}"
-            for side in ("source", "target")
-            for what in ("segments", "positions")
-        ]
+    if is_packed:
+        names += ["source_segments", "source_positions"]
+        names += ["target_segments", "target_positions"]
     signature = (dict.fromkeys(names, _IDS), _IDS)
-    dataset = tf.data.Dataset.from_generator(parts, output_signature=signature)
+    dataset = tf.data.Dataset.from_generator(shards, output_signature=signature)
     options = tf.data.Options()
     # There is nothing to tune, and the tuning thread sleeps up to a minute
     # when its iterator is freed.
     options.autotune.enabled = False
-    # Without it, every step would first ask all replicas for what is left.
+    # Of unknown cardinality, every step would first ask all replicas whether
+    # they have data left.
     endless = tf.data.experimental.assert_cardinality(
         tf.data.INFINITE_CARDINALITY
     )

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.batches import batch_plan
+from tests.trainers.training_plans import changed
+from tests.trainers.wmt.slow_batches import pairs_of, some_texts
+from trainers.batches import batch_plan, make_plan
 from trainers.batches.batch_plan import (
     BatchPlan,
     BatchShape,
@@ -15,17 +17,19 @@ from trainers.batches.batch_plan import (
     max_rows,
     padding_share,
 )
+from trainers.batches.by_length import plan_by_length
+from trainers.batches.packed import plan_packed
 
 
 def _bucket(rows, shape):
-    """A bucket of lists of pairs."""
+    """A bucket of rows, lists of pairs."""
     starts = np.cumsum([0, *map(len, rows)])
     pairs = np.array([pair for row in rows for pair in row], np.int64)
     return Bucket(pairs, starts, BatchShape(*shape))
 
 
 def _plan(contents, seed=0):
-    """A plan of buckets of rows that hold so many pairs each."""
+    """A plan of buckets, given by the number of pairs of each row."""
     numbers = itertools.count()
     buckets = []
     for size, counts in enumerate(contents, start=1):
@@ -45,13 +49,6 @@ PLANS = st.builds(
 )
 
 
-def _rows(batch):
-    """The pairs of each row that has some."""
-    numbers = range(batch.shape.rows)
-    rows = [tuple(batch.pairs[batch.rows == row].tolist()) for row in numbers]
-    return [row for row in rows if row]
-
-
 def _listed(batches):
     return [
         (batch.pairs.tolist(), batch.rows.tolist(), batch.shape)
@@ -59,71 +56,44 @@ def _listed(batches):
     ]
 
 
-def _planned_rows(plan):
-    return sorted(
+@given(PLANS, st.integers(0, 5))
+def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
+    batches = list(plan.epoch(epoch))
+    assert len(batches) == len(plan.epoch(epoch)) == plan.batches_per_epoch
+    found, filled = [], {}
+    for batch in batches:
+        # Rows ascend, and padding is at the end.
+        assert batch.rows[0] == 0 and batch.rows[-1] < batch.shape.rows
+        assert set(np.diff(batch.rows).tolist()) <= {0, 1}
+        filled.setdefault(batch.shape, []).append(batch.rows[-1] + 1)
+        ends = np.flatnonzero(np.diff(batch.rows)) + 1
+        found += [
+            (tuple(row.tolist()), batch.shape)
+            for row in np.split(batch.pairs, ends)
+        ]
+    assert sorted(found) == sorted(
         (tuple(bucket.pairs[first:last].tolist()), bucket.shape)
         for bucket in plan.buckets
         for first, last in itertools.pairwise(bucket.starts)
     )
-
-
-@given(PLANS, st.integers(0, 5))
-def test_every_row_comes_exactly_once_an_epoch_as_it_was_planned(plan, epoch):
-    batches = list(plan.epoch(epoch))
-    rows = [(row, batch.shape) for batch in batches for row in _rows(batch)]
-    assert sorted(rows) == _planned_rows(plan)
-    pairs = np.sort(np.concatenate([batch.pairs for batch in batches]))
-    assert pairs.tolist() == list(range(len(pairs)))
-    assert len(batches) == len(plan.epoch(epoch)) == plan.batches_per_epoch
-
-
-@given(PLANS, st.integers(0, 5))
-def test_rows_ascend_and_padding_stands_at_the_end(plan, epoch):
-    for batch in plan.epoch(epoch):
-        assert len(batch.rows) == len(batch.pairs)
-        assert batch.rows[0] == 0
-        assert set(np.diff(batch.rows).tolist()) <= {0, 1}
-        assert batch.rows[-1] < batch.shape.rows
-
-
-@given(PLANS, st.integers(0, 5))
-def test_missing_rows_are_spread(plan, epoch):
-    filled = {}
-    for batch in plan.epoch(epoch):
-        filled.setdefault(batch.shape, []).append(batch.rows[-1] + 1)
     for counts in filled.values():
         assert max(counts) - min(counts) <= 1
 
 
-def test_a_bucket_by_hand():
+def test_batches_of_a_bucket_by_hand():
     bucket = _bucket([[4, 5], [9], [7, 2, 3]], (8, 10, 11))
     batch = bucket.batch(np.array([2, 0, 1]), 0)
     assert batch.pairs.tolist() == [7, 2, 3, 4, 5, 9]
     assert batch.rows.tolist() == [0, 0, 0, 1, 1, 2]
-    assert batch.shape == (8, 10, 11)
     assert batch.shape.positions == 8 * 21
-
-
-def test_batches_of_a_bucket_by_hand():
     bucket = _bucket([[number] for number in range(19)], (8, 3, 3))
-    order = np.arange(19)[::-1]
-    batches = [bucket.batch(order, number) for number in range(3)]
+    batches = [bucket.batch(np.arange(19)[::-1], n) for n in range(3)]
     assert bucket.batches == 3
     assert [batch.pairs.tolist() for batch in batches] == [
         [18, 17, 16, 15, 14, 13],
         [12, 11, 10, 9, 8, 7],
         [6, 5, 4, 3, 2, 1, 0],
     ]
-
-
-@given(PLANS, st.integers(0, 3), st.data())
-def test_any_batch_can_be_asked_for_alone(plan, number, data):
-    epoch = plan.epoch(number)
-    index = data.draw(st.integers(0, len(epoch) - 1))
-    assert (
-        _listed([epoch[index]])
-        == _listed(list(plan.epoch(number)))[index : index + 1]
-    )
 
 
 @given(PLANS, st.integers(0, 9))
@@ -138,7 +108,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(plan, epoch):
 
 
 @given(PLANS, st.integers(0, 60))
-def test_from_step_is_where_iterating_gets_to(plan, step):
+def test_from_step_skips_as_many_batches(plan, step):
     whole = itertools.chain.from_iterable(map(plan.epoch, itertools.count()))
     expected = itertools.islice(whole, step, step + 12)
     actual = itertools.islice(plan.from_step(step), 12)
@@ -151,29 +121,20 @@ def test_epochs_and_seeds_differ_in_batches_and_in_their_order():
         for seed, number in itertools.product((1, 2), (0, 1))
     ]
     for one, other in itertools.combinations(orders, 2):
-        assert [batch.shape for batch in one] != [
-            batch.shape for batch in other
-        ]
-    members = [
-        {frozenset(batch.pairs.tolist()) for batch in order} for order in orders
-    ]
-    for one, other in itertools.combinations(members, 2):
-        # Pairs meet others in the next epoch, not the same batch reordered.
-        assert len(one & other) < len(one) / 10
-
-
-def test_shapes_are_mixed_over_the_epoch():
-    plan = _plan([[1] * 300] * 4)
-    shapes = [batch.shape for batch in plan.epoch(0)]
+        assert [batch.shape for batch in one] != [b.shape for b in other]
+        # Pairs meet others in the next epoch.
+        same = {frozenset(batch.pairs.tolist()) for batch in one}
+        same &= {frozenset(batch.pairs.tolist()) for batch in other}
+        assert len(same) < len(one) / 10
+    shapes = [batch.shape for batch in orders[0]]
     changes = sum(a != b for a, b in itertools.pairwise(shapes))
-    assert changes > len(shapes) / 2
+    assert changes > len(shapes) / 3
 
 
 def test_a_far_step_is_reached_without_those_before_it(monkeypatch):
-    """Of 4.5 million pairs, and one epoch is shuffled once."""
-    count = 4_500_000
+    """Of 4.5 million pairs, one epoch is shuffled once."""
     shapes = [(80, 30, 33), (40, 60, 66)]
-    halves = np.split(np.random.default_rng(0).permutation(count), 2)
+    halves = np.split(np.random.default_rng(0).permutation(4_500_000), 2)
     plan = BatchPlan(
         [
             Bucket(pairs, np.arange(len(pairs) + 1), BatchShape(*shape))
@@ -193,44 +154,39 @@ def test_a_far_step_is_reached_without_those_before_it(monkeypatch):
         "batch",
         lambda *arguments: made.append(arguments) or make(*arguments),
     )
-    step = 100_000
-    batches = list(itertools.islice(plan.from_step(step), 3))
-    epoch = step // plan.batches_per_epoch
-    assert epoch == 1
-    assert generators == [[1, epoch, number] for number in range(3)]
+    list(itertools.islice(plan.from_step(100_000), 3))
+    assert generators == [[1, 1, number] for number in range(3)]
     assert len(made) == 3
-    assert {len(batch.pairs) for batch in batches} <= {79, 80, 39, 40}
 
 
 @given(
     st.integers(1, 3000),
     st.integers(1, 7) | st.integers(1, 40).map(lambda eighth: 8 * eighth),
 )
-def test_rows_are_balanced(rows, most):
-    batches, unit = -(-rows // most), 1 if most < 8 else 8
+def test_rows_are_balanced(rows, limit):
+    batches, unit = -(-rows // limit), 1 if limit < 8 else 8
     least = min(
         candidate
-        for candidate in range(unit, most + 1, unit)
+        for candidate in range(unit, limit + 1, unit)
         if -(-rows // candidate) == batches
     )
-    assert balanced_rows(rows, most) == least
-    # Spread evenly, the rows that are missing are few.
+    assert balanced_rows(rows, limit) == least
     assert batches * least - rows < unit * batches
 
 
 @pytest.mark.parametrize(
     ("source", "target", "tokens", "rows"),
     [
-        (10, 10, 80, 8),
         (10, 3, 159, 8),
         (3, 10, 160, 16),
         (10, 10, 79, 7),
-        (30, 1, 100, 3),
         (256, 1, 100, 1),
         (1, 1, 25, 24),
     ],
 )
-def test_rows_come_in_eights_where_so_many_may_be(source, target, tokens, rows):
+def test_rows_are_a_multiple_of_eight_if_so_many_fit(
+    source, target, tokens, rows
+):
     assert max_rows(source, target, tokens) == rows
 
 
@@ -248,23 +204,36 @@ def test_a_batch_costs_its_positions_and_a_tenth_of_a_full_one():
     rows = np.array([1, 8, 9, 1700])
     costs = batching_cost(rows, np.array([3, 20, 20, 10]), 10, 160)
     # 16, 8, 8 and 16 rows fit.
-    batches, held = [1, 1, 2, 107], [8, 8, 8, 16]
-    sides = [13, 30, 30, 20]
+    batches, sizes, sides = [1, 1, 2, 107], [8, 8, 8, 16], [13, 30, 30, 20]
     assert costs.tolist() == [
         count * (size * side + 32)
-        for count, size, side in zip(batches, held, sides)
+        for count, size, side in zip(batches, sizes, sides)
     ]
 
 
 @given(PLANS)
-def test_padding_is_what_the_matrices_hold_beside_the_pairs(plan):
+def test_padding_is_the_rest_of_the_arrays(plan):
     pairs = sum(len(bucket.pairs) for bucket in plan.buckets)
-    source = np.random.default_rng(0).integers(1, 3, pairs)
-    target = np.random.default_rng(1).integers(1, 3, pairs)
+    source, target = np.random.default_rng(0).integers(1, 3, (2, pairs))
     positions = real = 0
     for batch in plan.epoch(0):
-        positions += np.zeros([batch.shape.rows, sum(batch.shape[1:])]).size
+        positions += batch.shape.rows * sum(batch.shape[1:])
         real += (source + target)[batch.pairs].sum()
     assert plan.positions == positions
     share = padding_share(plan, source, target)
     assert share == pytest.approx(1 - real / positions)
+
+
+@pytest.mark.parametrize("seed", [1, 8])
+def test_make_plan_follows_the_flags(seed):
+    pairs = pairs_of(some_texts(400, seed=5))
+    lengths = pairs.source_lengths, pairs.target_lengths
+    config = type("Config", (), {"batch_tokens": 512})
+    plan = changed(batching="pack", row_tokens=24, seed=seed)
+    expected = plan_packed(*lengths, 512, 24, seed)
+    made = make_plan(pairs, config, plan)
+    assert _listed(made.epoch(0)) == _listed(expected.epoch(0))
+    plan = changed(batching="length", shapes=5, seed=seed)
+    expected = plan_by_length(*lengths, 512, 5, seed)
+    made = make_plan(pairs, config, plan)
+    assert _listed(made.epoch(0)) == _listed(expected.epoch(0))
