@@ -1,7 +1,6 @@
-"""Parallel corpora by name: the embedded one, text files, trees, and TFDS.
+"""Parallel corpora by name: embedded, text files, trees, and TFDS.
 
-`open_corpus` is the way in; `Corpus` and `EvaluationSet` are what it gives.
-This room imports no other.
+`open_corpus` is the way in. Does not import other subpackages.
 """
 
 import re
@@ -16,7 +15,7 @@ __all__ = ["Corpus", "EvaluationSet", "dataset_kind", "open_corpus"]
 
 
 def dataset_kind(dataset: str) -> str:
-    """Returns what a corpus of this name would hold: "text" or "trees"."""
+    """Returns the kind of a corpus of this name: "text" or "trees"."""
     return "trees" if dataset.startswith("trees:") else "text"
 
 
@@ -30,21 +29,18 @@ def open_corpus(
     """Opens a corpus by its name, in one direction.
 
     Args:
-        dataset: "tatoeba-en-fr" (the embedded default, from English unless
-            told otherwise), "text:PREFIX" (see `text_files`),
+        dataset: "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
             "trees:PREFIX" (see `trees`), or a name of TensorFlow Datasets
             such as "wmt14_translate/de-en".
-        source_language: language to translate from, or None for the usual
-            one; text files have no usual one, sentences with trees are
-            English.
-        target_language: language to translate into, or None for the usual
-            one.
-        data_dir: where TFDS keeps its data; no other corpus looks at it.
-        manual_dir: where files for TFDS lie that were fetched by hand.
+        source_language: language to translate from, or None for the default
+            of the corpus; text files have no default, trees English.
+        target_language: language to translate into, or None for the default.
+        data_dir: where TFDS keeps its data.
+        manual_dir: folder of files for TFDS that were fetched by hand.
 
     Raises:
         InputError: the name or a language is unknown, both languages are
-            the same, or the data cannot be had; it lists what is possible.
+            the same, or the data are not available.
     """
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)
@@ -58,10 +54,10 @@ def open_corpus(
     # TFDS names are in snake case, then /configuration and :version.
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
-            f"Unknown data set {dataset!r}; possible are {TATOEBA}, "
-            "text:PREFIX (files PREFIX.train.en and so on), trees:PREFIX "
-            "(files PREFIX.train.ptb and so on), and names of TensorFlow "
-            "Datasets such as wmt14_translate/de-en."
+            f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX "
+            "(files PREFIX.train.en and so on), trees:PREFIX (files "
+            "PREFIX.train.ptb and so on), or a name of TensorFlow Datasets "
+            "such as wmt14_translate/de-en."
         )
     from trainers.corpora.tfds_corpus import TfdsCorpus
 

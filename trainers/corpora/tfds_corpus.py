@@ -1,13 +1,14 @@
 """Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from export.errors import InputError
 from trainers.corpora.corpus import (
+    Corpus,
     Row,
-    RowCorpus,
     file_fingerprint,
     resolve_languages,
     text_fingerprint,
@@ -17,8 +18,8 @@ _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _BATCH = 1024
 
 
-class TfdsCorpus(RowCorpus):
-    """A TFDS set whose examples hold translations, prepared where needed.
+class TfdsCorpus(Corpus):
+    """A TFDS set whose examples hold translations, prepared if needed.
 
     Its split "validation" is our "dev". With `tfds.features.Translation`
     each example is a pair; with `TranslationVariableLanguages` each sentence
@@ -27,15 +28,15 @@ class TfdsCorpus(RowCorpus):
 
     Args:
         dataset: TFDS name, such as "wmt14_translate/de-en".
-        source_language: by default, with `target_language`, the direction
-            the data set itself has (its supervised keys).
+        source_language: by default, with `target_language`, the direction of
+            the data set's supervised keys.
         target_language: see `source_language`.
         data_dir: where TFDS keeps data; by default ~/tensorflow_datasets.
-        manual_dir: where files lie that TFDS cannot download by itself.
+        manual_dir: folder of files that TFDS cannot download by itself.
 
     Raises:
         InputError: TFDS is not installed, has no such data set, or cannot
-            prepare it; it is not one of translations; or it has not these
+            prepare it; or the set is not one of translations or lacks these
             languages.
     """
 
@@ -47,35 +48,45 @@ class TfdsCorpus(RowCorpus):
         data_dir: str | None = None,
         manual_dir: str | None = None,
     ) -> None:
-        self._tfds = _import_tfds(dataset)
-        self._builder = _find_builder(self._tfds, dataset, data_dir)
-        info = self._builder.info
+        tfds = self._tfds = _import_tfds(dataset)
+        builder = self._builder = _find_builder(tfds, dataset, data_dir)
         self._field, self._feature = _find_translation(
-            self._tfds, dataset, info.features
+            tfds, dataset, builder.info.features
         )
+        languages: Sequence[str] = self._feature.languages
+        keys = builder.info.supervised_keys
         super().__init__(
             dataset,
             *resolve_languages(
                 dataset,
-                self._feature.languages,
+                languages,
                 source_language,
                 target_language,
-                _own_direction(info, self._feature.languages),
+                keys if keys and set(keys) <= set(languages) else None,
             ),
         )
-        _prepare(self._tfds, self._builder, dataset, manual_dir)
+        # Network, disk, archives, other people's code: anything may be raised.
+        with _one_sentence(
+            f"TensorFlow Datasets cannot prepare {dataset}",
+            "check the network, or give --data_dir with the prepared data or "
+            "--manual_dir with its files",
+        ):
+            builder.download_and_prepare(
+                download_config=tfds.download.DownloadConfig(
+                    manual_dir=manual_dir
+                )
+            )
         if not self.splits():
             raise InputError(
-                f"{dataset} has none of the splits {', '.join(_SPLITS)}; "
-                f"it has: {', '.join(info.splits)}."
+                f"{dataset} has none of the splits "
+                f"{', '.join(_SPLITS.values())}; "
+                f"it has: {', '.join(builder.info.splits)}."
             )
 
     def splits(self) -> tuple[str, ...]:
-        """See the base class."""
-        there = self._builder.info.splits
-        return tuple(
-            ours for ours, theirs in _SPLITS.items() if theirs in there
-        )
+        """Returns the splits that exist."""
+        names = self._builder.info.splits
+        return tuple(split for split, name in _SPLITS.items() if name in names)
 
     def fingerprint(self) -> str:
         """Returns 16 hex digits for the prepared data and the direction.
@@ -108,19 +119,17 @@ class TfdsCorpus(RowCorpus):
         )
         if self._field is not None:
             data = data.map(lambda example: example[self._field])
-        try:
-            if isinstance(self._feature, self._tfds.features.Translation):
-                yield from self._fixed_rows(data)
-            else:
-                yield from self._variable_rows(data)
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"The {split} split of {self.name} cannot be read "
-                f"({_one_line(error)}); delete it and have it prepared anew."
-            ) from error
+        is_fixed = isinstance(self._feature, self._tfds.features.Translation)
+        read = self._fixed_rows if is_fixed else self._variable_rows
+        with _one_sentence(
+            f"The {split} split of {self.name} cannot be read",
+            "delete it and have it prepared again",
+            (tf.errors.OpError, UnicodeDecodeError),
+        ):
+            yield from read(data)
 
     def _fixed_rows(self, data: Any) -> Iterator[Row]:
-        # Whole batches cross from TensorFlow to Python several times as fast.
+        # In batches, TensorFlow hands data to Python several times as fast.
         for batch in data.batch(_BATCH).prefetch(1).as_numpy_iterator():
             sources = batch[self.source_language]
             targets = batch[self.target_language]
@@ -143,13 +152,12 @@ class TfdsCorpus(RowCorpus):
 
 
 def _import_tfds(dataset: str) -> Any:
-    try:
+    with _one_sentence(
+        f"{dataset} needs TensorFlow Datasets, which cannot be imported",
+        "install tensorflow-datasets",
+        ImportError,
+    ):
         import tensorflow_datasets
-    except ImportError as error:
-        raise InputError(
-            f"{dataset} comes through TensorFlow Datasets, which cannot be "
-            f"imported ({_one_line(error)}); install tensorflow-datasets."
-        ) from error
     return tensorflow_datasets
 
 
@@ -157,21 +165,17 @@ def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
     try:
         return tfds.builder(dataset, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError as error:
+        names = [name for name in tfds.list_builders() if "translate" in name]
         raise InputError(
-            f"TensorFlow Datasets has no {dataset!r}; {_known(tfds)}"
+            f"TensorFlow Datasets has no {dataset!r}; its translation sets "
+            f"are, among others: {', '.join(names)}."
         ) from error
-    # Builders are other people's code, and raise what they like.
+    # Builders are other people's code, and raise anything.
     except Exception as error:
-        configurations = _configurations(tfds, dataset)
         raise InputError(
             f"TensorFlow Datasets cannot open {dataset!r} "
-            f"({_one_line(error)}){configurations}."
+            f"({_one_line(error)}){_configurations(tfds, dataset)}."
         ) from error
-
-
-def _known(tfds: Any) -> str:
-    names = [name for name in tfds.list_builders() if "translate" in name]
-    return f"its translation sets are, among others: {', '.join(names)}."
 
 
 def _configurations(tfds: Any, dataset: str) -> str:
@@ -188,7 +192,7 @@ def _find_translation(
 ) -> tuple[str | None, Any]:
     """Returns (name, feature) of the translations in an example.
 
-    The name is None where the whole example is the translation.
+    The name is None if the whole example is the translation.
     """
     kinds = (
         tfds.features.Translation,
@@ -206,25 +210,14 @@ def _find_translation(
     )
 
 
-def _own_direction(
-    info: Any, languages: Sequence[str]
-) -> tuple[str, str] | None:
-    keys = info.supervised_keys
-    return keys if keys and set(keys) <= set(languages) else None
-
-
-def _prepare(
-    tfds: Any, builder: Any, dataset: str, manual_dir: str | None
-) -> None:
-    configuration = tfds.download.DownloadConfig(manual_dir=manual_dir)
+@contextlib.contextmanager
+def _one_sentence(problem: str, action: str, errors: Any = Exception):
+    """Turns errors into an InputError of one sentence."""
     try:
-        builder.download_and_prepare(download_config=configuration)
-    # Network, disk, archives, other people's code: anything may come up.
-    except Exception as error:
+        yield
+    except errors as error:
         raise InputError(
-            f"TensorFlow Datasets cannot prepare {dataset} "
-            f"({_one_line(error)}); check the network, or give --data_dir "
-            "with the prepared data or --manual_dir with its files."
+            f"{problem} ({_one_line(error)}); {action}."
         ) from error
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from export.errors import InputError
 from tests.trainers import cipher
-from trainers.corpora.corpus import RowCorpus
+from trainers.corpora.corpus import Corpus
 from trainers.prepared.vocabulary import train_vocabulary
 from trainers.prepared.writing import prepare_corpus
 
 SIZE = 64
 
 
-class MemoryCorpus(RowCorpus):
+class MemoryCorpus(Corpus):
     """Rows as they are given.
 
     Args:

@@ -1,5 +1,5 @@
-import builtins
 import shutil
+import sys
 
 import pytest
 
@@ -129,53 +129,39 @@ def _open(name, data_dir, source=None, target=None, manual_dir=None):
     ("asked", "got"),
     [
         ((None, None), ("de", "en")),
-        (("en", "de"), ("en", "de")),
         (("en", None), ("en", "de")),
         (("de", "en"), ("de", "en")),
     ],
 )
 def test_pairs_in_both_directions(data_dir, asked, got):
     corpus = _open("corpora_fixed_pairs", data_dir, *asked)
-    assert corpus.name == "corpora_fixed_pairs"
     assert (corpus.source_language, corpus.target_language) == got
     assert corpus.splits() == ("train", "dev", "test")
-    expected = {
-        split: PAIRS[name] if got[0] == "de" else [p[::-1] for p in PAIRS[name]]
-        for split, name in (("train", "train"), ("test", "test"))
-    }
-    read = list(corpus.pairs("train"))
-    assert sorted(read) == sorted(expected["train"])
-    assert read == list(corpus.pairs("train"))
-    assert sorted(corpus.pairs("test")) == sorted(expected["test"])
+    step = 1 if got[0] == "de" else -1
+    for split in ("train", "test"):
+        read = list(corpus.pairs(split))
+        assert sorted(read) == sorted(pair[::step] for pair in PAIRS[split])
+        assert read == list(corpus.pairs(split))
 
 
-def test_validation_is_dev_and_empty_sides_are_left_out(data_dir):
+def test_validation_is_dev_and_pairs_need_both_sides(data_dir):
     corpus = _open("corpora_fixed_pairs", data_dir, "en", "de")
-    held_out = corpus.evaluation_set("dev")
-    assert held_out.sources == ("door", "", "nothing")
-    assert held_out.references[0] == ("Tür",)
-    assert held_out.scored_indices == [0]
+    dev = corpus.evaluation_set("dev")
+    assert dev.sources == ("door", "", "nothing")
+    assert dev.references[0] == ("Tür",)
     assert list(corpus.pairs("dev")) == [("door", "Tür")]
 
 
-def test_data_prepared_before_needs_no_builder(data_dir, tmp_path, monkeypatch):
+def test_data_prepared_before_need_no_builder(data_dir, tmp_path):
     _open("corpora_fixed_pairs", data_dir)
-    shutil.copytree(
-        data_dir / "corpora_fixed_pairs", tmp_path / "corpora_unregistered"
-    )
+    old, new = "corpora_fixed_pairs", "corpora_unregistered"
+    shutil.copytree(data_dir / old, tmp_path / new)
     for path in list(tmp_path.rglob("*")):
         if path.is_file():
-            text = path.name.replace(
-                "corpora_fixed_pairs", "corpora_unregistered"
-            )
-            path = path.rename(path.with_name(text))
+            path = path.rename(path.with_name(path.name.replace(old, new)))
             if path.suffix == ".json":
-                path.write_text(
-                    path.read_text().replace(
-                        "corpora_fixed_pairs", "corpora_unregistered"
-                    )
-                )
-    corpus = _open("corpora_unregistered", tmp_path, "en", "de")
+                path.write_text(path.read_text().replace(old, new))
+    corpus = _open(new, tmp_path, "en", "de")
     assert ("one", "eins") in list(corpus.pairs("test"))
 
 
@@ -187,30 +173,31 @@ def test_any_number_of_languages(data_dir):
     assert sorted(back.pairs("test")) == [("A", "a"), ("Ä", "a")]
     french = _open("corpora_talks", data_dir, "fr", "de")
     assert list(french.pairs("test")) == [("cé", "C")]
+    with pytest.raises(InputError, match="'train'.* it has test"):
+        corpus.pairs("train")
 
 
 @pytest.mark.parametrize(
     ("name", "source", "target", "message"),
     [
-        ("corpora_fixed_pairs", "fr", "en", "no language 'fr'; it has de, en"),
+        ("corpora_fixed_pairs", "fr", "en", "'fr'; it has de, en"),
         ("corpora_fixed_pairs", "en", "en", "both 'en'.*de, en"),
-        ("corpora_talks", "en", None, "needs a source and a target"),
         ("corpora_talks", None, None, "it has de, en, fr"),
         ("corpora_pictures", None, None, "not a translation data set"),
-        ("corpora_unreachable", None, None, "no route to the host.*network"),
-        ("corpora_odd_splits", None, None, "none of the splits train, dev"),
+        ("corpora_unreachable", None, None, "no route to the host"),
+        ("corpora_odd_splits", None, None, "it has: everything"),
         ("corpora_nowhere", None, None, "wmt14_translate"),
         ("wmt14_translate/xx-en", None, None, "configurations are: .*de-en"),
     ],
 )
-def test_what_is_refused(data_dir, name, source, target, message):
+def test_refusals(data_dir, name, source, target, message):
     with pytest.raises(InputError, match=message) as caught:
         _open(name, data_dir, source, target)
     assert "\n" not in str(caught.value)
 
 
 def test_a_language_is_refused_before_anything_is_prepared(tmp_path):
-    with pytest.raises(InputError, match="no language"):
+    with pytest.raises(InputError):
         _open("corpora_fixed_pairs", tmp_path, "xx", "en")
     assert not list(tmp_path.rglob("*.tfrecord*"))
 
@@ -225,12 +212,6 @@ def test_files_fetched_by_hand(tmp_path):
     assert list(corpus.pairs("train")) == [("Hand", "hand")]
 
 
-def test_a_split_that_is_not_there(data_dir):
-    corpus = _open("corpora_talks", data_dir, "en", "de")
-    with pytest.raises(InputError, match="no 'train' split; it has test"):
-        corpus.pairs("train")
-
-
 def test_a_damaged_record_file_is_refused(tmp_path):
     corpus = _open("corpora_fixed_pairs", tmp_path)
     (path,) = tmp_path.rglob("*test.tfrecord*")
@@ -241,9 +222,8 @@ def test_a_damaged_record_file_is_refused(tmp_path):
 
 def test_the_fingerprint_follows_data_and_direction(tmp_path, monkeypatch):
     def fingerprint(folder, source="de"):
-        return _open(
-            "corpora_fixed_pairs", tmp_path / folder, source
-        ).fingerprint()
+        folder = tmp_path / folder
+        return _open("corpora_fixed_pairs", folder, source).fingerprint()
 
     first = fingerprint("a")
     assert fingerprint("a") == first
@@ -254,13 +234,6 @@ def test_the_fingerprint_follows_data_and_direction(tmp_path, monkeypatch):
 
 
 def test_without_tensorflow_datasets(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **keywords):
-        if name == "tensorflow_datasets":
-            raise ModuleNotFoundError("No module named 'tensorflow_datasets'")
-        return real(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(InputError, match="install tensorflow-datasets"):
         open_corpus("wmt14_translate/de-en", "en", "de")
