@@ -230,8 +230,6 @@ def validate_language_code(language: str, hint: str) -> None:
 
 
 _DIGITS = 16
-# A file in a fingerprint.
-_FILE = re.compile(rf"(.+?) (\d+) ([0-9a-f]{{{_DIGITS}}})(?:; |$)")
 _MEGABYTE = 1 << 20
 
 
@@ -266,21 +264,12 @@ def _fingerprint(path: Path) -> str:
 
 
 def describe_fingerprint_change(before: str, now: str) -> str:
-    """Returns which files differ between two fingerprints of a corpus."""
-    old, new = (
-        {name: rest for name, *rest in _FILE.findall(text)}
-        for text in (before, now)
-    )
-    if not old or not new:
-        return f"its fingerprint was {before} and is {now}"
-    changes = []
-    for name in {**old, **new}:
-        if name not in new or name not in old:
-            changes.append(f"{name} is {'gone' if name in old else 'new'}")
-        elif old[name] != new[name]:
-            sizes = old[name][0], new[name][0]
-            other = ", with other content" if sizes[0] == sizes[1] else ""
-            changes.append(
-                f"{name} had {sizes[0]} bytes and has {sizes[1]}{other}"
-            )
-    return ", ".join(changes) or "its files come in another order"
+    """Returns what differs between two fingerprints of a corpus, by file."""
+    old, new = before.split("; "), now.split("; ")
+    if set(old) != set(new):
+        shared = set(old) & set(new)
+        old, new = (
+            [each for each in files if each not in shared] or ["shorter"]
+            for files in (old, new)
+        )
+    return f"its fingerprint was {'; '.join(old)} and is {'; '.join(new)}"
