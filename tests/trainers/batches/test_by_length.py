@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.batches import tatoeba_lengths
@@ -128,14 +128,6 @@ def _cost_over_best(cells, tokens, shapes):
     return _plan_cost(cells, tokens, shapes) / best
 
 
-@settings(max_examples=150)
-@given(CELLS, st.integers(30, 2000), st.integers(1, 4))
-def test_buckets_cost_at_most_half_as_much_again_as_the_best(
-    cells, tokens, shapes
-):
-    assert _cost_over_best(cells, tokens, shapes) <= 1.5
-
-
 def test_buckets_cost_little_more_than_the_best():
     random = np.random.default_rng(0)
     ratios = []
@@ -145,6 +137,7 @@ def test_buckets_cost_little_more_than_the_best():
         cells = dict(zip(map(tuple, lengths.tolist()), counts.tolist()))
         tokens = random.integers(30, random.choice([100, 400, 2000]))
         ratios.append(_cost_over_best(cells, tokens, random.integers(1, 5)))
+    assert max(ratios) <= 1.5
     assert np.mean(ratios) <= 1.001
     assert np.quantile(ratios, 0.99) <= 1.06
 
@@ -192,13 +185,6 @@ def test_buckets_by_hand():
     ]
     assert padding_share(plan, *lengths) == 0
     assert plan_by_length(*lengths, 160, 1, seed=0).shapes == ((8, 20, 20),)
-
-
-def test_batches_of_a_bucket_are_equally_full():
-    lengths = np.full((2, 1700), 10)
-    plan = plan_by_length(*lengths, 16_000, 1, seed=0)
-    assert plan.shapes == ((856, 10, 10),)
-    assert [len(batch.pairs) for batch in plan.epoch(0)] == [850, 850]
 
 
 @pytest.mark.parametrize(

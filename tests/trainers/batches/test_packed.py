@@ -208,22 +208,6 @@ def test_a_few_pairs_take_at_most_one_row_more_than_the_best(pairs, row_tokens):
     assert fewest <= len(_rows(plan)) <= fewest + 1
 
 
-@pytest.mark.parametrize("row_tokens", [64, 256])
-def test_rows_are_nearly_full(row_tokens):
-    lengths = _tatoeba_like(100_000)
-    plan = plan_packed(*lengths, 25_000, row_tokens, seed=1)
-    assert _padding_in_rows(plan, *lengths) < 0.01
-
-
-def test_rows_with_one_long_side_are_nearly_full():
-    # Parsing: a tree has three symbols a word.
-    source = np.random.default_rng(0).integers(2, 60, 50_000)
-    target = 3 * source + np.random.default_rng(1).integers(0, 9, len(source))
-    plan = plan_packed(source, target, 25_000, 384, seed=0)
-    assert 3 * plan.shapes[0].source_length < plan.shapes[0].target_length
-    assert _padding_in_rows(plan, source, target) < 0.02
-
-
 def test_long_sentences_are_packed_in_coarser_units():
     lengths = np.random.default_rng(0).integers(1, 1025, (2, 8_000))
     plan = plan_packed(*lengths, 25_000, 2048, seed=0)
