@@ -1,7 +1,7 @@
 """From text to ids: a codec for each kind of corpus.
 
-A codec is made of files, which `make_files` makes out of a corpus once; they
-lie beside the shards. Ids end with the end id on both sides.
+A codec is made of files that are stored beside the shards. Ids end with the
+end id on both sides.
 """
 
 import itertools
@@ -22,25 +22,25 @@ from trainers.prepared.vocabulary import frequent_characters, train_vocabulary
 # Evenly spread: more do not change 37,000 pieces much, and SentencePiece
 # holds them all in memory, about half a kB each.
 _VOCABULARY_PAIRS = 1_000_000
-# Part of the pieces that may go to rare characters: Chinese has thousands.
+# Share of the pieces that may be rare characters: Chinese has thousands.
 _CHARACTERS = 0.25
 _COUNTED_PAIRS = 10_000
 
 
 class TextCodec:
-    """Both sides are pieces of one SentencePiece vocabulary (section 5.1).
+    """Encodes both sides with one SentencePiece vocabulary (section 5.1).
 
-    Or of one each, where a pretrained model is trained on.
+    Or with one for each side, if the vocabulary is that of a pretrained model.
 
     Args:
         files: dict of name to bytes, from `make_files`.
 
     Attributes:
-        encode_sources: list of str to a list of int32 arrays.
-        encode_targets: the same of targets in which nothing is `unseen`.
-        source_vocabulary_size: number of ids that sources may have.
-        target_vocabulary_size: the same of targets.
-        models: bytes of the SentencePiece model of each side that has one.
+        encode_sources: function from a list of str to a list of int32 arrays.
+        encode_targets: the same for targets without an `unseen_reason`.
+        source_vocabulary_size: number of source ids.
+        target_vocabulary_size: number of target ids.
+        models: bytes of each SentencePiece model, the source's first.
 
     Raises:
         ValueError: the files are no vocabulary.
@@ -55,8 +55,8 @@ class TextCodec:
         self.target_vocabulary_size = tokenizer.target.vocabulary_size
 
     @staticmethod
-    def texts_of(pair):
-        """Returns the sides of a pair that the pieces are trained on."""
+    def vocabulary_texts(pair):
+        """Returns the texts of a pair that the vocabulary is trained on."""
         return pair
 
     @staticmethod
@@ -65,18 +65,18 @@ class TextCodec:
         del corpus, symbols
         return {}
 
-    def unseen(self, target):
-        """Says what in a target has no id; empty where all can be said."""
+    def unseen_reason(self, target):
+        """Returns why a target cannot be encoded; "" if it can."""
         del target
         return ""
 
 
 class TreeCodec:
-    """Sources are pieces of words, targets symbols of trees.
+    """Encodes sources with SentencePiece and targets as symbols of trees.
 
-    The pieces are trained on the words alone, so that each word can be told
-    in the ids; the symbols are those of the train split. See `TextCodec` for
-    arguments and attributes.
+    The vocabulary is trained on the words alone, so that the ids tell where
+    each word begins; the symbols are those of the train split. Arguments and
+    attributes are those of `TextCodec`.
     """
 
     def __init__(self, files):
@@ -92,13 +92,13 @@ class TreeCodec:
         self.target_vocabulary_size = self._symbols.vocabulary_size
 
     @staticmethod
-    def texts_of(pair):
-        """See `TextCodec`."""
+    def vocabulary_texts(pair):
+        """Returns the texts of a pair that the vocabulary is trained on."""
         return pair[:1]
 
     @staticmethod
     def other_files(corpus, symbols):
-        """See `TextCodec`."""
+        """Returns the files beside the vocabulary, a dict of name to bytes."""
         from export.parsing.linear import Symbols
 
         if symbols is None:
@@ -106,8 +106,8 @@ class TreeCodec:
             symbols = Symbols.of_lines(target.split() for _, target in pairs)
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
-    def unseen(self, target):
-        """See `TextCodec`."""
+    def unseen_reason(self, target):
+        """Returns why a target cannot be encoded; "" if it can."""
         try:
             self._symbols.ids(target.split())
         except ValueError as error:
@@ -115,7 +115,7 @@ class TreeCodec:
         return ""
 
     def encode_targets(self, texts):
-        """See `TextCodec`."""
+        """Returns the ids of lines of symbols, a list of int32 arrays."""
         return [
             np.array([*self._symbols.ids(text.split()), END_ID], np.int32)
             for text in texts
@@ -126,16 +126,16 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 def count_pairs(corpus):
-    """Reads the train split through, which finds a broken line early.
+    """Reads the train split once, which finds a broken line early.
 
     Returns:
-        How many pairs it has, and the `count_code_points` of each side that
-        becomes pieces, a list.
+        Number of pairs, and a list of the `count_code_points` of each side
+        that the vocabulary is trained on.
 
     Raises:
         InputError: the corpus is broken.
     """
-    texts_of = _CODECS[corpus.kind].texts_of
+    texts_of = _CODECS[corpus.kind].vocabulary_texts
     pairs, total, counts = corpus.pairs("train"), 0, None
     while part := list(itertools.islice(pairs, _COUNTED_PAIRS)):
         total += len(part)
@@ -144,52 +144,46 @@ def count_pairs(corpus):
     return total, counts
 
 
-def make_files(
-    corpus, size, pairs, counts, normalization, vocabulary=None, symbols=None
-):
-    """Returns what the codec of a corpus is made of, a dict of name to bytes.
+def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
+    """Returns the files of a corpus' codec, a dict of name to bytes.
 
     Args:
         corpus: Corpus.
-        size: V, number of pieces.
-        pairs: how many there are in the train split.
+        source: Source of the prepared data.
+        pairs: number of pairs of the train split.
         counts: of its code points, from `count_pairs`.
-        normalization: one of `normalization.NAMES`, for a vocabulary that is
-            trained.
         vocabulary: bytes of a SentencePiece model to use; None to train one
             on the train split.
-        symbols: of trees, the Symbols to use; None for those of the train
+        symbols: for trees, the Symbols to use; None for those of the train
             split.
 
     Raises:
-        InputError: the corpus is broken, its text does not fit the size, or
-            the vocabulary given is none.
+        InputError: the corpus is broken, or its text does not fit the size.
     """
     codec = _CODECS[corpus.kind]
 
     def texts():
         stride = math.ceil(pairs / _VOCABULARY_PAIRS)
-        some = itertools.islice(corpus.pairs("train"), 0, None, stride)
-        return itertools.chain.from_iterable(map(codec.texts_of, some))
+        sample = itertools.islice(corpus.pairs("train"), 0, None, stride)
+        return itertools.chain.from_iterable(
+            map(codec.vocabulary_texts, sample)
+        )
 
     if vocabulary is None:
+        size = source.vocabulary_size
         print(f"Training a vocabulary of {size:,} pieces.", flush=True)
-        rules = choose_normalization(normalization, counts)
-        most = int(_CHARACTERS * size)
-        characters = frequent_characters(texts(), most, rules)
+        rules = choose_normalization(source.normalization, counts)
+        limit = int(_CHARACTERS * size)
+        characters = frequent_characters(texts(), limit, rules)
         vocabulary = train_vocabulary(texts(), size, characters, rules)
     return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus, symbols)}
 
 
-def read_codec(kind, files):
-    """Returns the codec of a kind of corpus.
-
-    Args:
-        kind: "text" or "trees", as Corpus has it.
-        files: dict of name to bytes, from `make_files`.
+def make_codec(kind, files):
+    """Returns the codec of a kind of corpus, "text" or "trees".
 
     Raises:
-        InputError: they cannot be used.
+        InputError: the files, from `make_files`, cannot be used.
     """
     try:
         return _CODECS[kind](files)

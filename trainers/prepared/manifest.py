@@ -9,43 +9,29 @@ import numpy as np
 
 from export.errors import InputError
 from export.files.atomic import written_whole
-from trainers.prepared.shards import Shard, add_unknown
+from trainers.prepared.shards import NO_UNKNOWN, Shard, Unknown, add_unknown
 
 FILE = "manifest.json"
 _FORMAT = 1
-# What was added later says nothing in most manifests, and is left out there.
-_NO_UNKNOWN = ((0, ""), (0, ""))
-_LATER = {
-    "symbols_sha256": "",
-    "unseen": 0,
-    "first_unseen": "",
-    "unknown": _NO_UNKNOWN,
-}
+# Fields that are omitted if they have their default.
+_OPTIONAL = ("symbols_sha256", "unseen", "first_unseen", "unknown")
 _TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
-# What reading JSON of another form raises.
-_NOT_OURS = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RecursionError,
-)
+# What reading any other JSON raises.
+_MALFORMED = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """What prepared data are made from; other facts make other data.
+    """What prepared data are made from; any difference makes other data.
 
     Attributes:
         dataset: name of the corpus.
         source_language: code.
         target_language: code.
-        fingerprint: of the corpus, hex.
+        fingerprint: of the corpus.
         vocabulary_size: V.
-        max_tokens: pairs with a side of more pieces are left out.
-        normalization: one of `normalization.NAMES`, as asked for; a
-            vocabulary that was given has its own.
+        max_tokens: maximum length of a side, the end id counted.
+        normalization: one of `normalization.NAMES`, as asked for.
     """
 
     dataset: str
@@ -59,16 +45,15 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What there is of a split.
+    """The shards of a split, and counts of all pairs.
 
     Attributes:
-        shards: tuple of Shard, in the corpus' order.
-        source_lengths: how many sources have 0, 1, 2, ... pieces, the end id
-            counted.
-        target_lengths: the same of the targets.
-        unseen: pairs left out because their target cannot be said in ids.
-        first_unseen: where the first of these is, and why.
-        unknown: as of `shards.TokenisedChunk`.
+        shards: in the order of the corpus.
+        source_lengths: how many sources have 0, 1, 2, ... ids.
+        target_lengths: how many targets have 0, 1, 2, ... ids.
+        unseen: pairs skipped because their target cannot be encoded.
+        first_unseen: line of the first of these, and the reason.
+        unknown: as of `shards.TokenizedChunk`.
     """
 
     shards: tuple[Shard, ...] = ()
@@ -76,55 +61,54 @@ class Split:
     target_lengths: tuple[int, ...] = ()
     unseen: int = 0
     first_unseen: str = ""
-    unknown: tuple = _NO_UNKNOWN
+    unknown: Unknown = NO_UNKNOWN
 
     @property
     def pairs(self):
-        """Number of pairs."""
+        """Number of pairs in the shards."""
         return sum(shard.pairs for shard in self.shards)
 
     @property
     def read(self):
-        """Number of pairs of the corpus, those left out counted."""
+        """Number of pairs of the corpus, skipped ones included."""
         return sum(shard.read for shard in self.shards)
 
     @property
     def dropped(self):
-        """Number of pairs left out because a side was too long."""
+        """Number of pairs skipped because a side was too long."""
         return self.read - self.pairs - self.unseen
 
     @property
     def source_tokens(self):
         """Number of source ids, the end ids counted."""
-        return _weighted(self.source_lengths)
+        return sum(n * count for n, count in enumerate(self.source_lengths))
 
     @property
     def target_tokens(self):
         """Number of target ids, the end ids counted."""
-        return _weighted(self.target_lengths)
+        return sum(n * count for n, count in enumerate(self.target_lengths))
 
-    def with_shard(self, shard, lengths, unseen=(), unknown=_NO_UNKNOWN):
-        """Returns the split with one more shard.
-
-        Args:
-            shard: Shard.
-            lengths: integers [pairs, 2], of source and target.
-            unseen: of each pair left out for its target, its place among the
-                pairs that were read for the shard, and why.
-            unknown: of the shard, as of `shards.TokenisedChunk`.
-        """
+    def with_shard(self, shard, chunk):
+        """Returns the split with one more Shard, of a TokenizedChunk."""
         first = self.first_unseen
-        if unseen and not first:
-            place, reason = unseen[0]
-            first = f"line {self.read + place + 1:,}: {reason}"
+        if chunk.unseen and not first:
+            index, reason = chunk.unseen[0]
+            first = f"line {self.read + index + 1:,}: {reason}"
         return Split(
             (*self.shards, shard),
-            _add(self.source_lengths, np.bincount(lengths[:, 0])),
-            _add(self.target_lengths, np.bincount(lengths[:, 1])),
-            self.unseen + len(unseen),
+            _add_counts(self.source_lengths, chunk.lengths[:, 0]),
+            _add_counts(self.target_lengths, chunk.lengths[:, 1]),
+            self.unseen + len(chunk.unseen),
             first,
-            add_unknown(self.unknown, unknown),
+            add_unknown(self.unknown, chunk.unknown),
         )
+
+
+def _add_counts(counts, lengths):
+    size = max(len(counts), int(lengths.max(initial=-1)) + 1)
+    total = np.bincount(lengths, minlength=size)
+    total[: len(counts)] += np.asarray(counts, np.int64)
+    return tuple(total.tolist())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,12 +118,10 @@ class Manifest:
     Attributes:
         source: Source.
         vocabulary_sha256: of the SentencePiece model, hex.
-        test_sha256: of the file of the test split, hex; empty where there is
-            no such split.
+        test_sha256: of the file of the test split, hex; "" without one.
         splits: name to Split.
-        complete: whether nothing is left to prepare.
-        symbols_sha256: of the file of symbols, hex; empty where the targets
-            are no trees.
+        complete: whether the preparation is finished.
+        symbols_sha256: of the file of symbols, hex; "" for text.
     """
 
     source: Source
@@ -151,74 +133,108 @@ class Manifest:
 
     @property
     def kind(self):
-        """Of the corpus: "text" or "trees"."""
+        """Kind of the corpus, "text" or "trees"."""
         return "trees" if self.symbols_sha256 else "text"
 
     def with_split(self, name, split):
-        """Returns the manifest with a split put in."""
+        """Returns the manifest with a split added or replaced."""
         return dataclasses.replace(self, splits={**self.splits, name: split})
 
 
 def write_manifest(folder, manifest):
-    """Writes a folder's manifest whole.
+    """Writes a folder's manifest atomically.
 
     Raises:
         InputError: the system refused to write.
     """
-    content = _told({"format": _FORMAT, **dataclasses.asdict(manifest)})
-    for name, split in manifest.splits.items():
+    content = {"format": _FORMAT, **_omit_defaults(manifest)}
+    content["splits"] = {
+        name: _omit_defaults(split)
         # For people: they follow from the rest.
-        content["splits"][name] = _told(content["splits"][name]) | {
+        | {
             "pairs": split.pairs,
             "dropped": split.dropped,
             "source_tokens": split.source_tokens,
             "target_tokens": split.target_tokens,
         }
+        for name, split in manifest.splits.items()
+    }
     with written_whole(folder / FILE) as temporary:
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
+def _omit_defaults(instance):
+    content = dataclasses.asdict(instance)
+    for field in dataclasses.fields(instance):
+        if field.name in _OPTIONAL and content[field.name] == field.default:
+            del content[field.name]
+    return content
+
+
 def read_manifest(folder):
-    """Returns a folder's manifest, or None where there is none.
+    """Returns a folder's manifest, or None without one.
 
     Raises:
-        InputError: it cannot be read or is not one of ours.
+        InputError: it cannot be read or is malformed.
     """
     path = folder / FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
-        return Manifest(
-            _read(Source, content["source"]),
-            _value(content, "vocabulary_sha256", str),
-            _value(content, "test_sha256", str),
-            {
-                name: _read_split(split)
-                for name, split in content["splits"].items()
-            },
-            _value(content, "complete", bool),
-            _value(content, "symbols_sha256", str),
-        )
+        manifest = _parse("manifest", Manifest, content)
+        for split in manifest.splits.values():
+            for shard in split.shards:
+                # The name becomes a path.
+                if not shard.name.replace("-", "").isalnum():
+                    raise ValueError(f"{shard.name!r} is no name of a shard")
+        return manifest
     except FileNotFoundError:
         return None
-    except _NOT_OURS as error:
+    except _MALFORMED as error:
         raise InputError(
             f"{path} is not a manifest of prepared data ({error}); remove "
             "the folder and prepare the data again."
         ) from error
 
 
+def _parse(name, kind, value):
+    """Returns a JSON value as an instance of a type annotation."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    expected = {tuple: list}.get(origin, origin or kind)
+    if dataclasses.is_dataclass(kind):
+        expected = dict
+    if type(value) is not expected:
+        raise ValueError(f"{name} is not of type {expected.__name__}")
+    if kind is int and value < 0:
+        raise ValueError(f"{name} is below 0")
+    if dataclasses.is_dataclass(kind):
+        return kind(
+            **{
+                field: _parse(field, each, value[field])
+                for field, each in typing.get_type_hints(kind).items()
+                if field not in _OPTIONAL or field in value
+            }
+        )
+    if origin is dict:
+        return {key: _parse(key, arguments[1], value[key]) for key in value}
+    if origin is tuple:
+        if arguments[-1] is ...:
+            arguments = arguments[:1] * len(value)
+        return tuple(
+            _parse(name, each, item)
+            for each, item in zip(arguments, value, strict=True)
+        )
+    return value
+
+
 def validate_vocabulary(folder, manifest, vocabulary):
-    """Refuses data prepared with another vocabulary than a model's.
+    """Raises InputError if data have another vocabulary than a model.
 
     Args:
         folder: of the data.
         manifest: Manifest.
-        vocabulary: bytes of the model's vocabulary; None where it has none.
-
-    Raises:
-        InputError: they differ.
+        vocabulary: bytes of the model's vocabulary, or None.
     """
     if vocabulary is None:
         return
@@ -232,88 +248,20 @@ def validate_vocabulary(folder, manifest, vocabulary):
 
 
 def validate_kind(name, kind, expected):
-    """Refuses trees where text is expected, and the other way round.
+    """Raises InputError if a corpus or its data have another kind.
 
     Args:
         name: of a corpus, or a folder of prepared data.
-        kind: of these, "text" or "trees".
-        expected: the one or the other.
-
-    Raises:
-        InputError: they differ.
+        kind: their kind, "text" or "trees".
+        expected: the kind that a command takes.
     """
     if kind != expected:
         raise InputError(
-            f"{name} holds {kind}, but {expected} was expected; train on it "
-            f"with python -m {training_command(kind)}, or give other data."
+            f"{name} holds {kind}, expected {expected}; train on it with "
+            f"python -m {training_command(kind)}, or give other data."
         )
 
 
 def training_command(kind):
     """Returns the command that trains on "text" or "trees"."""
     return _TRAINERS[kind]
-
-
-def _told(content):
-    return {
-        name: value
-        for name, value in content.items()
-        if name not in _LATER or value != _LATER[name]
-    }
-
-
-def _read_split(content):
-    shards = tuple(
-        _read(Shard, shard) for shard in _value(content, "shards", list)
-    )
-    for shard in shards:
-        # The name becomes a path.
-        if not shard.name.replace("-", "").isalnum():
-            raise ValueError(f"{shard.name!r} is no name of a shard")
-    lengths = [
-        _value(content, f"{side}_lengths", list)
-        for side in ("source", "target")
-    ]
-    if not all(type(n) is int and n >= 0 for side in lengths for n in side):
-        raise ValueError("a count of lengths is not a number")
-    return Split(
-        shards,
-        *map(tuple, lengths),
-        _value(content, "unseen", int),
-        _value(content, "first_unseen", str),
-        _read_unknown(content.get("unknown", _NO_UNKNOWN)),
-    )
-
-
-def _read_unknown(sides):
-    (_, _), (_, _) = sides
-    named = [dict(zip(("unknown", "characters"), side)) for side in sides]
-    return tuple(
-        (_value(side, "unknown", int), _value(side, "characters", str))
-        for side in named
-    )
-
-
-def _read(kind, content):
-    hints = typing.get_type_hints(kind).items()
-    return kind(**{name: _value(content, name, each) for name, each in hints})
-
-
-def _value(content, name, kind):
-    value = (_LATER | content)[name]
-    if type(value) is not kind:
-        raise ValueError(f"{name} is not of type {kind.__name__}")
-    if kind is int and value < 0:
-        raise ValueError(f"{name} is below 0")
-    return value
-
-
-def _add(counts, more):
-    total = np.zeros(max(len(counts), len(more)), np.int64)
-    total[: len(counts)] += np.asarray(counts, np.int64)
-    total[: len(more)] += np.asarray(more, np.int64)
-    return tuple(total.tolist())
-
-
-def _weighted(counts):
-    return sum(length * count for length, count in enumerate(counts))

@@ -1,7 +1,7 @@
-"""How text is normalised before it is cut into pieces, and what that changes.
+"""Unicode normalisation rules of a vocabulary, and what they change in a text.
 
-A SentencePiece model holds the rules itself, so training, translation and
-exports read text in the same way.
+A SentencePiece model contains its rules, so training, translation and exports
+read text in the same way.
 """
 
 import collections
@@ -14,12 +14,14 @@ from sentencepiece import sentencepiece_model_pb2
 
 DEFAULT = "nmt_nfkc"
 CANONICAL = "nmt_nfc"
-_OTHERS = ("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-NAMES = ("auto", DEFAULT, CANONICAL, *_OTHERS)
+NAMES = (
+    *("auto", DEFAULT, CANONICAL),
+    *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
+)
 
 # Share of a side's characters: European text has a tenth of it ("…", "²"),
 # Persian (ZWNJ), Thai (sara am) and Chinese (，！？) five times and more.
-_MOST_CHANGED = 0.002
+_MAX_CHANGED = 0.002
 _CODE_POINTS = 0x110000
 _EXAMPLES = 8
 _BYTE_ORDER_MARK = "\ufeff"
@@ -29,10 +31,10 @@ _SPACE = "\u2581"
 
 @functools.cache
 def make_normalizer(name):
-    """Returns the SentencePieceNormalizer of one of `NAMES` but "auto"."""
+    """Returns the SentencePieceNormalizer of one of `NAMES` except "auto"."""
     if name != CANONICAL:
         return sentencepiece.SentencePieceNormalizer(rule_name=name)
-    # Or it logs the size of the rules.
+    # Otherwise it logs the size of the rules.
     sentencepiece.set_min_log_level(2)
     rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
     spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
@@ -59,31 +61,55 @@ def _canonical_rules():
     return list(rules.items())
 
 
-def name_of(model):
+def normalization_name(model):
     """Returns the name of the rules in the bytes of a SentencePiece model."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     return proto.normalizer_spec.name
 
 
 def count_code_points(texts):
-    """Returns int64 [0x110000]: how often each code point is in texts."""
+    """Returns the count of each code point in texts, int64 [0x110000]."""
     text = "".join(texts).encode("utf-32-le")
     codes = np.frombuffer(text, np.uint32)
     return np.bincount(codes, minlength=_CODE_POINTS)
 
 
-def measure_change(counts, normalizer):
-    """Measures how much of a text a normaliser changes.
-
-    White space is not counted, and canonical composition is no change.
+def choose_normalization(name, counts):
+    """Returns the rules to train a vocabulary with.
 
     Args:
-        counts: of the text, from `count_code_points`.
-        normalizer: sentencepiece.SentencePieceNormalizer.
+        name: one of `NAMES`; "auto" is nmt_nfkc unless that would change more
+            than a few characters of a side, then nmt_nfc.
+        counts: list of each side's counts, from `count_code_points`.
+    """
+    if name != "auto":
+        return name
+    normalizer = make_normalizer(DEFAULT)
+    shares = [_measure_change(each, normalizer)[0] for each in counts]
+    return DEFAULT if max(shares) <= _MAX_CHANGED else CANONICAL
 
-    Returns:
-        The share of the characters that are changed, and the most frequent
-        of these, a str.
+
+def describe_change(counts, models):
+    """Returns a line about what normalisation changes on each side.
+
+    Args:
+        counts: list of each side's counts, from `count_code_points`.
+        models: list of the bytes of each side's SentencePiece model.
+    """
+    sides = []
+    for side, count, model in zip(("source", "target"), counts, models):
+        normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
+        share, changed = _measure_change(count, normalizer)
+        shown = f" ({show_characters(changed)})" if changed else ""
+        sides.append(f"{share:.2%} of the {side} characters{shown}")
+    name = normalization_name(models[0])
+    return f"Normalisation {name} changes {', '.join(sides)}."
+
+
+def _measure_change(counts, normalizer):
+    """Returns the share of changed characters, and the most frequent ones.
+
+    White space is not counted, and canonical composition is no change.
     """
     total, changed = 0, collections.Counter()
     for code in np.flatnonzero(counts).tolist():
@@ -95,43 +121,12 @@ def measure_change(counts, normalizer):
         result = normalizer.normalize(character).strip(_SPACE)
         if result not in (character, canonical):
             changed[character] = int(counts[code])
-    most = "".join(each for each, _ in changed.most_common(_EXAMPLES))
-    return changed.total() / max(total, 1), most
-
-
-def choose_normalization(name, counts):
-    """Returns the rules to train a vocabulary with.
-
-    Args:
-        name: one of `NAMES`; "auto" is nmt_nfkc where that leaves the text of
-            all sides as it is but for a few characters, else nmt_nfc.
-        counts: list of each side's counts, from `count_code_points`.
-    """
-    if name != "auto":
-        return name
-    normalizer = make_normalizer(DEFAULT)
-    shares = [measure_change(each, normalizer)[0] for each in counts]
-    return DEFAULT if max(shares) <= _MOST_CHANGED else CANONICAL
-
-
-def describe_change(counts, models):
-    """Returns a line that says what normalisation changes of each side.
-
-    Args:
-        counts: list of each side's counts, from `count_code_points`.
-        models: list of the bytes of each side's SentencePiece model.
-    """
-    sides = []
-    for side, count, model in zip(("source", "target"), counts, models):
-        normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
-        share, changed = measure_change(count, normalizer)
-        shown = f" ({show_characters(changed)})" if changed else ""
-        sides.append(f"{share:.2%} of the {side} characters{shown}")
-    return f"Normalisation {name_of(models[0])} changes {', '.join(sides)}."
+    examples = "".join(each for each, _ in changed.most_common(_EXAMPLES))
+    return changed.total() / max(total, 1), examples
 
 
 def show_characters(characters):
-    """Returns characters side by side, what is invisible by its number."""
+    """Returns characters separated by spaces, invisible ones as U+ABCD."""
     return " ".join(
         each
         if each.isprintable() and not unicodedata.combining(each)

@@ -18,16 +18,16 @@ TEST_FILE = "test.json"
 
 
 class PreparedCorpus:
-    """What `trainers.prepare` made of a corpus.
+    """Prepared data of a corpus, made by `trainers.prepare`.
 
-    - `manifest.json`: what it was made from, counts, checksums.
+    - `manifest.json`: what they were made from, counts, checksums.
     - `vocabulary.model`: the SentencePiece model.
-    - `symbols.json`: of trees, the vocabulary of their lines of symbols.
+    - `symbols.json`: for trees, the vocabulary of their lines of symbols.
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
     Args:
-        folder: where it lies.
+        folder: their path.
 
     Attributes:
         folder: pathlib.Path.
@@ -35,7 +35,7 @@ class PreparedCorpus:
         vocabulary: bytes of the SentencePiece model.
 
     Raises:
-        InputError: nothing is there, or it is unfinished or damaged.
+        InputError: there are none, or they are unfinished or damaged.
     """
 
     def __init__(self, folder):
@@ -56,11 +56,11 @@ class PreparedCorpus:
 
     @functools.cached_property
     def symbols(self):
-        """The targets' `export.parsing.linear.Symbols`; None of text."""
+        """The targets' `export.parsing.linear.Symbols`; None for text."""
         return _symbols(self._files)
 
     def pairs(self, split):
-        """Returns a split's TokenPairs, or None where there is no such split.
+        """Returns a split's TokenPairs, or None if there is no such split.
 
         Raises:
             InputError: a shard is missing or damaged.
@@ -93,24 +93,17 @@ class PreparedCorpus:
         for split in self.manifest.splits.values():
             for shard in split.shards:
                 read_shard(self.folder, shard)
-                found = file_crc32(shard.ids_path(self.folder))
-                if found != shard.ids_crc32:
+                checksum = file_crc32(shard.ids_path(self.folder))
+                if checksum != shard.ids_crc32:
                     raise damaged(self.folder, shard)
         self.test_set()
 
 
 def read_codec_files(folder, manifest):
-    """Returns what the codec of prepared data is made of.
-
-    Args:
-        folder: pathlib.Path.
-        manifest: Manifest.
-
-    Returns:
-        dict of name to bytes, as `codecs.make_files` made it.
+    """Returns the files of a codec, a dict of name to bytes.
 
     Raises:
-        InputError: one is missing, or another one than at the beginning.
+        InputError: one is missing, or not the one of the manifest.
     """
     digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
     if manifest.symbols_sha256:
@@ -121,16 +114,12 @@ def read_codec_files(folder, manifest):
 
 
 def validate_symbols(folder, manifest, symbols):
-    """Refuses data prepared with other labels or tags than a model's.
+    """Raises InputError if data have other labels or tags than a model.
 
     Args:
         folder: of the data.
         manifest: Manifest.
-        symbols: the model's `export.parsing.linear.Symbols`; None where it
-            has none.
-
-    Raises:
-        InputError: they differ.
+        symbols: the model's `export.parsing.linear.Symbols`, or None.
     """
     if symbols is None:
         return
@@ -164,7 +153,7 @@ def _read(path, sha256):
         ) from error
     if hashlib.sha256(content).hexdigest() != sha256:
         raise InputError(
-            f"{path} is not what was prepared; remove the folder and prepare "
-            "the data again."
+            f"{path} is not the file that was prepared; remove the folder and "
+            "prepare the data again."
         )
     return content

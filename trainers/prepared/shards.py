@@ -1,8 +1,8 @@
-"""Shards: many sentence pairs as ids, in two arrays read in place.
+"""Shards: sentence pairs as ids, in two arrays that are read in place.
 
-`NAME.ids.npy` holds the ids of every pair, source then target, one after the
-other; `NAME.lengths.npy`, uint16 [pairs, 2], says how many each has. Pairs
-become ids on several threads, in order, in bounded memory.
+`NAME.ids.npy` holds the ids of all pairs, source then target of each;
+`NAME.lengths.npy`, uint16 [pairs, 2], the number of ids of each. Pairs are
+tokenized on several threads, in order, in bounded memory.
 """
 
 import collections
@@ -20,17 +20,17 @@ import numpy as np
 from export.errors import InputError
 from export.files.atomic import written_whole
 
-# A length must fit the arrays' 16 bits.
+# A length must fit the 16 bits of the arrays.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """What the manifest knows of a shard.
+    """The entry of a shard in the manifest.
 
     Attributes:
         name: of its files, without their endings.
-        read: pairs of the corpus it was made from, those left out counted.
+        read: pairs of the corpus it was made from, skipped ones included.
         pairs: pairs in it.
         tokens: ids in it, both sides together.
         ids_crc32: checksum of the file of ids.
@@ -45,11 +45,11 @@ class Shard:
     lengths_crc32: int
 
     def ids_path(self, folder):
-        """Returns the file of ids."""
+        """Returns the path of the file of ids."""
         return folder / f"{self.name}.ids.npy"
 
     def lengths_path(self, folder):
-        """Returns the file of lengths."""
+        """Returns the path of the file of lengths."""
         return folder / f"{self.name}.lengths.npy"
 
 
@@ -69,7 +69,12 @@ def write_shard(folder, name, read, ids, lengths):
     Raises:
         InputError: the system refused to write.
     """
-    contents = [_npy(array) for array in (ids, lengths)]
+    contents = []
+    for array in (ids, lengths):
+        # NumPy itself does not say why it could not write a file.
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        contents.append(buffer.getbuffer())
     checksums = map(zlib.crc32, contents)
     shard = Shard(name, read, len(lengths), len(ids), *checksums)
     paths = shard.ids_path(folder), shard.lengths_path(folder)
@@ -77,13 +82,6 @@ def write_shard(folder, name, read, ids, lengths):
         with written_whole(path) as temporary:
             temporary.write_bytes(content)
     return shard
-
-
-def _npy(array):
-    # NumPy itself does not say why it could not write a file.
-    content = io.BytesIO()
-    np.save(content, array, allow_pickle=False)
-    return content.getbuffer()
 
 
 def read_shard(folder, shard):
@@ -99,13 +97,13 @@ def read_shard(folder, shard):
 
     Raises:
         InputError: a file is missing or damaged. The checksum of the ids is
-            not looked at here: that would read all of them.
+            not compared, for that would read all of them.
     """
     ids_path = shard.ids_path(folder)
     lengths_path = shard.lengths_path(folder)
-    ids = _load(ids_path)
-    lengths = _load(lengths_path)
-    fits = (
+    ids = _memory_map(ids_path)
+    lengths = _memory_map(lengths_path)
+    is_whole = (
         ids.shape == (shard.tokens,)
         and ids.dtype in (np.uint16, np.int32)
         and ids.offset + ids.nbytes == ids_path.stat().st_size
@@ -114,7 +112,7 @@ def read_shard(folder, shard):
         and file_crc32(lengths_path) == shard.lengths_crc32
         and int(lengths.sum(dtype=np.int64)) == shard.tokens
     )
-    if not fits:
+    if not is_whole:
         raise damaged(folder, shard)
     return ids, np.array(lengths)
 
@@ -127,12 +125,11 @@ def damaged(folder, shard):
     )
 
 
-def _load(path):
+def _memory_map(path):
     try:
         # Not np.load, which opens archives of arrays as well.
         return np.lib.format.open_memmap(path, mode="r")
-    # What a damaged header raises is anything between ValueError and
-    # OverflowError.
+    # A damaged header raises anything from ValueError to OverflowError.
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
@@ -150,132 +147,126 @@ def file_crc32(path):
     return checksum
 
 
-# Large enough that a call costs nothing beside its work.
+# Pairs per chunk: enough that the call costs nothing beside its work.
 _CHUNK = 5_000
-# Of unknown characters, and the texts that these are looked for in.
+# Number of unknown characters to show, and of texts to look for them in.
 _EXAMPLES = 8
 
+# Of source and target: number of unknown ids, and some unknown characters.
+Unknown = tuple[tuple[int, str], tuple[int, str]]
+NO_UNKNOWN: Unknown = ((0, ""), (0, ""))
 
-class TokenisedChunk(typing.NamedTuple):
+
+class TokenizedChunk(typing.NamedTuple):
     """Some pairs as ids.
 
     Attributes:
-        read: pairs there were, those left out counted.
+        read: number of pairs, skipped ones included.
         ids: int32 [tokens], source and target of each pair in turn.
-        lengths: integers [pairs, 2].
-        unseen: list of (place among the pairs that there were, why), of
-            those whose target cannot be said in ids.
-        unknown: of source and target, how many of the ids are unknown, and
-            characters that are.
+        lengths: int [pairs, 2].
+        unseen: list of (index among the pairs read, reason), of the pairs
+            whose target cannot be encoded.
+        unknown: Unknown.
     """
 
     read: int
     ids: np.ndarray
     lengths: np.ndarray
     unseen: list
-    unknown: tuple = ((0, ""), (0, ""))
+    unknown: Unknown = NO_UNKNOWN
 
     @classmethod
-    def joined(cls, chunks):
-        """Returns the chunks of a list as one."""
+    def concatenate(cls, chunks):
+        """Returns a list of chunks as one."""
         starts = itertools.accumulate((each.read for each in chunks), initial=0)
         return cls(
             sum(chunk.read for chunk in chunks),
             np.concatenate([chunk.ids for chunk in chunks]),
             np.concatenate([chunk.lengths for chunk in chunks]),
             [
-                (start + place, reason)
+                (start + index, reason)
                 for start, chunk in zip(starts, chunks)
-                for place, reason in chunk.unseen
+                for index, reason in chunk.unseen
             ],
             functools.reduce(add_unknown, (chunk.unknown for chunk in chunks)),
         )
 
 
 def add_unknown(first, second):
-    """Returns the sum of two `TokenisedChunk.unknown`, the first one first."""
+    """Returns the sum of two Unknown, the characters of the first first."""
     return tuple(
         (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
         for (a, some), (b, more) in zip(first, second)
     )
 
 
-def tokenise(pairs, codec, max_tokens, workers):
-    """Yields TokenisedChunks in the order of the pairs.
+def tokenize(pairs, codec, max_tokens, workers):
+    """Yields TokenizedChunks in the order of the pairs.
 
-    The threads do run side by side: SentencePiece does its work outside
-    Python's lock. At most two chunks a thread are held.
+    Threads run in parallel: SentencePiece does its work outside Python's
+    lock. At most two chunks per thread are held.
 
     Args:
         pairs: iterator of (source, target) str.
-        codec: as `codecs.read_codec` returns it.
-        max_tokens: pairs with a side of more ids than this, the end id
-            counted, are left out, as are those with a target that has none.
+        codec: as `codecs.make_codec` returns it.
+        max_tokens: maximum length of a side; longer pairs are skipped, as
+            are those whose target cannot be encoded.
         workers: number of threads.
     """
-
-    def run(chunk):
-        return _tokenise_chunk(chunk, codec, max_tokens)
-
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        waiting = collections.deque()
+        pending = collections.deque()
         try:
             while chunk := list(itertools.islice(pairs, _CHUNK)):
-                waiting.append(pool.submit(run, chunk))
-                if len(waiting) == 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                pending.append(
+                    pool.submit(_tokenize_chunk, chunk, codec, max_tokens)
+                )
+                if len(pending) == 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()
 
 
-def _tokenise_chunk(chunk, codec, max_tokens):
+def _tokenize_chunk(chunk, codec, max_tokens):
+    reasons = [codec.unseen_reason(target) for _, target in chunk]
+    seen = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in seen])
+    targets = codec.encode_targets([target for _, target in seen])
+    sides = [list(map(len, sources)), list(map(len, targets))]
+    lengths = np.array(sides, np.int64).T
+    kept = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
+    ids = [np.zeros(0, np.int32)]
+    for index in kept:
+        ids += sources[index], targets[index]
+    ids, lengths = np.concatenate(ids), lengths[kept]
+    return TokenizedChunk(
+        len(chunk),
+        ids,
+        lengths,
+        [each for each in enumerate(reasons) if each[1]],
+        _count_unknown(ids, lengths, [seen[index] for index in kept], codec),
+    )
+
+
+def _count_unknown(ids, lengths, pairs, codec):
     # Keras takes seconds to load, which a reader of shards does not need.
     from keras_transformer.config import UNKNOWN_ID
 
-    reasons = [codec.unseen(target) for _, target in chunk]
-    said = [pair for pair, reason in zip(chunk, reasons) if not reason]
-    sources = codec.encode_sources([source for source, _ in said])
-    targets = codec.encode_targets([target for _, target in said])
-    sides = [list(map(len, sources)), list(map(len, targets))]
-    lengths = np.array(sides, np.int64).T
-    kept = lengths.max(axis=1) <= max_tokens
-    ids = [np.zeros(0, np.int32)]
-    for number in np.flatnonzero(kept):
-        ids += sources[number], targets[number]
-    unseen = [each for each in enumerate(reasons) if each[1]]
-    ids, lengths = np.concatenate(ids), lengths[kept]
-    # Of all texts, sources and targets in turn, those with unknown ids.
+    # The text of each unknown id: sources and targets in turn.
     texts = np.searchsorted(
         lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
     )
-    pairs = np.flatnonzero(kept)
-    unknown = tuple(
-        (
-            int((texts % 2 == side).sum()),
-            _unknown_characters(
-                [said[pairs[n // 2]][side] for n in _first(texts, side)],
-                encode,
-            ),
-        )
-        for side, encode in enumerate(
-            (codec.encode_sources, codec.encode_targets)
-        )
-    )
-    return TokenisedChunk(len(chunk), ids, lengths, unseen, unknown)
-
-
-def _first(texts, side):
-    return np.unique(texts[texts % 2 == side])[:_EXAMPLES]
-
-
-def _unknown_characters(texts, encode):
-    """Returns characters of texts that have no id, a str."""
-    from keras_transformer.config import UNKNOWN_ID
-
-    text = unicodedata.normalize("NFC", " ".join(texts))
-    characters = [each for each in dict.fromkeys(text) if not each.isspace()]
-    unknown = (UNKNOWN_ID in ids for ids in encode(characters))
-    return "".join(itertools.compress(characters, unknown))[:_EXAMPLES]
+    unknown = []
+    for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
+        of_side = texts[texts % 2 == side]
+        examples = [
+            pairs[text // 2][side] for text in np.unique(of_side)[:_EXAMPLES]
+        ]
+        text = unicodedata.normalize("NFC", " ".join(examples))
+        characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+        is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+        found = "".join(itertools.compress(characters, is_unknown))
+        unknown.append((len(of_side), found[:_EXAMPLES]))
+    return tuple(unknown)

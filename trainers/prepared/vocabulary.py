@@ -1,4 +1,4 @@
-"""A joint SentencePiece vocabulary, trained on the training side alone."""
+"""A joint SentencePiece vocabulary, trained on the train split alone."""
 
 import io
 import itertools
@@ -19,33 +19,33 @@ from trainers.prepared.normalization import (
 )
 from trainers.processes import StopSignals
 
-# Fewer say nothing of how a character is translated.
-_LEAST = 3
+# Rarer characters do not show how they are translated.
+_MIN_COUNT = 3
 _SENTENCES = 10_000
 # SentencePiece writes the first for white space, also within what U+FDFA and
-# U+FDFB become, and the second for the unknown, and parts text at the third;
+# U+FDFB become, and the second for the unknown, and splits text at the third;
 # it takes none as a character, and skips the sentences with the second.
 _SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes a character.
-_MOST_BYTES = 4192
-_PART = re.compile(f"(?s).{{1,{_MOST_BYTES // 4}}}(?= |$)|.{{1,1000}}")
+_MAX_BYTES = 4192
+_PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
-def frequent_characters(sentences, most, normalization=DEFAULT):
-    """Returns the characters that stand somewhere, the most frequent ones.
+def frequent_characters(sentences, limit, normalization=DEFAULT):
+    """Returns the most frequent characters, for `train_vocabulary`.
 
-    SentencePiece alone leaves out those that make up the last 0.05 % of a
-    text: in everyday sentences most digits, brackets and capitals.
+    SentencePiece alone skips those that make up the last 0.05 % of a text: in
+    everyday sentences most digits, brackets and capitals.
 
     Args:
         sentences: iterable of str.
-        most: how many characters are returned at most.
+        limit: maximum number of characters.
         normalization: name of the rules, as `make_normalizer` takes it.
 
     Returns:
-        str of the characters, most frequent first, as they are after
-        SentencePiece's normalisation; none that occurs less than three times,
-        no white space and none that SentencePiece reserves.
+        str, most frequent first, after normalisation; no character that
+        occurs less than three times, no white space, none that SentencePiece
+        reserves.
     """
     # Whole sentences: letters and marks become one character.
     normalizer = make_normalizer(normalization)
@@ -55,9 +55,9 @@ def frequent_characters(sentences, most, normalization=DEFAULT):
     # NUL is dropped by the tokenizer, but not by normalisation.
     for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
         counts[ord(character)] = 0
-    # Of equal counts, that of the lower code point first.
-    order = np.argsort(-counts, kind="stable")[:most]
-    return "".join(chr(code) for code in order if counts[code] >= _LEAST)
+    # Of equal counts, the lower code point first.
+    order = np.argsort(-counts, kind="stable")[:limit]
+    return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
 
 
 def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
@@ -67,7 +67,7 @@ def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
         sentences: iterable of str, both languages.
         size: V, number of pieces with the four special ones.
         characters: str of those that get a piece each, however rare; others
-            get one where they are among the first 99.95 % of the text.
+            get one if they are among the first 99.95 % of the text.
         normalization: name of the rules, as `make_normalizer` takes it.
 
     Returns:
@@ -77,53 +77,42 @@ def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
         InputError: the text cannot give so many or so few pieces.
     """
     model = io.BytesIO()
-    guarded = _Guarded(sentences)
+    iterator = _SentenceIterator(sentences)
     # An interrupt inside SentencePiece's callbacks may get lost there.
-    with StopSignals(guarded.stop) as signals:
+    with StopSignals(iterator.stop) as signals:
         try:
-            _train(guarded, model, size, characters, normalization)
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(iterator),
+                normalizer=make_normalizer(normalization),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                required_chars=characters,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=BEGIN_ID,
+                eos_id=END_ID,
+                num_threads=processes.processor_count(),
+                minloglevel=2,
+            )
         except (RuntimeError, OSError, ValueError) as error:
-            if guarded.error is None and not signals.received:
+            if iterator.error is None and not signals.received:
                 raise InputError(_explain(str(error), size)) from error
     if signals.received == signal.SIGINT:
         raise KeyboardInterrupt
     if signals.received:
         sys.exit(128 + signals.received)
-    if guarded.error is not None:
-        raise guarded.error
+    if iterator.error is not None:
+        raise iterator.error
     return model.getvalue()
 
 
-def _train(sentences, model, size, characters, normalization):
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_trainable(sentences),
-        normalizer=make_normalizer(normalization),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=size,
-        required_chars=characters,
-        pad_id=PAD_ID,
-        unk_id=UNKNOWN_ID,
-        bos_id=BEGIN_ID,
-        eos_id=END_ID,
-        num_threads=processes.processor_count(),
-        minloglevel=2,
-    )
+class _SentenceIterator:
+    """Prepares sentences so that SentencePiece skips none.
 
-
-def _trainable(sentences):
-    """Yields sentences so that SentencePiece skips none of them."""
-    for sentence in sentences:
-        sentence = sentence.replace(_UNKNOWN, " ")
-        if len(sentence) * 4 > _MOST_BYTES < len(sentence.encode()):
-            # Words are all that it learns of a sentence.
-            yield from _PART.findall(sentence)
-        else:
-            yield sentence
-
-
-class _Guarded:
-    """Sentences whose errors SentencePiece would turn into its own."""
+    Keeps the error of the sentences, which SentencePiece would turn into its
+    own.
+    """
 
     def __init__(self, sentences):
         self.error = None
@@ -138,33 +127,37 @@ class _Guarded:
             for sentence in self._sentences:
                 if self._stopped:
                     return
-                yield sentence
+                sentence = sentence.replace(_UNKNOWN, " ")
+                if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
+                    # Words are all that it learns of a sentence.
+                    yield from _PART.findall(sentence)
+                else:
+                    yield sentence
         except BaseException as error:
             self.error = error
             raise
 
 
 def _explain(message, size):
+    """Returns a message of SentencePiece in the user's terms."""
     if "sentences_.empty" in message or "all_chars_count" in message:
         return (
             "No vocabulary can be trained on a text without any character; "
             "check the train split."
         )
+    vocabulary = f"A vocabulary of {size} pieces is"
     if "as int" in message:
-        return (
-            f"A vocabulary of {size} pieces is too large for any text; lower "
-            "vocabulary_size."
-        )
+        return f"{vocabulary} too large for any text; lower vocabulary_size."
     highest = re.search(r"value <= (\d+)", message)
     if highest:
         return (
-            f"A vocabulary of {size} pieces is too large for this text; it "
-            f"gives {highest[1]} at most: set vocabulary_size to that or less."
+            f"{vocabulary} too large for this text; set vocabulary_size to "
+            f"{highest[1]} or less."
         )
     smallest = re.search(r"\d+ vs (\d+)", message)
     if "smaller than required_chars" in message and smallest:
         return (
-            f"A vocabulary of {size} pieces is too small for this text, whose "
-            f"characters alone need {smallest[1]}: raise vocabulary_size."
+            f"{vocabulary} too small for this text, whose characters alone "
+            f"need {smallest[1]}; raise vocabulary_size."
         )
     return f"No vocabulary of {size} pieces can be trained: {message}"

@@ -3,8 +3,10 @@ import json
 import numpy as np
 import pytest
 
+from export.errors import InputError
 from keras_transformer.tokenizer import Tokenizer
 from tests.trainers import cipher
+from tests.trainers.prepared.interruptions import Killed, at_write
 from tests.trainers.prepared.memory_corpus import (
     SIZE,
     MemoryCorpus,
@@ -15,7 +17,6 @@ from tests.trainers.prepared.memory_corpus import (
     splits,
     vocabulary,
 )
-from trainers.corpora import open_corpus
 from trainers.prepared import codecs
 
 pytestmark = pytest.mark.usefixtures("small_shards")
@@ -36,63 +37,51 @@ def _decoded(prepared, split):
 def test_the_text_comes_back_from_the_ids(tmp_path):
     corpus = MemoryCorpus(splits())
     prepared = prepare(tmp_path, corpus)
+    prepared.check()
     for split in ("train", "dev"):
         assert _decoded(prepared, split) == list(corpus.pairs(split))
     assert prepared.test_set() == corpus.evaluation_set("test")
     assert prepared.vocabulary == vocabulary()
-    assert prepared.manifest.complete
-    prepared.check()
+    arrays = [
+        f"{split}-{number:05d}.{end}.npy"
+        for split, count in (("train", 3), ("dev", 1))
+        for number in range(count)
+        for end in ("ids", "lengths")
+    ]
+    others = ["manifest.json", "vocabulary.model", "test.json"]
+    assert sorted(contents(tmp_path)) == sorted(arrays + others)
 
 
-def test_its_files(tmp_path):
-    prepare(tmp_path)
-    assert sorted(contents(tmp_path)) == sorted(
-        [
-            "manifest.json",
-            "vocabulary.model",
-            "test.json",
-            *(
-                f"{split}-{number:05d}.{end}.npy"
-                for split, count in (("train", 3), ("dev", 1))
-                for number in range(count)
-                for end in ("ids", "lengths")
-            ),
-        ]
-    )
+@pytest.mark.parametrize("workers", [2, 7])
+def test_the_number_of_workers_changes_no_byte(tmp_path, workers):
+    prepare(tmp_path / "one")
+    prepare(tmp_path / "other", workers=workers)
+    assert contents(tmp_path / "one") == contents(tmp_path / "other")
 
 
-def test_without_a_vocabulary_one_is_trained_on_both_sides(tmp_path, capsys):
+def test_without_a_vocabulary_one_is_trained_on_train(tmp_path):
     prepared = prepare(tmp_path, vocabulary=None)
-    assert "Training a vocabulary of 64 pieces." in capsys.readouterr().out
     tokenizer = Tokenizer(prepared.vocabulary)
     assert tokenizer.vocabulary_size == SIZE
     texts = [text for pair in cipher.sentences(40, 1) for text in pair]
     assert not any((ids == 1).any() for ids in tokenizer.encode(texts))
-    # Not on the dev and test splits.
-    again = prepare(tmp_path / "2", MemoryCorpus({"train": rows(40, 1)}))
-    assert again.vocabulary == vocabulary()
 
 
 def test_rare_characters_are_known(tmp_path, monkeypatch):
-    """Digits, in everyday text."""
     # Room for all, in a vocabulary that text of ten syllables can fill.
     monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
     train = rows(2000, 1)
     for number in (5, 700, 1500):
         train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
-    prepared = prepare(
-        tmp_path,
-        MemoryCorpus({"train": train}),
-        vocabulary=None,
-        vocabulary_size=100,
-    )
-    tokenizer = Tokenizer(prepared.vocabulary)
+    corpus = MemoryCorpus({"train": train})
+    made = {"vocabulary": None, "vocabulary_size": 100}
+    tokenizer = Tokenizer(prepare(tmp_path, corpus, **made).vocabulary)
     (ids,) = tokenizer.encode(["(25): K 1984 %"])
     assert 1 not in ids
     assert tokenizer.decode([ids]) == ["(25): K 1984 %"]
 
 
-def test_the_vocabulary_of_a_large_corpus_is_of_a_part_spread_over_it(
+def test_the_vocabulary_of_a_large_corpus_is_of_an_even_sample(
     tmp_path, monkeypatch
 ):
     trained_on = []
@@ -107,79 +96,41 @@ def test_the_vocabulary_of_a_large_corpus_is_of_a_part_spread_over_it(
     monkeypatch.setattr(codecs, "_VOCABULARY_PAIRS", 15)
     prepare(tmp_path, vocabulary=None)
     pairs = cipher.sentences(40, 1)[::3]
-    assert len(pairs) == 14
     assert trained_on == [text for pair in pairs for text in pair]
 
 
-def test_a_corpus_of_files(tmp_path):
-    corpus = open_corpus(cipher.write(tmp_path), cipher.SOURCE, cipher.TARGET)
-    prepared = prepare(tmp_path / "data", corpus)
-    assert _decoded(prepared, "dev") == list(corpus.pairs("dev"))
-    assert len(prepared.pairs("train")) == 200
-
-
-def test_a_source_with_two_references_gives_two_pairs(tmp_path):
+def test_references_and_missing_splits(tmp_path):
     train = [("ba do", ("yz wh", "wh yz")), ("ki", ("fq",))]
     prepared = prepare(tmp_path, MemoryCorpus({"train": train}))
     assert _decoded(prepared, "train") == [
-        ("ba do", "yz wh"),
-        ("ba do", "wh yz"),
-        ("ki", "fq"),
+        *(("ba do", "yz wh"), ("ba do", "wh yz"), ("ki", "fq"))
     ]
-
-
-def test_splits_that_are_not_there(tmp_path):
-    prepared = prepare(tmp_path, MemoryCorpus({"train": rows(5, 1)}))
     assert set(prepared.manifest.splits) == {"train"}
     assert prepared.pairs("dev") is None
     assert prepared.test_set() is None
 
 
-@pytest.mark.parametrize("workers", [2, 7])
-def test_the_number_of_workers_changes_no_byte(tmp_path, workers):
-    prepare(tmp_path / "one")
-    prepare(tmp_path / "other", workers=workers)
-    assert contents(tmp_path / "one") == contents(tmp_path / "other")
-
-
-def test_too_long_pairs_are_left_out_and_counted(tmp_path):
+def test_long_pairs_are_skipped_and_counted(tmp_path):
     corpus = MemoryCorpus(splits())
     tokenizer = Tokenizer(vocabulary())
-    limit = 9
-    prepared = prepare(tmp_path, corpus, max_tokens=limit)
+    prepared = prepare(tmp_path / "data", corpus, max_tokens=9)
     for split, count in (("train", 40), ("dev", 9)):
         pairs = list(corpus.pairs(split))
         lengths = [[len(tokenizer.encode([t])[0]) for t in p] for p in pairs]
-        kept = [n for n, both in enumerate(lengths) if max(both) <= limit]
+        kept = [n for n, both in enumerate(lengths) if max(both) <= 9]
         assert _decoded(prepared, split) == [pairs[n] for n in kept]
         counted = prepared.manifest.splits[split]
         assert (counted.read, counted.pairs) == (count, len(kept))
         assert counted.dropped == count - len(kept) > 0
         assert counted.source_tokens == sum(lengths[n][0] for n in kept)
         assert counted.target_tokens == sum(lengths[n][1] for n in kept)
-
-
-def test_a_shard_all_of_whose_pairs_are_too_long(tmp_path):
     long, short = ("ba " * 50, ("yz " * 50,)), ("ba", ("yz",))
-    train = [long] * 14 + [short] + [long] * 30
-    prepared = prepare(tmp_path, MemoryCorpus({"train": train}), max_tokens=9)
+    corpus = MemoryCorpus({"train": [long] * 14 + [short] + [long] * 30})
+    prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
     shards = prepared.manifest.splits["train"].shards
     assert [shard.pairs for shard in shards] == [0, 1, 0, 0]
     assert _decoded(prepared, "train") == [("ba", "yz")]
     prepared.check()
-
-
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_split_without_a_pair_left(tmp_path, split):
-    corpus = MemoryCorpus(splits(**{split: [("ba " * 99, ("yz " * 99,))] * 3}))
-    assert_refused(
-        f"No sentence pair of {split} is left .3 have more than 20",
-        tmp_path / "new" / "data",
-        corpus,
-        max_tokens=20,
-    )
-    assert contents(tmp_path) == {}
-    assert not (tmp_path / "new").exists()
 
 
 class _Numbers:
@@ -197,28 +148,21 @@ class _Numbers:
 
 
 @pytest.mark.parametrize(
-    ("size", "dtype"),
-    [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32)],
+    ("size", "dtype"), [(65_536, np.uint16), (65_537, np.int32)]
 )
-def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
+def test_ids_take_two_bytes_if_they_fit(tmp_path, monkeypatch, size, dtype):
     monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
     train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
-    prepared = prepare(
-        tmp_path,
-        MemoryCorpus({"train": train}),
-        vocabulary_size=size,
-        vocabulary=str(size).encode(),
-    )
-    stored = np.load(tmp_path / "train-00000.ids.npy")
-    assert stored.dtype == dtype
+    given = {"vocabulary_size": size, "vocabulary": str(size).encode()}
+    prepared = prepare(tmp_path, MemoryCorpus({"train": train}), **given)
+    assert np.load(tmp_path / "train-00000.ids.npy").dtype == dtype
     first = np.array([0])
     pairs = prepared.pairs("train")
     assert pairs.sources(first).tolist() == [4, size - 1, 3]
     assert pairs.targets(first).tolist() == [size - 1, size - 2, 5, 3]
 
 
-def test_the_longest_sentence_of_all(tmp_path, monkeypatch):
-    """Its length just fits into two bytes."""
+def test_the_longest_sentence_fits_into_two_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
     text = "7 " * 65_534
     prepared = prepare(
@@ -230,11 +174,10 @@ def test_the_longest_sentence_of_all(tmp_path, monkeypatch):
     )
     pairs = prepared.pairs("train")
     assert pairs.source_lengths.tolist() == [65_535]
-    assert pairs.target_lengths.tolist() == [65_535]
     assert pairs.sources(np.array([0])).tolist() == [7] * 65_534 + [3]
 
 
-def test_when_all_is_done_nothing_is_done(tmp_path):
+def test_finished_data_are_left_as_they_are(tmp_path):
     prepare(tmp_path)
     before = contents(tmp_path)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -243,7 +186,6 @@ def test_when_all_is_done_nothing_is_done(tmp_path):
         raise AssertionError
 
     again = MemoryCorpus(splits(train=unread, dev=unread, test=unread))
-    # The vocabulary that is there serves as well as the one given before.
     for given in (vocabulary(), None):
         prepared = prepare(tmp_path, again, vocabulary=given)
         assert len(prepared.pairs("train")) == 40
@@ -251,10 +193,9 @@ def test_when_all_is_done_nothing_is_done(tmp_path):
     assert times == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
 
 
-def test_what_else_lies_in_the_folder_is_left_alone(tmp_path):
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
     mine = {
         "my.ids.npy": b"1",
-        "notes": b"2",
         ".hidden.json": b"3",
         "sub/manifest.json": b"{}",
     }
@@ -270,7 +211,105 @@ def test_the_test_split_is_readable_text(tmp_path):
     prepare(tmp_path, MemoryCorpus(splits(test=test)), max_unknown=1)
     text = (tmp_path / "test.json").read_text(encoding="utf-8")
     assert "Où ?" in text
-    assert json.loads(text) == {
-        "sources": ["Où ?"],
-        "references": [["Where?", "Whereto?"]],
-    }
+    expected = {"sources": ["Où ?"], "references": [["Where?", "Whereto?"]]}
+    assert json.loads(text) == expected
+
+
+CHANGES = {
+    "fingerprint": {
+        "corpus": MemoryCorpus(splits(train=rows(9, 5)), fingerprint="g")
+    },
+    "dataset": {"corpus": MemoryCorpus(splits(), name="other")},
+    "vocabulary_size": {"vocabulary_size": 60},
+    "max_tokens": {"max_tokens": 50},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_data_of_another_source(tmp_path, monkeypatch, name):
+    """Finished ones are refused, unfinished ones begun anew."""
+    changes = dict(CHANGES[name])
+    if name == "vocabulary_size":
+        changes["vocabulary"] = vocabulary(size=60)
+    prepare(tmp_path / "fresh", **changes)
+    for number in (1, 10):
+        folder = tmp_path / f"{number}"
+        with at_write(monkeypatch, number), pytest.raises(Killed):
+            prepare(folder)
+        prepare(folder, **changes)
+        assert contents(folder) == contents(tmp_path / "fresh")
+    prepare(tmp_path / "data")
+    before = contents(tmp_path)
+    assert_refused(name, tmp_path / "data", **changes)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [1, None])
+def test_data_with_another_vocabulary_are_refused(
+    tmp_path, monkeypatch, number
+):
+    try:
+        with at_write(monkeypatch, number):
+            prepare(tmp_path)
+    except Killed:
+        assert number == 1
+    before = contents(tmp_path)
+    other = vocabulary(seed=8)
+    assert_refused("another vocabulary", tmp_path, vocabulary=other)
+    assert contents(tmp_path) == before
+
+
+def _broken_after(pairs):
+    """A split whose last line cannot be read."""
+
+    def iterate():
+        yield from pairs
+        raise InputError("Line 7 of x.en is not UTF-8.")
+
+    return iterate
+
+
+LONG = [("ba " * 99, ("yz " * 99,))] * 3
+# What is refused: the message, the corpus, and changes of the arguments.
+REFUSED = {
+    "size": ("has 64 pieces", splits(), {"vocabulary_size": 60}),
+    "vocabulary": ("not a SentencePiece", splits(), {"vocabulary": b"none"}),
+    "no train": ("'train'", {"dev": rows(5, 1)}, {}),
+    "no train, none given": (
+        *("'train'", {"dev": rows(5, 1)}),
+        {"vocabulary": None},
+    ),
+    "long train": ("train is left", splits(train=LONG), {"max_tokens": 20}),
+    "long dev": ("dev is left", splits(dev=LONG), {"max_tokens": 20}),
+    "broken, none given": (
+        "Line 7",
+        splits(train=_broken_after(rows(30, 1))),
+        {"vocabulary": None},
+    ),
+} | {
+    f"broken {name}": (
+        "Line 7",
+        splits(**{name: _broken_after(rows(9, 1))}),
+        {},
+    )
+    for name in ("train", "dev", "test")
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_leave_nothing(tmp_path, name):
+    match, content, changes = REFUSED[name]
+    (tmp_path / "notes").write_bytes(b"mine")
+    folder = tmp_path / "new" / "data"
+    assert_refused(match, folder, MemoryCorpus(content), **changes)
+    assert contents(tmp_path) == {"notes": b"mine"}
+    assert not (tmp_path / "new").exists()
+    assert_refused(match, tmp_path, MemoryCorpus(content), **changes)
+    assert (tmp_path / "notes").exists()
+
+
+def test_impossible_folders(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    assert_refused("file/data", tmp_path / "file" / "data")
+    assert_refused("File name too long", tmp_path / ("m" * 300))
+    assert contents(tmp_path) == {"file": b""}
