@@ -29,7 +29,7 @@ from trainers.batches import input_pipeline
 from trainers.batches.batch_plan import BatchPlan, padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.strategies import make_strategy
 from trainers.training.training_model import TrainingTransformer
 

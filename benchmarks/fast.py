@@ -45,7 +45,7 @@ from export.translators import search_flags, shortlist_flag
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from trainers import processes
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.scores import bleu_tokenizers
 from trainers.scores.metrics import score_bleu
 from trainers.scores.paired import bleu_difference

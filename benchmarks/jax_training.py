@@ -37,7 +37,7 @@ from keras_transformer.config import PAD_ID
 from trainers import processes
 from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 
 FLAGS = flags.FLAGS

@@ -24,7 +24,7 @@ from benchmarks.harness import report
 from export import command
 from export.errors import InputError
 from export.lines.files import read_sentences
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.distillation.journal import FILE
 from trainers.scores import bleu_tokenizers
 from trainers.scores.metrics import score_bleu

@@ -53,7 +53,7 @@ class Tokenizer(tf.Module):
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
-                "trainers.prepared.vocabulary."
+                "trainers.data.vocabulary."
             )
         model = sentencepiece_model_pb2.ModelProto.FromString(proto)
         self._check_control_pieces(model.pieces)

@@ -6,7 +6,7 @@ import multiprocessing
 from absl import flags
 
 from trainers import processes
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS
 

@@ -30,13 +30,13 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
-from trainers.corpora import dataset_kind
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
 from trainers.distillation.comparison import compare
 from trainers.distillation.journal import Journal
 from trainers.distillation.recipe import Recipe
 from trainers.distillation.steps import go_through
 from trainers.distillation.student import other_than_layers, student_config
-from trainers.prepared.manifest import validate_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import read_model

@@ -27,8 +27,8 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
 from trainers import dataset_flags, provenance
-from trainers.corpora import dataset_kind
-from trainers.prepared.manifest import validate_kind
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, measure_perplexity
 

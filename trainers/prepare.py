@@ -7,10 +7,10 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
-from trainers.prepared import preparation_flags
-from trainers.prepared.manifest import training_command
-from trainers.prepared.shards import MAX_SENTENCE_LENGTH
-from trainers.prepared.writing import MAX_STORED_TOKENS, prepare_corpus
+from trainers.data import preparation_flags
+from trainers.data.manifest import training_command
+from trainers.data.preparation import MAX_STORED_TOKENS, prepare_corpus
+from trainers.data.shards import MAX_SENTENCE_LENGTH
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.

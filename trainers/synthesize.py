@@ -32,7 +32,7 @@ from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
-from trainers.corpora.corpus import validate_direction, validate_language_code
+from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import local_workers, ray_workers
 from trainers.synthesis.assembly import in_words

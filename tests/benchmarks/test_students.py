@@ -3,7 +3,7 @@ import re
 
 from tests.benchmarks import decoding
 from tests.trainers import cipher
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 
 
 def write(folder, dataset, students):

@@ -11,7 +11,7 @@ import pytest
 from export.errors import InputError
 from tests import processes
 from tests.trainers import cipher, commands
-from tests.trainers.prepared.memory_corpus import contents, prepare
+from tests.trainers.data.memory_corpus import contents, prepare
 from trainers.processes import folder_lock
 
 HOLDER = """
@@ -192,5 +192,5 @@ def test_finished_data_need_no_lock(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("locked")
 
-    monkeypatch.setattr("trainers.prepared.writing.folder_lock", refuse)
+    monkeypatch.setattr("trainers.data.preparation.folder_lock", refuse)
     assert prepare(tmp_path).manifest.complete

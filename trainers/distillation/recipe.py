@@ -6,7 +6,7 @@ import pathlib
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from trainers import settings
-from trainers.corpora import Corpus
+from trainers.data import Corpus
 from trainers.distillation.comparison import translate
 from trainers.distillation.mixture import mix
 from trainers.distillation.steps import Step, subcommand

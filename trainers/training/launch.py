@@ -14,20 +14,20 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings
-from trainers.prepared import preparation_flags
-from trainers.prepared.manifest import (
+from trainers.data import preparation_flags
+from trainers.data.manifest import (
     read_manifest,
     validate_kind,
     validate_vocabulary,
 )
-from trainers.prepared.prepared_corpus import (
-    PreparedCorpus,
-    validate_symbols,
-)
-from trainers.prepared.writing import (
+from trainers.data.preparation import (
     MAX_STORED_TOKENS,
     make_source,
     prepare_corpus,
+)
+from trainers.data.prepared_corpus import (
+    PreparedCorpus,
+    validate_symbols,
 )
 from trainers.processes import folder_lock
 from trainers.training import initial_weights, run

@@ -7,7 +7,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
-from trainers.corpora.corpus import EvaluationSet, describe_fingerprint_change
+from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
 
 # What decides, beside the configuration, which update follows on which.

@@ -18,7 +18,7 @@ from export.translators.translator import Translator
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.distillation.comparison import compare
 from trainers.distillation.journal import Journal
 from trainers.distillation.recipe import Recipe

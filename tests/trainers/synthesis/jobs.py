@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from export.lines.files import join_lines
-from tests.trainers.prepared import interruptions
+from tests.trainers.data import interruptions
 from trainers.synthesis import assembly, manifest, shards
 from trainers.synthesis.filters import Counts
 from trainers.synthesis.job import synthesize

@@ -10,7 +10,7 @@ import pytest
 from export.errors import InputError
 from export.lines.files import join_lines
 from tests.damage import flip_bit
-from tests.trainers.prepared.interruptions import Killed
+from tests.trainers.data.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import (
     PAIRS,
@@ -19,7 +19,7 @@ from tests.trainers.synthesis.jobs import (
     at_write,
     pairs_in,
 )
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.synthesis import manifest
 
 

@@ -10,7 +10,7 @@ from export.errors import InputError
 from export.files.places import place_of
 from tests.trainers.synthesis import jobs, runs
 from tests.trainers.synthesis.jobs import PAIRS, TEXT, Job, at_write, pairs_in
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.synthesis.lines import TextFile
 
 
