@@ -18,13 +18,7 @@ _BATCH_COST = 0.1
 
 
 class BatchShape(NamedTuple):
-    """Padded shape of a batch; each is compiled once.
-
-    Attributes:
-        rows: B, a multiple of 8 if at least 8 rows fit.
-        source_length: S, positions of a row's source side.
-        target_length: T, positions of a row's target side.
-    """
+    """Padded shape of a batch, (B, S, T); each is compiled once."""
 
     rows: int
     source_length: int
@@ -86,13 +80,10 @@ class Bucket:
         return self.batches * self.shape.positions
 
     def batch(self, order, number):
-        """Returns one Batch of an epoch.
+        """Returns the Batch with this number of an epoch.
 
-        Batches of a bucket differ by one row at most.
-
-        Args:
-            order: int64 [R], the rows in this epoch's order.
-            number: index of the batch.
+        Batches of a bucket differ by one row at most; `order`, int64 [R], is
+        that of the rows in this epoch.
         """
         first, last = (
             len(order) * end // self.batches for end in (number, number + 1)
@@ -173,16 +164,11 @@ class _Epoch:
 
 
 def max_rows(source_length, target_length, batch_tokens):
-    """Returns the number of rows that fit into a batch.
+    """Returns the number of rows of these lengths that fit into a batch.
 
-    Args:
-        source_length: int or int array.
-        target_length: int or int array.
-        batch_tokens: maximum of positions of a batch, on each side.
-
-    Returns:
-        A multiple of 8, or 1 to 7 if fewer fit; 1 for a row that exceeds
-        `batch_tokens` by itself.
+    A multiple of 8, or 1 to 7 if fewer fit; 1 for a row that exceeds
+    `batch_tokens` (maximum of positions on each side) by itself. Here and
+    below, arguments may be arrays.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
     few = rows < _ROW_MULTIPLE
@@ -190,14 +176,11 @@ def max_rows(source_length, target_length, batch_tokens):
 
 
 def balanced_rows(rows, limit):
-    """Returns the rows per batch if all batches are about equally full.
+    """Returns the least rows per batch that make no more batches.
 
     Args:
-        rows: int or int array, total number of rows, at least 1.
+        rows: total number of rows, at least 1.
         limit: maximum of rows per batch, as of `max_rows`.
-
-    Returns:
-        The least number of rows with as few batches as `limit` rows give.
     """
     batches = -(-rows // limit)
     multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
@@ -211,14 +194,7 @@ def balanced_shape(rows, source_length, target_length, batch_tokens):
 
 
 def batching_cost(rows, source_length, target_length, batch_tokens):
-    """Returns the positions of all batches plus a price for each batch.
-
-    Args:
-        rows: int or int array, total number of rows, at least 1.
-        source_length: int or int array.
-        target_length: int or int array.
-        batch_tokens: maximum of positions of a batch, on each side.
-    """
+    """Returns the positions of all batches plus a price for each batch."""
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     price = _BATCH_COST * 2 * batch_tokens
     return -(-rows // shape.rows) * (shape.positions + price)

@@ -10,15 +10,9 @@ from trainers.batches.token_pairs import ranges
 
 
 def shard_for_replica(arrays, replica, replicas):
-    """Returns one replica's rows of a batch.
+    """Returns one replica's rows of a batch, (inputs, labels).
 
-    Args:
-        arrays: (inputs, labels), int32 [rows, L].
-        replica: index of the replica.
-        replicas: number of replicas.
-
-    Returns:
-        (inputs, labels); replicas differ by one row at most.
+    Replicas differ by one row at most.
     """
     inputs, labels = arrays
     first, last = (

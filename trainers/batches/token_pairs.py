@@ -70,30 +70,13 @@ class TokenPairs:
 
 
 def ranges(starts, lengths):
-    """Concatenates the ranges of `lengths` integers from `starts`.
-
-    Args:
-        starts: int64 [N].
-        lengths: int [N].
-
-    Returns:
-        int64 [sum of lengths].
-    """
+    """Concatenates the ranges of lengths[i] integers from starts[i]."""
     before = np.cumsum(lengths, dtype=np.int64) - lengths
     return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
 def decode_pairs(tokenizer, pairs, numbers):
-    """Returns the texts of pairs, detokenized.
-
-    Args:
-        tokenizer: Tokenizer or TokenizerPair.
-        pairs: TokenPairs.
-        numbers: int [N], indices of pairs.
-
-    Returns:
-        List of N sources and list of N targets.
-    """
+    """Returns the sources and the targets of some TokenPairs as text."""
     return (
         tokenizer.source.decode(
             _pad(pairs.sources(numbers), pairs.source_lengths[numbers])

@@ -152,10 +152,8 @@ def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
         source: Source of the prepared data.
         pairs: number of pairs of the train split.
         counts: of its code points, from `count_pairs`.
-        vocabulary: bytes of a SentencePiece model to use; None to train one
-            on the train split.
-        symbols: for trees, the Symbols to use; None for those of the train
-            split.
+        vocabulary: as for `prepare_corpus`.
+        symbols: as for `prepare_corpus`.
 
     Raises:
         InputError: the corpus is broken, or its text does not fit the size.

@@ -179,12 +179,7 @@ def resolve_languages(
 ) -> tuple[str, str]:
     """Returns (source language, target language).
 
-    Args:
-        dataset: the corpus as the user named it.
-        languages: the languages of the corpus; of two, one implies the other.
-        source: the source language asked for, if any.
-        target: the target language asked for, if any.
-        default: the direction if none is asked for, if there is one.
+    Of two languages, one implies the other; without any, it is `default`.
 
     Raises:
         InputError: the corpus lacks a language, both are the same, or one is

@@ -229,13 +229,7 @@ def _parse(name, kind, value):
 
 
 def validate_vocabulary(folder, manifest, vocabulary):
-    """Raises InputError if data have another vocabulary than a model.
-
-    Args:
-        folder: of the data.
-        manifest: Manifest.
-        vocabulary: bytes of the model's vocabulary, or None.
-    """
+    """Raises InputError if data have another vocabulary than a model."""
     if vocabulary is None:
         return
     digest = hashlib.sha256(vocabulary).hexdigest()
@@ -248,13 +242,7 @@ def validate_vocabulary(folder, manifest, vocabulary):
 
 
 def validate_kind(name, kind, expected):
-    """Raises InputError if a corpus or its data have another kind.
-
-    Args:
-        name: of a corpus, or a folder of prepared data.
-        kind: their kind, "text" or "trees".
-        expected: the kind that a command takes.
-    """
+    """Raises InputError if a corpus or its data have another kind."""
     if kind != expected:
         raise InputError(
             f"{name} holds {kind}, expected {expected}; train on it with "

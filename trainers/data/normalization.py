@@ -90,12 +90,7 @@ def choose_normalization(name, counts):
 
 
 def describe_change(counts, models):
-    """Returns a line about what normalisation changes on each side.
-
-    Args:
-        counts: list of each side's counts, from `count_code_points`.
-        models: list of the bytes of each side's SentencePiece model.
-    """
+    """Returns a line about what the models' rules change on each side."""
     sides = []
     for side, count, model in zip(("source", "target"), counts, models):
         normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)

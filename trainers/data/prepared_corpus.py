@@ -114,13 +114,7 @@ def read_codec_files(folder, manifest):
 
 
 def validate_symbols(folder, manifest, symbols):
-    """Raises InputError if data have other labels or tags than a model.
-
-    Args:
-        folder: of the data.
-        manifest: Manifest.
-        symbols: the model's `export.parsing.linear.Symbols`, or None.
-    """
+    """Raises InputError if data have other labels or tags than a model."""
     if symbols is None:
         return
     difference = symbols.difference(

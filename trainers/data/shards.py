@@ -54,17 +54,7 @@ class Shard:
 
 
 def write_shard(folder, name, read, ids, lengths):
-    """Writes a shard.
-
-    Args:
-        folder: pathlib.Path.
-        name: of the files, without their endings.
-        read: pairs of the corpus it was made from.
-        ids: uint16 or int32 [tokens].
-        lengths: uint16 [pairs, 2].
-
-    Returns:
-        Shard.
+    """Writes a shard of ids and lengths; returns its Shard.
 
     Raises:
         InputError: the system refused to write.
@@ -85,15 +75,7 @@ def write_shard(folder, name, read, ids, lengths):
 
 
 def read_shard(folder, shard):
-    """Opens a shard; its ids stay on disk until they are used.
-
-    Args:
-        folder: pathlib.Path.
-        shard: Shard.
-
-    Returns:
-        ids, a memory map of uint16 or int32 [tokens], and lengths, uint16
-        [pairs, 2].
+    """Returns a shard's ids, a memory map, and lengths.
 
     Raises:
         InputError: a file is missing or damaged. The checksum of the ids is
