@@ -245,8 +245,8 @@ def validate_kind(name, kind, expected):
     """Raises InputError if a corpus or its data have another kind."""
     if kind != expected:
         raise InputError(
-            f"{name} holds {kind}, expected {expected}; train on it with "
-            f"python -m {training_command(kind)}, or give other data."
+            f"{name} holds {kind}, but {expected} was expected; train on it "
+            f"with python -m {training_command(kind)}, or give other data."
         )
 
 
