@@ -18,11 +18,11 @@ from absl import flags
 from benchmarks.harness import report
 from benchmarks.harness.turns import parse_numbers
 from export import command
-from trainers.batches import input_data
+from trainers.batches import input_pipeline
+from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.plan import padding_share
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.strategies import make_strategy
 
 FLAGS = flags.FLAGS
@@ -49,7 +49,7 @@ _HEADER = (
 def main(_):
     """Runs the command."""
     pairs = PreparedCorpus(FLAGS.prepared_dir).pairs("train")
-    pairs = pairs.no_longer_than(256)
+    pairs = pairs.filter_by_length(256)
     lengths = pairs.source_lengths, pairs.target_lengths
     kinds = [
         (f"length, {shapes or 'free'} shapes", plan_by_length, shapes)
@@ -84,7 +84,7 @@ def main(_):
 def _input_rate(pairs, plan):
     """Returns the tokens of both sides a second, through tf.data alone."""
     strategy = make_strategy("one")
-    data = iter(input_data.training_data(strategy, pairs, plan, 0))
+    data = iter(input_pipeline.training_data(strategy, pairs, plan, 0))
     next(data)
     tokens, started = 0, time.perf_counter()
     for _ in range(FLAGS.input_batches):

@@ -17,7 +17,7 @@ import keras_transformer as kt
 from benchmarks.harness.worker import System, repeat_for
 from export.errors import InputError
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
-from trainers.batches.matrices import make_packed_batch
+from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
 from trainers.cost.products import step_products, weight_products

@@ -61,7 +61,7 @@ class Tokenizer(tf.Module):
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
-                "trainers.prepared.vocabulary."
+                "trainers.data.vocabulary."
             )
         self._check_control_pieces(model.pieces)
         # SentencePiece drops the space that it adds to a text in front alone.

@@ -30,7 +30,8 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
-from trainers.corpora import kind_of
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
 from trainers.distillation.journal import FILE, read_done_commands, run_steps
 from trainers.distillation.steps import Distillation
 from trainers.distillation.student import (
@@ -38,7 +39,6 @@ from trainers.distillation.student import (
     find_mismatch,
     student_config,
 )
-from trainers.prepared.manifest import refuse_other_kind
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import hash_model_files
@@ -184,7 +184,7 @@ def _corpus(teacher):
         )
     # Before it is opened: trees know other languages.
     name = FLAGS.dataset if is_given else trained_on["dataset"]
-    refuse_other_kind(name, kind_of(name), "text")
+    validate_kind(name, dataset_kind(name), "text")
     corpus = dataset_flags.corpus(trained_on)
     splits = corpus.splits()
     if "train" not in splits:

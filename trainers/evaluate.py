@@ -27,8 +27,8 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
 from trainers import dataset_flags, provenance
-from trainers.corpora import kind_of
-from trainers.prepared.manifest import refuse_other_kind
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, measure_perplexity
 
@@ -181,13 +181,14 @@ def _corpus(directory, kind):
 
 
 def _refuse_other_kind(dataset, kind):
-    refuse_other_kind(dataset, kind_of(dataset), kind)
+    validate_kind(dataset, dataset_kind(dataset), kind)
 
 
 def _evaluate_export(translator):
     _refuse_other_kind(FLAGS.dataset, "text")
     evaluation = _evaluate(
-        translator, *dataset_flags.evaluation_set_read_apart(FLAGS.split)
+        translator,
+        *dataset_flags.read_evaluation_set_in_subprocess(FLAGS.split),
     )
     print(
         *evaluation.lines,
@@ -223,8 +224,8 @@ def _asked_tokenizer():
 def _asked_for(whole):
     if FLAGS.references:
         whole = dataclasses.replace(whole, references=_references(whole))
-    whole = whole.only(range(len(whole.sources))[: FLAGS.limit])
-    if not whole.scored:
+    whole = whole.subset(range(len(whole.sources))[: FLAGS.limit])
+    if not whole.scored_indices:
         raise InputError(
             f"None of the first {len(whole.sources):,} lines of split "
             f"{FLAGS.split} has text on both sides; raise --limit."

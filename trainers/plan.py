@@ -18,7 +18,7 @@ from trainers.cost.data import Data
 from trainers.cost.memory import PRECISIONS
 from trainers.cost.page import figures_page, page
 from trainers.cost.published import cpu_figures, gpu_figures
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 
 FLAGS = flags.FLAGS

@@ -33,12 +33,12 @@ from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers import dataset_flags
-from trainers.corpora.corpus import check_code, refuse_same
+from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.manifest import SynthesisOptions, format_counts
-from trainers.synthesis.models import hash_model_files, validate_direction
+from trainers.synthesis.models import hash_model_files, validate_model_direction
 from trainers.synthesis.shards import corpus_source, text_source
 
 FLAGS = flags.FLAGS
@@ -162,7 +162,7 @@ def main(arguments):
     options = _options(source, *languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
-        validate_direction(path, *options.direction)
+        validate_model_direction(path, *options.direction)
     if FLAGS.ray is None:
         run = functools.partial(
             workers.run_local, num_workers=dataset_flags.workers()
@@ -204,8 +204,8 @@ def _source():
             "the pairs to make, such as en and de."
         )
     for code in languages:
-        check_code(code, "give the pairs' languages.")
-    refuse_same(f"--text={FLAGS.text}", *languages, "en, de and so on")
+        validate_language_code(code, "give the pairs' languages.")
+    validate_direction(f"--text={FLAGS.text}", *languages, "en, de and so on")
     return text_source(FLAGS.text), languages
 
 

@@ -5,7 +5,7 @@ import dataclasses
 # Measured on sentences of 19 words (docs/measured/data.md): 27,000 a second
 # on two cores.
 PREPARED_PAIRS = 13_500
-# Larger ids are stored as int32 (trainers/prepared/shards.py).
+# Larger ids are stored as int32 (trainers/data/shards.py).
 _MOST_UINT16 = 2**16
 _LENGTHS_BYTES = 4
 

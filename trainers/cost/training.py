@@ -3,7 +3,7 @@
 import dataclasses
 
 from export.errors import InputError
-from trainers.batches.plan import most_rows
+from trainers.batches.batch_plan import max_rows
 from trainers.cost.machines import Device
 from trainers.cost.memory import (
     Shape,
@@ -168,7 +168,7 @@ def training_cost(config, machine, row, accumulate=None):
             more devices than rows.
     """
     rows = int(
-        most_rows(row.source_length, row.target_length, config.batch_tokens)
+        max_rows(row.source_length, row.target_length, config.batch_tokens)
     )
     if machine.count > rows:
         raise InputError(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from export.errors import InputError
 from export.files.atomic import remove_unfinished
 from export.files.places import readable
-from trainers.corpora.corpus import explain_change
+from trainers.data.corpus import describe_fingerprint_change
 from trainers.synthesis.manifest import validate_output_folder, write_json
 
 FILE = "distill.json"
@@ -109,7 +109,9 @@ def read_done_commands(folder, facts):
         if before.get(name) != value:
             change = f"with {name} {before.get(name)}, not {value}"
             if name == "fingerprint":
-                changed = explain_change(str(before.get(name)), value)
+                changed = describe_fingerprint_change(
+                    str(before.get(name)), value
+                )
                 change = f"with another {facts['dataset']}: {changed}"
             raise InputError(
                 f"{folder} was begun {change}; put back what was there and "

@@ -9,7 +9,7 @@ from export.lines.files import aligned_lines
 from export.model_directory import ModelDirectory
 from export.progress_bar import ProgressBar
 from trainers import settings
-from trainers.corpora import Corpus
+from trainers.data import Corpus
 from trainers.distillation.journal import Step
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 

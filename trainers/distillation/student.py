@@ -74,8 +74,8 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     Raises:
         InputError: a file cannot be read or written.
     """
-    places = evaluation_set.scored
-    scored = evaluation_set.only(places)
+    places = evaluation_set.scored_indices
+    scored = evaluation_set.subset(places)
     lines = [list(read_sentences(path)) for path in paths]
     texts = [[each[place] for place in places] for each in lines]
     student, teacher = (score_bleu(each, scored, tokenize) for each in texts)

@@ -36,7 +36,7 @@ def measure_perplexity(translator, evaluation_set):
     """
     pairs = [
         (evaluation_set.sources[place], reference)
-        for place in evaluation_set.scored
+        for place in evaluation_set.scored_indices
         for reference in evaluation_set.references[place]
     ]
     sources, references = map(list, zip(*pairs))
@@ -138,8 +138,8 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     Returns:
         Evaluation.
     """
-    places = evaluation_set.scored
-    scored = evaluation_set.only(places)
+    places = evaluation_set.scored_indices
+    scored = evaluation_set.subset(places)
     texts = ([hypotheses[place] for place in places], scored)
     return Evaluation(
         metrics.score_bleu(*texts, tokenize),

@@ -160,7 +160,7 @@ def _score(prepared, tokenize, made):
 
 def _show_samples(texts, evaluation_set):
     # Evenly spread, so that they are the same at every training.
-    places = evaluation_set.scored
+    places = evaluation_set.scored_indices
     stride = max(len(places) // _SAMPLES, 1)
     for place in places[::stride][:_SAMPLES]:
         print(

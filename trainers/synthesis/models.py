@@ -53,7 +53,7 @@ def hash_model_files(path):
     return ModelFiles(str(path), tuple(digests))
 
 
-def validate_direction(path, source, target):
+def validate_model_direction(path, source, target):
     """Raises InputError if a model's run.json names the other direction."""
     try:
         run = json.loads(pathlib.Path(path, "run.json").read_text("utf-8"))

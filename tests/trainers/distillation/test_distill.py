@@ -19,7 +19,7 @@ from export.translators.translator import Translator
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.distillation.journal import run_steps
 from trainers.distillation.steps import Distillation
 from trainers.distillation.student import compare_bleu

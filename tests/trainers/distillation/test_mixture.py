@@ -5,7 +5,7 @@ import pytest
 from export.errors import InputError
 from tests.export import conftest
 from tests.trainers import cipher
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.distillation.steps import write_mixture
 
 small_disk = conftest.small_disk

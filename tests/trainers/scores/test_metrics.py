@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trainers.corpora import EvaluationSet
+from trainers.data import EvaluationSet
 from trainers.scores.evaluation import Perplexity, evaluate
 from trainers.scores.metrics import bleu_interval, score_bleu, score_chrf
 

@@ -3,7 +3,7 @@ import pytest
 import sacrebleu
 
 from tests.trainers.scores.test_metrics import HYPOTHESES, REFERENCES
-from trainers.corpora import EvaluationSet
+from trainers.data import EvaluationSet
 from trainers.scores import paired
 
 WORSE = [" ".join(text.split()[:4]) for text in HYPOTHESES]

@@ -5,7 +5,7 @@ import functools
 import pathlib
 
 from export.lines.files import join_lines
-from tests.trainers.prepared import interruptions
+from tests.trainers.data import interruptions
 from trainers.synthesis import manifest, parallel_text, shards
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.manifest import SynthesisOptions

@@ -17,7 +17,7 @@ from export.errors import InputError
 from export.files.places import place_of
 from export.lines.files import join_lines
 from tests.damage import flip_bit
-from tests.trainers.prepared.interruptions import Killed
+from tests.trainers.data.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import (
     OPTIONS,
@@ -27,7 +27,7 @@ from tests.trainers.synthesis.jobs import (
     at_write,
     pairs_in,
 )
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 from trainers.synthesis.models import FILES
 from trainers.synthesis.parallel_text import drop_duplicates
 from trainers.synthesis.shards import text_source
