@@ -23,7 +23,7 @@ from benchmarks.harness import report
 from export import command
 from export.errors import InputError
 from export.progress_bar import ProgressBar
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from trainers import processes
 from trainers.batches import input_data
 from trainers.batches.by_length import plan_by_length

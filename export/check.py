@@ -21,7 +21,6 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
 from export.server_runtime.saved_model import (
     exported_version,
@@ -32,6 +31,7 @@ from export.server_runtime.saved_model import (
 from export.server_runtime.session import ServerError, ServerSession
 from export.serving.comparison import ANSWERS, Comparison
 from export.serving.warm_up import made_up_texts, read_warm_up
+from export.tokenizers.vocabulary_file import split_sides
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 
@@ -210,7 +210,7 @@ def _model_answers(version, task, vocabulary, limits):
         settings["shortlist"] = str(version / shortlist.FILE)
         settings["shortlist_size"] = limits["shortlist"]
     number = sum(_BATCHES)
-    source, _ = sides_of(vocabulary)
+    source, _ = split_sides(vocabulary)
     texts = made_up_texts(source, (_LENGTHS * number)[:number])
     question = {
         "task": task,

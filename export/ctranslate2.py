@@ -25,8 +25,8 @@ from export.conversion.ctranslate2_weights import (
 from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
-from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
+from export.tokenizers.vocabulary_file import split_sides
 from export.translators import target_pieces_flag
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import read_by
@@ -80,7 +80,7 @@ def main(arguments):
     sentences, references = _comparison_files()
     directory = ModelDirectory(FLAGS.model_dir)
     translator = _translator(directory)
-    source, target = sides_of(directory.read_vocabulary())
+    source, target = split_sides(directory.read_vocabulary())
     save_ctranslate2(
         translator.model,
         target,
@@ -200,10 +200,9 @@ def _how_to_go_on(path, config):
     if source.exists():
         # It knows tags and the rules of the text, besides the pieces.
         lines[2:] = [
-            "from export.pretrained.plain_tokenizer import "
-            "plain_source_tokenizer",
+            "from export.tokenizers.plain import load_plain_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
-            "    source = plain_source_tokenizer(file.read())",
+            "    source = load_plain_source_tokenizer(file.read())",
             "pieces = source.pieces('...')",
         ]
     lines += [

@@ -9,9 +9,9 @@ from export.conversion.ctranslate2_weights import (
     VOCABULARY_FILE,
 )
 from export.errors import InputError
-from export.pretrained.plain_tokenizer import (
+from export.tokenizers.plain import (
     PlainTokenizer,
-    plain_source_tokenizer,
+    load_plain_source_tokenizer,
 )
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_ids import list_of_texts
@@ -57,7 +57,7 @@ class CTranslate2Translator:
             )
             self._source_pieces = PlainTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source_pieces = plain_source_tokenizer(
+                self._source_pieces = load_plain_source_tokenizer(
                     (path / SOURCE_VOCABULARY_FILE).read_bytes()
                 )
         except (RuntimeError, ValueError, OSError) as error:

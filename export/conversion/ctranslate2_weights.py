@@ -10,7 +10,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
 from export.pretrained.known_fields import fields_not_held, names_of
-from export.pretrained.two_sided import listed_pieces
+from export.tokenizers.vocabulary_file import count_listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
@@ -141,7 +141,7 @@ def _check_config(config):
 def _pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == listed_pieces(vocabulary):
+    if len(pieces) > size == count_listed_pieces(vocabulary):
         # Of a pretrained model: the others count as unknown.
         return pieces[:size]
     if len(pieces) != size:

@@ -23,10 +23,10 @@ from export.keras_hub_task.directories import FromModelDirectory
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.keras_hub_task.sampling import sample
 from export.keras_hub_task.search import ShapedTranslator, TranslationSearch
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.schedule import update_schedule
-from keras_transformer.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -10,8 +10,8 @@ import tensorflow_text as tf_text
 from export.errors import InputError
 from export.keras_hub_task.backbone import TransformerBackbone
 from export.keras_hub_task.directories import FromModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 
 _IDS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
 

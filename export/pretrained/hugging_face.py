@@ -30,8 +30,8 @@ from export.pretrained.layout import (
     set_layers,
 )
 from export.pretrained.marian_tokenizer_files import MarianTokenizerFiles
-from export.pretrained.two_sided import joined
 from export.pretrained.vocabulary import NO_ROW
+from export.tokenizers.vocabulary_file import join_sides
 from keras_transformer.config import FORBIDDEN_IDS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
@@ -117,7 +117,7 @@ def read_hugging_face(folder):
     set_layers(model, places, arrays.read)
     return Pretrained(
         model,
-        joined(source.proto, target.proto),
+        join_sides(source.proto, target.proto),
         *tokenizer.languages,
         [*notes, *tokenizer.notes, *generation.notes],
     )

@@ -15,8 +15,8 @@ from export.pretrained.layout import (
     read_layers,
     stream_order,
 )
-from export.pretrained.two_sided import sides_of
 from export.pretrained.vocabulary import PADDING_ENTRY
+from export.tokenizers.vocabulary_file import split_sides
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,
@@ -68,7 +68,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
         end=ids[END_ID],
         never=[ids[each] for each in FORBIDDEN_IDS if each in ids],
     )
-    source, target = sides_of(vocabulary)
+    source, target = split_sides(vocabulary)
     tables = {"vocab.json": _table(source, of_source)}
     if config.source_vocabulary_size:
         tables["target_vocab.json"] = _table(target, order)

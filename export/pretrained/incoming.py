@@ -20,7 +20,7 @@ class Pretrained(typing.NamedTuple):
     Attributes:
         model: Transformer.
         vocabulary: bytes of both sides' SentencePiece models, as
-            `export.pretrained.two_sided.joined` has them.
+            `export.tokenizers.vocabulary_file.join_sides` has them.
         source_language: code, or None where the directory does not say.
         target_language: the same.
         notes: list of str: what the directory asks for and ours does not do.

@@ -25,10 +25,10 @@ from export.pretrained.marian_options import (
     vocabulary_sizes,
 )
 from export.pretrained.marian_table import END, UNKNOWN, read_tables
-from export.pretrained.opus_text import OPUS_TEXT
-from export.pretrained.two_sided import joined, with_text_rules
 from export.pretrained.vocabulary import vocabulary_of
 from export.pretrained.yaml_text import read_yaml_mapping
+from export.tokenizers.opus_text import OPUS_TEXT
+from export.tokenizers.vocabulary_file import add_text_rules, join_sides
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _SOURCE_SPM, _TARGET_SPM = "source.spm", "target.spm"
@@ -45,7 +45,7 @@ def read_marian(folder):
 
     Returns:
         Pretrained. Its sources are read by the rules of OPUS-MT's scripts;
-        see `export.pretrained.tokenizers`.
+        see `export.tokenizers.table_tokenizers`.
 
     Raises:
         InputError: something is missing, damaged or of another architecture.
@@ -86,7 +86,7 @@ def read_marian(folder):
     set_embeddings(model, embeddings, bias, source, target)
     return Pretrained(
         model,
-        joined(with_text_rules(source.proto, OPUS_TEXT), target.proto),
+        join_sides(add_text_rules(source.proto, OPUS_TEXT), target.proto),
         None,
         None,
         [*notes, *search_notes(decoder)],

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.errors import InputError
-from export.pretrained.plain_tokenizer import TAG
+from export.tokenizers.plain import TAG
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from export.pretrained.plain_tokenizer import plain_tokenizers
+from export.tokenizers.plain import load_plain_tokenizers
 from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
@@ -113,7 +113,7 @@ class TranslatorAnswers(ModelAnswers):
 
     def __init__(self, vocabulary, texts, answers, limits):
         super().__init__(vocabulary, texts, answers, limits)
-        self._source, self._target = plain_tokenizers(vocabulary)
+        self._source, self._target = load_plain_tokenizers(vocabulary)
 
     def inputs(self, signature, start, end):
         """See the base class."""

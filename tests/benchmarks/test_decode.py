@@ -22,8 +22,8 @@ from benchmarks.harness.matrix_products import (
 )
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.benchmarks.decoding import POST, run, run_alone, write
 from tests.export import tiny

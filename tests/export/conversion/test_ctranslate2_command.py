@@ -15,9 +15,9 @@ import keras_transformer as kt
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.model_directory import ModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text, processes
 from tests.export import tiny
 from tests.export.conversion.test_ctranslate2_weights import log_probability

@@ -9,8 +9,8 @@ from export.conversion import ctranslate2_weights
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 

@@ -24,8 +24,8 @@ from export.keras_hub_task.presets import (
     write_preset,
 )
 from export.model_directory import ModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 

@@ -12,7 +12,7 @@ from export.errors import InputError
 from export.pretrained.arrays import Arrays
 from export.pretrained.generation import read_generation
 from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.table_tokenizers import load_tokenizer
 from tests.export.pretrained import marian_ids
 from tests.export.pretrained.test_marian_round_trip import assert_same_weights
 
@@ -282,7 +282,7 @@ def test_added_tokens_and_padded_rows_are_taken(folder, bias_rows):
     """As `resize_token_embeddings(82, pad_to_multiple_of=8)` leaves them."""
     texts = ["ka lo mi.", ">>fra<< vize bo"]
     base = read_hugging_face(folder)
-    ids = tokenizer_of(base.vocabulary).source.encode(texts)
+    ids = load_tokenizer(base.vocabulary).source.encode(texts)
     path = folder / "model.safetensors"
     arrays = safetensors.numpy.load_file(path)
     arrays["model.shared.weight"] = resized(arrays["model.shared.weight"], 88)
@@ -298,7 +298,7 @@ def test_added_tokens_and_padded_rows_are_taken(folder, bias_rows):
     found = read_hugging_face(folder)
     assert any("added tokens, such as <ent>" in note for note in found.notes)
     assert any("no piece of 6 of" in note for note in found.notes)
-    tokenizer = tokenizer_of(found.vocabulary)
+    tokenizer = load_tokenizer(found.vocabulary)
     for one, other in zip(ids, tokenizer.source.encode(texts)):
         np.testing.assert_array_equal(one, other)
     ((tag, *_),) = tokenizer.source.encode([">>gos<< ka"])

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.table_tokenizers import load_tokenizer
 from tests.export.pretrained import test_marian_import as recorded_tests
 
 PYTHON = os.environ.get("MARIAN_PYTHON", sys.executable)
@@ -39,7 +39,7 @@ def test_larger_models_answer_alike(name, tmp_path):
     )
     found = read_hugging_face(folder)
     answers = json.loads((folder / "answers.json").read_text("utf-8"))
-    live = folder, found, tokenizer_of(found.vocabulary), answers
+    live = folder, found, load_tokenizer(found.vocabulary), answers
     recorded_tests.test_ids_are_those_of_their_tokenizer(live)
     recorded_tests.test_logits_and_scores_are_theirs(live)
     for beams in (1, 4, 6):

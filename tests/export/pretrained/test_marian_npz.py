@@ -8,7 +8,7 @@ import sentencepiece
 
 from export.model_directory import ModelDirectory
 from export.pretrained.marian_npz import read_marian
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.table_tokenizers import load_tokenizer
 from keras_transformer.config import BEGIN_ID
 from tests import processes
 from tests.export.pretrained import npz_directory
@@ -131,7 +131,7 @@ def test_ids_are_those_of_the_table(tmp_path):
     found = read_marian(
         npz_directory.write(tmp_path, arrays, options, words=words)
     )
-    tokenizers = tokenizer_of(found.vocabulary)
+    tokenizers = load_tokenizer(found.vocabulary)
     for side in ("source", "target"):
         tokenizer = getattr(tokenizers, side)
         assert tokenizer.vocabulary_size == len(words) + 2

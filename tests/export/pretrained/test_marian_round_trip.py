@@ -11,7 +11,7 @@ from export.errors import InputError
 from export.pretrained.architecture import refuse_what_marian_lacks
 from export.pretrained.hugging_face import read_hugging_face
 from export.pretrained.hugging_face_writer import write_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.table_tokenizers import load_tokenizer
 from tests import made_up_text
 from tests.export import tiny
 
@@ -55,7 +55,10 @@ def test_a_model_of_ours_comes_back(changes, tmp_path):
     assert (there.beam_size, there.alpha) == (here.beam_size, here.alpha)
     assert (back.source_language, back.target_language) == ("en", "fr")
     # Text gives the same ids, and ids the same text.
-    tokenizer, again = tokenizer_of(vocabulary), tokenizer_of(back.vocabulary)
+    tokenizer, again = (
+        load_tokenizer(vocabulary),
+        load_tokenizer(back.vocabulary),
+    )
     texts = made_up_text.sentences(20)
     for ours, theirs in zip(
         tokenizer.encode(texts), again.source.encode(texts), strict=True

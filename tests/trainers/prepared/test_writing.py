@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.prepared.memory_corpus import (
     SIZE,
@@ -201,7 +201,7 @@ class _Numbers:
     [(65_535, np.uint16), (65_536, np.uint16), (65_537, np.int32)],
 )
 def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
-    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
     train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
     prepared = prepare(
         tmp_path,
@@ -219,7 +219,7 @@ def test_ids_take_two_bytes_where_they_fit(tmp_path, monkeypatch, size, dtype):
 
 def test_the_longest_sentence_of_all(tmp_path, monkeypatch):
     """Its length just fits into two bytes."""
-    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
     text = "7 " * 65_534
     prepared = prepare(
         tmp_path,

@@ -11,8 +11,8 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 
 # All of them, or what NFKC makes of them, are in the vocabulary.

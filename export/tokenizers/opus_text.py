@@ -41,7 +41,7 @@ CONTROL_IN_RE2 = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
 SPACES = ((" +", " "), ("^ | $", ""))
 
 
-def as_opus(text):
+def normalize_opus(text):
     """Returns a str as OPUS-MT's scripts prepare it.
 
     Unicode's version is Python's here, and RE2's in a graph: of characters

@@ -2,18 +2,18 @@
 
 import tensorflow as tf
 
-from export.pretrained import opus_text
-from export.pretrained.plain_tokenizer import TAG, text_pieces
-from export.pretrained.two_sided import (
-    listed_pieces,
-    sides_of,
-    text_rules_of,
+from export.tokenizers import opus_text
+from export.tokenizers.plain import TAG, find_text_pieces
+from export.tokenizers.tokenizer import Tokenizer
+from export.tokenizers.vocabulary_file import (
+    count_listed_pieces,
+    read_text_rules,
+    split_sides,
 )
 from keras_transformer.config import END_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 
 
-def tokenizer_of(vocabulary):
+def load_tokenizer(vocabulary):
     """Returns the tokenizer of a model directory's vocabulary.
 
     Args:
@@ -25,10 +25,10 @@ def tokenizer_of(vocabulary):
     Raises:
         ValueError: they are no vocabulary of ours.
     """
-    source, target = sides_of(vocabulary)
+    source, target = split_sides(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    rules = text_rules_of(source)
+    rules = read_text_rules(source)
     if rules not in _OF_SOURCES:
         raise ValueError(
             f"The sources of this vocabulary are read by the rules {rules!r}, "
@@ -55,8 +55,8 @@ class TableTokenizer(Tokenizer):
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = listed_pieces(proto)
-        self._is_text = tf.constant(text_pieces(proto))
+        self.vocabulary_size = count_listed_pieces(proto)
+        self._is_text = tf.constant(find_text_pieces(proto))
 
     def tokenize(self, text):
         """See the base class."""
@@ -140,7 +140,7 @@ def _split_tags(text):
 class OpusTokenizer(TaggedTokenizer):
     """The same of sources as OPUS-MT's own scripts prepare them.
 
-    See `export.pretrained.opus_text`.
+    See `export.tokenizers.opus_text`.
     """
 
     def readable(self, text):

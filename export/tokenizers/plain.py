@@ -9,11 +9,11 @@ import re
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from export.pretrained.opus_text import OPUS_TEXT, as_opus
-from export.pretrained.two_sided import (
-    listed_pieces,
-    sides_of,
-    text_rules_of,
+from export.tokenizers.opus_text import OPUS_TEXT, normalize_opus
+from export.tokenizers.vocabulary_file import (
+    count_listed_pieces,
+    read_text_rules,
+    split_sides,
 )
 
 # Not what stands between the quotation marks of some languages, which may
@@ -66,8 +66,8 @@ class PlainTableTokenizer(PlainTokenizer):
 
     def __init__(self, proto, split=lambda text: ([], text)):
         super().__init__(proto)
-        self._size = listed_pieces(proto)
-        self._is_text = text_pieces(proto)
+        self._size = count_listed_pieces(proto)
+        self._is_text = find_text_pieces(proto)
         self._split = split
 
     def ids(self, text):
@@ -83,7 +83,7 @@ class PlainTableTokenizer(PlainTokenizer):
         ]
 
 
-def text_pieces(proto):
+def find_text_pieces(proto):
     """Returns of each id, as a list of bool, whether a text may have it.
 
     Not those behind V, of control pieces, and of tags, which are read at the
@@ -101,7 +101,7 @@ def text_pieces(proto):
     ]
 
 
-def plain_tokenizers(vocabulary):
+def load_plain_tokenizers(vocabulary):
     """Returns the PlainTokenizers of sources and of targets.
 
     Args:
@@ -110,26 +110,29 @@ def plain_tokenizers(vocabulary):
     Raises:
         ValueError: they are no SentencePiece model.
     """
-    source, target = sides_of(vocabulary)
+    source, target = split_sides(vocabulary)
     if source is target:
         return (PlainTokenizer(vocabulary),) * 2
-    return plain_source_tokenizer(source), PlainTableTokenizer(target)
+    return load_plain_source_tokenizer(source), PlainTableTokenizer(target)
 
 
-def plain_source_tokenizer(proto):
+def load_plain_source_tokenizer(proto):
     """Returns the PlainTokenizer of a pretrained model's sources.
 
     Args:
-        proto: bytes, the first of `two_sided.sides_of`.
+        proto: bytes, the first of `vocabulary_file.split_sides`.
 
     Raises:
         ValueError: they are no SentencePiece model, or of unknown rules.
     """
-    rules = text_rules_of(proto)
+    rules = read_text_rules(proto)
     if rules not in _SPLIT:
         raise ValueError(f"There are no rules {rules!r} for text.")
     return PlainTableTokenizer(proto, _SPLIT[rules])
 
 
 # By the names that vocabularies have of what is done to text first.
-_SPLIT = {"": split_tag, OPUS_TEXT: lambda text: split_tag(as_opus(text))}
+_SPLIT = {
+    "": split_tag,
+    OPUS_TEXT: lambda text: split_tag(normalize_opus(text)),
+}

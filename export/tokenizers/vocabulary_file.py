@@ -3,7 +3,7 @@
 A model directory has one file of vocabulary, and so have prepared data. The
 SentencePiece model of targets goes into that of sources, as a field of the
 range that the format leaves to others; another such field of sources' names
-what is done to them before they are cut, as `export.pretrained.opus_text`.
+what is done to them before they are cut, as `export.tokenizers.opus_text`.
 Nothing here loads TensorFlow.
 """
 
@@ -16,7 +16,7 @@ _TARGET_FIELD, _TEXT_RULES_FIELD = 200, 201
 _BYTES = 2  # wire type
 
 
-def joined(source, target):
+def join_sides(source, target):
     """Returns the bytes of a vocabulary of two sides.
 
     Args:
@@ -26,11 +26,11 @@ def joined(source, target):
     return source + _field(_TARGET_FIELD, target)
 
 
-def sides_of(vocabulary):
+def split_sides(vocabulary):
     """Returns the SentencePiece models of a vocabulary.
 
     Args:
-        vocabulary: bytes, of `joined` or of an ordinary SentencePiece model.
+        vocabulary: bytes, of `join_sides` or an ordinary SentencePiece model.
 
     Returns:
         bytes of the source's and of the target's; of an ordinary one a pair
@@ -49,7 +49,7 @@ def sides_of(vocabulary):
     return source, fields[_TARGET_FIELD]
 
 
-def with_text_rules(source, name):
+def add_text_rules(source, name):
     """Returns the bytes of a source's model that names what is done first.
 
     Args:
@@ -59,8 +59,8 @@ def with_text_rules(source, name):
     return source + _field(_TEXT_RULES_FIELD, name.encode("ascii"))
 
 
-def text_rules_of(source):
-    """Returns the name that `with_text_rules` gave; "" for none.
+def read_text_rules(source):
+    """Returns the name that `add_text_rules` gave; "" for none.
 
     Args:
         source: bytes of a SentencePiece model.
@@ -86,7 +86,7 @@ def _parsed(vocabulary):
     }
 
 
-def listed_pieces(proto):
+def count_listed_pieces(proto):
     """Returns V of a SentencePiece model of `vocabulary_of`."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
