@@ -1,14 +1,16 @@
-"""How far an imported model agrees with what was published of it."""
+"""Compares an imported model with published translations."""
+
+import sacrebleu
 
 from export.lines.published import as_published
 from export.progress_bar import ProgressBar
 
-# Sentences of which is told what differs, and how much of each.
-_TOLD, _LONGEST = 3, 200
+# Differing sentences that are printed, and characters of each.
+_EXAMPLES, _MAX_CHARACTERS = 3, 200
 
 
-def compared(translator, published):
-    """Translates a published test set, and says how it compares.
+def compare_with_published(translator, published):
+    """Translates a published test set, and compares the translations.
 
     Args:
         translator: Translator.
@@ -21,46 +23,37 @@ def compared(translator, published):
     with ProgressBar("Translating", len(sources), "sentences") as bar:
         found = translator.translate(sources, bar.update)
     ours = [as_published(each.text) for each in found]
-    theirs = [each.strip(" ") for each in published.translations]
-    identical = sum(our == their for our, their in zip(ours, theirs))
-    return [
+    theirs = [text.strip(" ") for text in published.translations]
+    differing = [row for row in zip(sources, ours, theirs) if row[1] != row[2]]
+    identical = len(ours) - len(differing)
+    lines = [
         f"  identical translations  {identical / len(ours):.2%} "
-        f"({identical:,} of {len(ours):,})",
-        *_scores(ours, theirs, published.references),
-        *_differing(sources, ours, theirs),
-        "Marian's beam shrinks with each finished translation and ours does "
-        "not, so that a few differ in a right import; the scores should not.",
+        f"({identical:,} of {len(ours):,})"
     ]
-
-
-def _scores(ours, theirs, references):
-    import sacrebleu
-
-    lines = []
     for name, metric in (
         ("BLEU", sacrebleu.BLEU()),
         ("chrF", sacrebleu.CHRF()),
     ):
-        of_ours, of_theirs = (
-            metric.corpus_score(each, [references]).score
-            for each in (ours, theirs)
+        our_score, their_score = (
+            metric.corpus_score(texts, [published.references]).score
+            for texts in (ours, theirs)
         )
         lines += [
-            f"  {name}                    ours {of_ours:.2f}, published "
-            f"{of_theirs:.2f} ({of_ours - of_theirs:+.2f})",
+            f"  {name}                    ours {our_score:.2f}, published "
+            f"{their_score:.2f} ({our_score - their_score:+.2f})",
             f"                          {metric.get_signature()}",
         ]
-    return lines
-
-
-def _differing(sources, ours, theirs):
-    lines = []
-    for row in zip(sources, ours, theirs):
-        source, our, their = (each[:_LONGEST] for each in row)
-        if row[1] != row[2] and len(lines) < 3 * _TOLD:
-            lines += [
-                f"  source     {source}",
-                f"  published  {their}",
-                f"  ours       {our}",
-            ]
-    return ["The first that differ:", *lines] if lines else []
+    if differing:
+        lines.append("The first that differ:")
+    for row in differing[:_EXAMPLES]:
+        source, our_text, their_text = (text[:_MAX_CHARACTERS] for text in row)
+        lines += [
+            f"  source     {source}",
+            f"  published  {their_text}",
+            f"  ours       {our_text}",
+        ]
+    return [
+        *lines,
+        "Marian's beam shrinks with each finished translation and ours does "
+        "not, so that a few differ in a right import; the scores should not.",
+    ]

@@ -4,9 +4,7 @@
 
 A process of its own, of a Python that has transformers and torch (see
 requirements-bench.txt); nothing of ours is imported. It wrote
-tests/data/marian, and test_marian_live.py has it write larger models:
-
-    python tests/export/pretrained/make_marian.py FOLDER wide
+tests/data/marian.
 """
 
 import io
@@ -153,7 +151,7 @@ def _disturb(model, end_bias):
         bias[0, 0] += end_bias
 
 
-def answer(folder, count, beams, with_logits):
+def answer(folder, count, beams):
     """Returns what transformers answers for texts: a list of dict."""
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     model = transformers.MarianMTModel.from_pretrained(folder).eval()
@@ -167,7 +165,7 @@ def answer(folder, count, beams, with_logits):
         for size in beams:
             found["hypotheses"][size] = _search(model, tokenizer, inputs, size)
         best = found["hypotheses"][beams[-1]][0]["ids"]
-        found |= _given(model, inputs, best, with_logits)
+        found |= _given(model, inputs, best)
         answers.append(found)
     return answers
 
@@ -206,18 +204,19 @@ def _search(model, tokenizer, inputs, size):
 
 
 @torch.inference_mode()
-def _given(model, inputs, target, with_logits):
+def _given(model, inputs, target):
     start = model.config.decoder_start_token_id
     logits = model(
         **inputs, decoder_input_ids=torch.tensor([[start, *target[:-1]]])
     ).logits[0]
     log_probs = torch.log_softmax(logits.double(), -1)
     picked = log_probs[torch.arange(len(target)), torch.tensor(target)]
-    found = {"target": target, "log_prob": picked.sum().item()}
-    if with_logits:
+    return {
+        "target": target,
+        "log_prob": picked.sum().item(),
         # Those of the last step.
-        found["logits"] = logits[-1].tolist()
-    return found
+        "logits": logits[-1].tolist(),
+    }
 
 
 def _write_json(path, content):
@@ -226,6 +225,13 @@ def _write_json(path, content):
     )
 
 
+_SIZES = {
+    "d_model": 16,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+}
 # Chosen so that translations end, at many lengths.
 _MODELS = {
     "shared": {
@@ -261,87 +267,21 @@ _MODELS = {
 }
 
 
-# Of sizes that are too large to be kept.
-_LARGER = {
-    "wide": {
-        "seed": 1,
-        "shared": True,
-        "tied": True,
-        "end_bias": 5.0,
-        "scale": 0.1,
-        "activation_function": "swish",
-        "encoder_layers": 6,
-        "decoder_layers": 6,
-        "d_model": 512,
-        "heads": 8,
-    },
-    "deep": {
-        "seed": 2,
-        "shared": False,
-        "tied": False,
-        "end_bias": 3.0,
-        "scale": 0.25,
-        "activation_function": "gelu",
-        "encoder_layers": 12,
-        "decoder_layers": 1,
-        "d_model": 64,
-        "heads": 2,
-    },
-    "uneven": {
-        "seed": 3,
-        "shared": False,
-        "tied": True,
-        "end_bias": 4.5,
-        "scale": 0.2,
-        "activation_function": "relu",
-        "encoder_layers": 3,
-        "decoder_layers": 2,
-        "d_model": 128,
-        "heads": 8,
-    },
-}
-
-
-def _written(folder, count, pieces, settings):
-    """Writes a directory with its answers; returns the model."""
-    settings = dict(settings)
-    width, heads = settings.pop("d_model", 16), settings.pop("heads", 4)
-    model = write(
-        folder,
-        pieces=pieces,
-        d_model=width,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=3 * width // 2,
-        decoder_ffn_dim=3 * width // 2,
-        **settings,
-    )
-    found = answer(folder, count, [1, 4, 6], with_logits=True)
-    _write_json(folder / "answers.json", found)
-    return model
-
-
 def main(output):
-    """Writes the archive of small models that are kept."""
+    """Writes the archive of small models."""
     output = pathlib.Path(output)
     output.mkdir()
     with tarfile.open(output / "models.tar.xz", "w:xz") as archive:
         for name, settings in _MODELS.items():
             folder = output / name
-            model = _written(folder, 100, 60, settings)
+            model = write(folder, pieces=60, **_SIZES, **settings)
+            answers = answer(folder, 100, [1, 4, 6])
+            _write_json(folder / "answers.json", answers)
             if name == "shared":
                 torch.save(model.state_dict(), folder / "pytorch_model.bin")
             archive.add(folder, name)
             shutil.rmtree(folder)
 
 
-def larger(output, name):
-    """Writes the directory of one larger model."""
-    _written(pathlib.Path(output), 60, 90, _LARGER[name])
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        main(sys.argv[1])
-    else:
-        larger(*sys.argv[1:])
+    main(sys.argv[1])

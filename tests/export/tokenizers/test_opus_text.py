@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from export.pretrained.vocabulary import vocabulary_of
+from export.pretrained.vocabulary import make_vocabulary
 from export.tokenizers import table_tokenizers
 from export.tokenizers.opus_text import OPUS_TEXT
 from export.tokenizers.plain import load_plain_tokenizers
@@ -66,7 +66,7 @@ TEXTS = [
 def protos():
     table = npz_directory.table()
     return [
-        vocabulary_of(table, npz_directory.spm(side), 1, None, 0, side).proto
+        make_vocabulary(table, npz_directory.spm(side), 1, None, 0, side).proto
         for side in ("source", "target")
     ]
 

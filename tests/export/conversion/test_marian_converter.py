@@ -6,7 +6,7 @@ import sentencepiece
 from ctranslate2.converters import MarianConverter
 
 import keras_transformer as kt
-from export.pretrained.marian_npz import read_marian
+from export.pretrained.marian_reader import read_marian
 from export.tokenizers.table_tokenizers import load_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID, UNKNOWN_ID

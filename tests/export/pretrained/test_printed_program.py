@@ -4,8 +4,8 @@ import pytest
 from keras.ops import one_hot
 
 from export.model_directory import ModelDirectory
-from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.marian_npz import read_marian
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.marian_reader import read_marian
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
 from tests import made_up_text
@@ -65,7 +65,6 @@ def test_the_printed_program(name, marian_folder, tmp_path):
             found = read_hugging_face(marian_folder / name)
         write(directory, found.model, found.vocabulary)
     done = run(
-        "export.ctranslate2",
         f"--model_dir={directory.path}",
         f"--output_dir={folder / 'out'}",
     )
