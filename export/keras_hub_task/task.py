@@ -206,23 +206,25 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
 
     def _get_translator(self, max_length):
         """Returns what limits texts, and searches with TranslationSearch."""
-        if max_length not in self._translators:
-            self._translators[max_length] = self._make_translator(max_length)
-        return self._translators[max_length]
-
-    def _make_translator(self, max_length):
+        if max_length in self._translators:
+            return self._translators[max_length]
         transformer = self.backbone.transformer
         tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
         search, most = self.sampler, max_length and max_length - 1
         if not isinstance(search, TranslationSearch):
             search = TranslationSearch()
-        if keras.backend.backend() != "tensorflow":
+        if keras.backend.backend() == "tensorflow":
+            translator = Translator(
+                *(transformer, tokenizer),
+                max_output_tokens=most,
+                **search.settings,
+            )
+        else:
             function = self.make_generate_function()
             config = search.update_config(transformer)
-            return ShapedTranslator(function, tokenizer, config, most)
-        return Translator(
-            transformer, tokenizer, max_output_tokens=most, **search.settings
-        )
+            translator = ShapedTranslator(function, tokenizer, config, most)
+        self._translators[max_length] = translator
+        return translator
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; compiled by `generate`.

@@ -57,54 +57,30 @@ class Checkpoint:
         """Raises InputError if an array is missing or of another shape."""
         declared = self.shape(name)
         if declared != shape:
-            raise InputError(
-                f"{self.path}: expected the shape {list(shape)} of the "
-                f"configuration for {name}, got {list(declared)}."
-            )
+            raise self._wrong(name, f"the shape {list(shape)}", list(declared))
 
     def read(self, name, shape):
-        """Returns an array as float32.
-
-        Raises:
-            InputError: there is no such array, or it has another shape, other
-                than floating-point numbers, or an infinite one.
-        """
+        """Returns an array as float32; raises InputError if damaged."""
         # Before it is read: a made-up shape may be of any size.
         self.check(name, shape)
         array = self.read_as_stored(name)
         if array.dtype.name not in _DTYPES:
-            raise InputError(
-                f"{self.path}: expected {', '.join(_DTYPES)} numbers in "
-                f"{name}, got {array.dtype.name}."
-            )
+            raise self._wrong(name, " or ".join(_DTYPES), array.dtype.name)
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
         if not np.isfinite(array).all():
-            raise InputError(
-                f"{self.path}: {name} holds infinite numbers or NaN; the model "
-                "is damaged."
-            )
+            raise self._wrong(name, "finite numbers", "infinite ones or NaN")
         return array
 
     def read_text(self, name):
-        """Returns the bytes of a text stored as an array, without NUL.
-
-        Raises:
-            InputError: there is no such array, or it is not a text.
-        """
+        """Returns the bytes of a text stored as an array, without NUL."""
         shape = self.shape(name)
         if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
-            raise InputError(
-                f"{self.path}: expected a text of at most "
-                f"{_MAX_TEXT_BYTES:,} bytes in {name}, got the shape "
-                f"{list(shape)}."
-            )
+            expected = f"a text of at most {_MAX_TEXT_BYTES:,} bytes"
+            raise self._wrong(name, expected, f"the shape {list(shape)}")
         array = self.read_as_stored(name)
         if array.dtype.name not in ("uint8", "int8"):
-            raise InputError(
-                f"{self.path}: expected bytes in {name}, got "
-                f"{array.dtype.name}."
-            )
+            raise self._wrong(name, "bytes", array.dtype.name)
         return array.tobytes().rstrip(b"\0")
 
     def read_as_stored(self, name):
@@ -112,18 +88,18 @@ class Checkpoint:
         return self._call(self._file.read, name)
 
     def refuse_others(self, names, network):
-        """Raises InputError if an array is not among the names.
-
-        Args:
-            names: set of the names that the network has.
-            network: what it is, for the message.
-        """
+        """Raises InputError if an array is not among those of a network."""
         unknown = sorted(self.names - names)
         if unknown:
             raise InputError(
                 f"{self.path} has {len(unknown)} arrays that no {network} has, "
                 f"such as {unknown[0]}; another network is not supported."
             )
+
+    def _wrong(self, name, expected, actual):
+        return InputError(
+            f"{self.path}: expected {expected} for {name}, got {actual}."
+        )
 
     def _call(self, function, name):
         try:

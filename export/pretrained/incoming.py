@@ -41,9 +41,6 @@ def make_config(file, width, num_heads, layers, **fields):
         num_heads: number of attention heads.
         layers: numbers of layers of encoder and decoder.
         **fields: other fields of the TransformerConfig.
-
-    Raises:
-        InputError: a number does not fit.
     """
     encoder, decoder = layers
     if width % num_heads:

@@ -86,7 +86,9 @@ def read_marian(folder):
         source_vocabulary_size=0 if is_shared else len(source.rows),
         **_read_search(decoder),
     )
-    notes += _search_notes(decoder)
+    notes += check_fields(decoder, MARIAN_DECODER, _DECODER)
+    if _read_real(decoder, "word-penalty", 0.0):
+        notes.append(f"word-penalty of {_DECODER} is not done by our search")
     slots = layer_slots(config, is_hugging_face=False)
     embeddings = _read_embeddings(checkpoint, config, options, sizes)
     bias = np.zeros(sizes[1], np.float32)
@@ -284,13 +286,6 @@ def _read_search(decoder):
         "stop": "finished",
         "max_output_extra": math.ceil((factor - 1) * _EQUAL_LIMIT),
     }
-
-
-def _search_notes(decoder):
-    notes = check_fields(decoder, MARIAN_DECODER, _DECODER)
-    if _read_real(decoder, "word-penalty", 0.0):
-        notes.append(f"word-penalty of {_DECODER} is not done by our search")
-    return notes
 
 
 def _read_real(decoder, name, default):

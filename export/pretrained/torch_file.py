@@ -85,12 +85,7 @@ class TorchFile:
         return self._tensors[name].shape
 
     def read(self, name):
-        """Returns a tensor as a NumPy array.
-
-        Raises:
-            KeyError: its storage is missing.
-            ValueError: its storage is too short, or not stored row by row.
-        """
+        """Returns a tensor as a NumPy array."""
         storage, offset, shape, strides = self._tensors[name]
         if strides != _row_strides(shape):
             raise ValueError("it is not stored row by row")

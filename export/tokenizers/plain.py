@@ -1,7 +1,7 @@
 """The tokenizers of a vocabulary without TensorFlow.
 
-For processes that must not load it, such as export.check's, and for other
-programs' readers.
+For processes that must not load it, such as those of `export.check`, and for
+CTranslate2.
 """
 
 import re
@@ -16,18 +16,9 @@ from export.tokenizers.vocabulary_file import (
     split_sides,
 )
 
-# Not what stands between the quotation marks of some languages, which may
-# begin a sentence as well: no space is in a tag. Python's \s has other spaces
-# than RE2's, which reads it in a graph.
+# Without a space, unlike what stands between the quotation marks of some
+# languages. Python's \s has other spaces than RE2's, which reads it in a graph.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
-
-
-def split_tag(text):
-    """Returns the tag that a str begins with, a list of it, and the rest."""
-    found = re.match(TAG, text)
-    if not found:
-        return [], text
-    return [found[1]], text[found.end() :]
 
 
 class PlainTokenizer:
@@ -43,7 +34,7 @@ class PlainTokenizer:
         )
 
     def pieces(self, text):
-        """Returns a list of str: the pieces of `ids`, without the end."""
+        """Returns the pieces of a text, a list of str, without the end."""
         return self._processor.id_to_piece(self.ids(text)[:-1])
 
     def ids(self, text):
@@ -51,31 +42,36 @@ class PlainTokenizer:
         return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):
-        """Returns the text of a list of int, special ones left out."""
-        control = self._processor.IsControl
-        return self._processor.decode([i for i in ids if not control(i)])
+        """Returns the text of a list of int, without special ids."""
+        is_control = self._processor.IsControl
+        return self._processor.decode([i for i in ids if not is_control(i)])
 
 
 class PlainTableTokenizer(PlainTokenizer):
-    """As `tokenizers.TableTokenizer`, and of sources `TaggedTokenizer`.
+    """As `table_tokenizers.TableTokenizer`, and of sources TaggedTokenizer.
 
     Args:
-        proto: bytes of a SentencePiece model of `vocabulary_of`.
-        split: function of a text to a list of its tags, and the rest.
+        proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
+        has_tags: whether a text may begin with a tag.
+        normalize: function of a str to a str, applied first.
     """
 
-    def __init__(self, proto, split=lambda text: ([], text)):
+    def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
-        self._size = count_listed_pieces(proto)
         self._is_text = find_text_pieces(proto)
-        self._split = split
+        self._size = count_listed_pieces(proto)
+        self._has_tags = has_tags
+        self._normalize = normalize
 
     def ids(self, text):
         """See the base class."""
         processor, unknown = self._processor, self._processor.unk_id()
-        tags, rest = self._split(text)
+        text, tags = self._normalize(text), []
+        found = re.match(TAG, text) if self._has_tags else None
+        if found:
+            tags, text = [found[1]], text[found.end() :]
         tags = processor.piece_to_id(tags)
-        ids = processor.piece_to_id(processor.encode(rest, out_type=str))
+        ids = processor.piece_to_id(processor.encode(text, out_type=str))
         return [
             *(i if i < self._size else unknown for i in tags),
             *(i if self._is_text[i] else unknown for i in ids),
@@ -88,9 +84,6 @@ def find_text_pieces(proto):
 
     Not those behind V, of control pieces, and of tags, which are read at the
     beginning of a source alone.
-
-    Args:
-        proto: bytes of a SentencePiece model of `vocabulary_of`.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return [
@@ -105,10 +98,10 @@ def load_plain_tokenizers(vocabulary):
     """Returns the PlainTokenizers of sources and of targets.
 
     Args:
-        vocabulary: bytes of a model directory's `vocabulary.model`.
+        vocabulary: bytes of a `vocabulary.model`.
 
     Raises:
-        ValueError: they are no SentencePiece model.
+        ValueError: they are not a SentencePiece model.
     """
     source, target = split_sides(vocabulary)
     if source is target:
@@ -117,22 +110,9 @@ def load_plain_tokenizers(vocabulary):
 
 
 def load_plain_source_tokenizer(proto):
-    """Returns the PlainTokenizer of a pretrained model's sources.
-
-    Args:
-        proto: bytes, the first of `vocabulary_file.split_sides`.
-
-    Raises:
-        ValueError: they are no SentencePiece model, or of unknown rules.
-    """
+    """Returns the PlainTokenizer of the sources of a pretrained model."""
     rules = read_text_rules(proto)
-    if rules not in _SPLIT:
-        raise ValueError(f"There are no rules {rules!r} for text.")
-    return PlainTableTokenizer(proto, _SPLIT[rules])
-
-
-# By the names that vocabularies have of what is done to text first.
-_SPLIT = {
-    "": split_tag,
-    OPUS_TEXT: lambda text: split_tag(normalize_opus(text)),
-}
+    if rules not in ("", OPUS_TEXT):
+        raise ValueError(f"There are no text rules {rules!r}.")
+    normalize = normalize_opus if rules else str
+    return PlainTableTokenizer(proto, has_tags=True, normalize=normalize)
