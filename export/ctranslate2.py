@@ -153,19 +153,19 @@ def _differences(config):
     lines = []
     if FLAGS.target_pieces:
         lines.append(
-            "Its softmax is over the target pieces alone, and ours includes "
-            "an estimate of the others."
+            "Its softmax is over the target pieces alone, and that of our "
+            "search includes an estimate of the others."
         )
     if config.stop != "finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
-            f"there are beams; ours has stop={config.stop}."
+            f"there are beams; our search has stop={config.stop}."
         )
     if config.length_penalty == "gnmt" and config.alpha:
         lines.append(
-            "It ranks by log-probability / length^alpha, and ours by "
-            "log-probability / ((5 + length) / 6)^alpha, so that some "
-            "translations differ in length; the scores above are ours."
+            "It ranks by log-probability / length^alpha, and our search by "
+            "log-probability / ((5 + length) / 6)^alpha, as the scores above, "
+            "so that some translations differ in length."
         )
     return lines
 

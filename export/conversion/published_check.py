@@ -21,39 +21,38 @@ def compare_with_published(translator, published):
     """
     sources = published.sources
     with ProgressBar("Translating", len(sources), "sentences") as bar:
-        found = translator.translate(sources, bar.update)
-    ours = [as_published(each.text) for each in found]
-    theirs = [text.strip(" ") for text in published.translations]
-    differing = [row for row in zip(sources, ours, theirs) if row[1] != row[2]]
-    identical = len(ours) - len(differing)
+        translations = translator.translate(sources, bar.update)
+    outputs = [as_published(each.text) for each in translations]
+    expected = [text.strip(" ") for text in published.translations]
+    rows = [*zip(sources, expected, outputs)]
+    differing = [row for row in rows if row[1] != row[2]]
+    identical = len(rows) - len(differing)
     lines = [
-        f"  identical translations  {identical / len(ours):.2%} "
-        f"({identical:,} of {len(ours):,})"
+        f"  identical translations  {identical / len(rows):.2%} "
+        f"({identical:,} of {len(rows):,})"
     ]
     for name, metric in (
         ("BLEU", sacrebleu.BLEU()),
         ("chrF", sacrebleu.CHRF()),
     ):
-        our_score, their_score = (
+        imported_score, published_score = (
             metric.corpus_score(texts, [published.references]).score
-            for texts in (ours, theirs)
+            for texts in (outputs, expected)
         )
         lines += [
-            f"  {name}                    ours {our_score:.2f}, published "
-            f"{their_score:.2f} ({our_score - their_score:+.2f})",
+            f"  {name}                    imported {imported_score:.2f}, "
+            f"published {published_score:.2f} "
+            f"({imported_score - published_score:+.2f})",
             f"                          {metric.get_signature()}",
         ]
     if differing:
         lines.append("The first that differ:")
     for row in differing[:_EXAMPLES]:
-        source, our_text, their_text = (text[:_MAX_CHARACTERS] for text in row)
-        lines += [
-            f"  source     {source}",
-            f"  published  {their_text}",
-            f"  ours       {our_text}",
-        ]
+        for name, text in zip(("source", "published", "imported"), row):
+            lines.append(f"  {name:<9}  {text[:_MAX_CHARACTERS]}")
     return [
         *lines,
-        "Marian's beam shrinks with each finished translation and ours does "
-        "not, so that a few differ in a right import; the scores should not.",
+        "Marian's beam shrinks with each finished translation and that of "
+        "export.translate does not, so that a few differ in a right import; "
+        "the scores should not.",
     ]

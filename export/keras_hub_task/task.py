@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-import operator
+import numbers
 import os
 
 import keras
@@ -174,9 +174,10 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             # Sentences of similar length are searched together.
             sides = zip(([], []), *batches)
             batches = [[[*itertools.chain(*side)] for side in sides]]
-        max_length = _check_count("max_length", max_length, 2)
+        if max_length is not None:
+            max_length = _check_length(max_length)
         if not isinstance(stop_token_ids, (str, type(None))):
-            stop_token_ids = _check_stop_ids(stop_token_ids)
+            stop_token_ids = tuple(stop_token_ids)
         translator, outputs = self._get_translator(max_length), []
         for sources, prompts in batches:
             if not sources:
@@ -295,26 +296,14 @@ def _resolve_sampler(sampler):
     )
 
 
-def _check_count(name, value, minimum):
-    """Returns a whole number, or None as it is."""
-    if value is None:
-        return None
-    with contextlib.suppress(TypeError):
-        number = operator.index(value)
-        if number >= minimum and not isinstance(value, (bool, np.bool_)):
-            return number
-    raise ValueError(
-        f"Expected a whole number from {minimum} for {name}, got {value!r}."
-    )
-
-
-def _check_stop_ids(ids):
-    if np.ndim(ids) != 1 or not len(ids):
+def _check_length(max_length):
+    is_number = isinstance(max_length, numbers.Integral)
+    if not is_number or max_length < 2:
         raise ValueError(
-            "Expected a list of ids, auto or None for stop_token_ids, got "
-            f"{ids!r}."
+            "Expected a whole number from 2 for max_length, got "
+            f"{max_length!r}."
         )
-    return tuple(_check_count("an id of stop_token_ids", i, 0) for i in ids)
+    return int(max_length)
 
 
 def _strip_prompt(text, prompt):

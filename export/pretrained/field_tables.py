@@ -103,7 +103,7 @@ CONFIG = {
     **_only(
         (False, True), "tie_word_embeddings share_encoder_decoder_embeddings"
     ),
-    # What no Marian network of ours differs in.
+    # Of other networks than the one that is read.
     **_only(
         (True,), "scale_embedding static_position_embeddings is_encoder_decoder"
     ),
@@ -149,8 +149,7 @@ OFF = ("false", "False", "no", "No", "off", "Off")
 MARIAN_NETWORK = {
     **any_value(
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
-        "transformer-dim-ffn transformer-decoder-dim-ffn output-omit-bias "
-        "tied-embeddings tied-embeddings-src tied-embeddings-all version "
+        "transformer-dim-ffn transformer-decoder-dim-ffn version "
         # Of networks, factors and masks that are refused, or of training.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
@@ -170,6 +169,11 @@ MARIAN_NETWORK = {
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
         "embedding-normalization input-join-fields right-left ulr",
+    ),
+    **_only(
+        (*OFF, "true", "True", "yes", "Yes", "on", "On"),
+        "tied-embeddings tied-embeddings-src tied-embeddings-all "
+        "output-omit-bias",
     ),
     "type": ("transformer",),
     # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.

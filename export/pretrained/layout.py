@@ -35,9 +35,9 @@ class Slot(typing.NamedTuple):
     path: tuple
     columns: slice
     shape: tuple
-    reads_stream: bool
-    writes_stream: bool
-    is_transposed: bool
+    reads_stream: bool = False
+    writes_stream: bool = False
+    is_transposed: bool = False
 
     @property
     def stored_shape(self):
@@ -75,56 +75,64 @@ def layer_slots(config, is_hugging_face):
             `state_dict`; else of Marian's `model.npz`.
     """
     slots = []
-    for side, layers in (
+    for side, num_layers in (
         ("encoder", config.num_layers),
         ("decoder", config.decoder_layers),
     ):
-        for index in range(layers):
-            slots += _slots_of_layer(config, is_hugging_face, side, index)
-    return slots
+        for index in range(num_layers):
+            for block, weight, number, *stems in _MATRICES:
+                names = _array_names(side, index, stems, is_hugging_face)
+                path = side, "layers", index, block, weight
+                slots += _matrix_slots(
+                    config, names, path, number, is_hugging_face
+                )
+            for block, *stems in _NORMS:
+                names = _array_names(side, index, stems, is_hugging_face)
+                path = side, "layers", index, f"{block}_residual"
+                slots += _norm_slots(config.d_model, names, path)
+    # An encoder has no cross-attention.
+    return [
+        slot
+        for slot in slots
+        if slot.path[0] == "decoder" or "cross" not in slot.path[3]
+    ]
 
 
-def _slots_of_layer(config, is_hugging_face, side, index):
-    slots, width = [], config.d_model
-    path = (side, "layers", index)
-
-    def add(name, target, offset, shape, reads, writes):
-        columns = slice(offset, offset + shape[-1])
-        is_transposed = is_hugging_face and len(shape) == 2
-        slots.append(
-            Slot(name, target, columns, shape, reads, writes, is_transposed)
-        )
-
-    def names(of_hugging_face, of_marian, is_norm=False):
-        """Returns the names of a weight and its bias."""
-        if is_hugging_face:
-            stem = f"model.{side}.layers.{index}.{of_hugging_face}"
-            return f"{stem}.weight", f"{stem}.bias"
-        stem = f"{side}_l{index + 1}_{of_marian}"
-        if is_norm:
-            return f"{stem}_scale", f"{stem}_bias"
+def _array_names(side, index, stems, is_hugging_face):
+    """Returns the names of a matrix or scale, and of its bias."""
+    if is_hugging_face:
+        stem = f"model.{side}.layers.{index}.{stems[0]}"
+        return f"{stem}.weight", f"{stem}.bias"
+    stem = f"{side}_l{index + 1}_{stems[1]}"
+    if "{}" in stem:
         return stem.format("W"), stem.format("b")
+    return f"{stem}_scale", f"{stem}_bias"
 
-    for block, weight, number, *stems in _MATRICES:
-        if side == "encoder" and block == "cross_attention":
-            continue
-        is_inner = block == "feed_forward"
-        inner = config.d_ff if is_inner else config.num_heads * config.d_k
-        writes = weight == "output"
-        shape = (inner, width) if writes else (width, inner)
-        offset = number * inner
-        kernel, bias = names(*stems)
-        kernel_path = (*path, block, f"{weight}_kernel")
-        add(kernel, kernel_path, offset, shape, not writes, writes)
-        bias_path = (*path, block, f"{weight}_bias")
-        add(bias, bias_path, offset, shape[1:], False, writes)
-    for block, *stems in _NORMS:
-        if side == "encoder" and block == "cross_attention":
-            continue
-        norm_path = (*path, f"{block}_residual", "layer_norm")
-        for name, weight in zip(names(*stems, True), ("gamma", "beta")):
-            add(name, (*norm_path, weight), 0, (width,), False, True)
-    return slots
+
+def _matrix_slots(config, names, path, number, is_transposed):
+    *path, block, weight = path
+    is_attention = block != "feed_forward"
+    inner = config.num_heads * config.d_k if is_attention else config.d_ff
+    writes = weight == "output"
+    shape = (inner, config.d_model) if writes else (config.d_model, inner)
+    columns = slice(number * inner, number * inner + shape[1])
+    matrix, bias = names
+    kernel_path = (*path, block, f"{weight}_kernel")
+    bias_path = (*path, block, f"{weight}_bias")
+    streams = not writes, writes
+    return [
+        Slot(matrix, kernel_path, columns, shape, *streams, is_transposed),
+        Slot(bias, bias_path, columns, shape[1:], writes_stream=writes),
+    ]
+
+
+def _norm_slots(width, names, path):
+    shape, columns = (width,), slice(0, width)
+    paths = [(*path, "layer_norm", weight) for weight in ("gamma", "beta")]
+    return [
+        Slot(name, path, columns, shape, writes_stream=True)
+        for name, path in zip(names, paths)
+    ]
 
 
 def stream_order(width):

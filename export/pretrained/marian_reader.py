@@ -44,10 +44,6 @@ _BIAS = "decoder_ff_logit_out_b"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Up to this source length, in pieces, outputs may be as long as Marian's.
 _EQUAL_LIMIT = 128
-_NO_TABLES = {
-    ".spm": "a SentencePiece model instead of a table",
-    ".fsv": "a factored vocabulary",
-}
 
 
 def read_marian(folder):
@@ -68,6 +64,8 @@ def read_marian(folder):
     checkpoint = Checkpoint(_find_model(folder, decoder))
     name = f"{checkpoint.path}: {_MODEL}"
     options = parse_yaml(checkpoint.read_text(_MODEL), name)
+    # No type is one of Marian's recurrent networks.
+    check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
     sizes = _vocabulary_sizes(options)
     tables, notes = _read_tables(folder, decoder, sizes)
     if _shares_sides(options) and tables[0] != tables[1]:
@@ -113,24 +111,13 @@ def read_marian(folder):
 
 def _find_model(folder, decoder):
     names = _file_names(decoder, "models")
-    if len(names) != 1:
+    path = folder / (names[0] if len(names) == 1 else "")
+    if path.suffix != ".npz" or not path.exists():
+        # As trained: not what marian-conv makes of it.
+        files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
         raise InputError(
-            f"{_DECODER} names {len(names)} models {', '.join(names)}; only "
-            "one is imported. Name one there, and decode several together "
-            "with export.translate."
-        )
-    path = folder / names[0]
-    if path.suffix != ".npz":
-        raise InputError(
-            f"{_DECODER} names the model {names[0]}; only .npz is supported, "
-            "the file that was trained, and not what marian-conv makes of it."
-        )
-    if not path.exists():
-        others = sorted(other.name for other in folder.glob("*.npz"))
-        raise InputError(
-            f"{folder} has no {names[0]}, which its {_DECODER} names as the "
-            f"model, but {', '.join(others) or 'no .npz file'}; put the right "
-            "name there."
+            f"{_DECODER}: expected models to name one .npz file of {folder}, "
+            f"which has {files or 'none'}, got {', '.join(names) or 'none'}."
         )
     return path
 
@@ -170,11 +157,10 @@ def _read_tables(folder, decoder, sizes):
 
 
 def _read_table(path):
-    kind = _NO_TABLES.get(path.suffix)
-    if kind:
+    if path.suffix in (".spm", ".fsv"):
         raise InputError(
-            f"{path} is {kind}, which is not supported; a table of pieces "
-            "beside source.spm and target.spm is."
+            f"{path} is a SentencePiece model or a factored vocabulary; only "
+            "tables of pieces beside source.spm and target.spm are supported."
         )
     content = read_bytes(path)
     if path.suffix not in (".yml", ".yaml", ".json"):
@@ -223,8 +209,6 @@ def _vocabulary_sizes(options):
 
 
 def _make_config(options, **others):
-    options = {"type": "none"} | options
-    check_fields(options, MARIAN_NETWORK, _MODEL)
     inner = read_count(options, "transformer-dim-ffn", 2**20, _MODEL)
     of_decoder = options.get("transformer-decoder-dim-ffn", "0")
     if of_decoder not in ("0", str(inner)):
@@ -268,12 +252,7 @@ def _shares_sides(options):
 
 
 def _is_on(options, name):
-    value = options.get(name, "false")
-    if value in OFF:
-        return False
-    if isinstance(value, str) and value.lower() in ("true", "yes", "on"):
-        return True
-    raise wrong_value(_MODEL, name, value, "true or false")
+    return options.get(name, "false") not in OFF
 
 
 def _read_search(decoder):

@@ -29,10 +29,13 @@ def imported(marian_folder, tmp_path_factory):
     """The model directory that the command made, and its process."""
     path = tmp_path_factory.mktemp("imported") / "runs" / "opus"
     path.parent.mkdir()
+    published = path.parent / "a.test.txt"
+    published.write_text(f"{TEXTS[1]}\na reference\nno such output\n\n")
     done = run(
         "export.import_marian",
         f"--hf={marian_folder / 'shared'}",
         f"--model_dir={path}",
+        f"--check={published}",
     )
     assert (done.code, done.err) == (0, "")
     return path, done
@@ -42,6 +45,7 @@ def test_it_says_what_is_there_and_what_next(imported):
     path, done = imported
     assert "2 + 1 layers" in done.out
     assert f"--model={path}" in done.out
+    assert "0.00% (0 of 1)" in done.out
     assert {each.name for each in path.iterdir()} == {
         "config.json",
         "run.json",

@@ -7,8 +7,6 @@ from export.conversion.published_check import compare_with_published
 from export.errors import InputError
 from export.lines.published import Published, as_published, read_published
 from export.translators.text_translator import Translation
-from tests import processes
-from tests.export import tiny
 
 SOURCES = ["ba ko.", "lu & mi.", "do.", "te la ba."]
 
@@ -77,23 +75,10 @@ def test_the_lines_of_a_comparison():
             ).score
             for each in (ours, theirs)
         )
-        expected = f"ours {our:.2f}, published {their:.2f} ({our - their:+.2f})"
+        expected = (
+            f"imported {our:.2f}, published {their:.2f} ({our - their:+.2f})"
+        )
         assert expected in printed
     assert f"source     {SOURCES[1]}\n" in printed
-    assert "ours       one & other\n" in printed
+    assert "imported   one & other\n" in printed
     assert SOURCES[0] not in printed
-
-
-@pytest.mark.slow
-def test_the_command_compares(tmp_path):
-    path = tmp_path / "model"
-    tiny.write(path, num_layers=1, max_output_extra=0)
-    group = (SOURCES[0], "a reference", "what no model of this kind says")
-    file = written(tmp_path / "a.test.txt", [group])
-    done = processes.run(
-        {"module": "export.import_marian"},
-        [f"--model_dir={path}", f"--check={file}"],
-    )
-    assert done.code == 0, done.err
-    assert f"Compared on {file}, beam 4, alpha 0.6:" in done.out
-    assert "identical translations  0.00% (0 of 1)" in done.out
