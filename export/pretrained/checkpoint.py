@@ -113,7 +113,8 @@ class Checkpoint:
 def _reason(error):
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error).strip().splitlines()[0].rstrip(".") or "damaged"
+    lines = str(error).strip().splitlines() or ["it is damaged"]
+    return lines[0].rstrip(".")
 
 
 class _Safetensors:

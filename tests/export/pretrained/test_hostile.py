@@ -14,6 +14,7 @@ import safetensors.numpy
 from hypothesis import strategies
 
 from export.errors import InputError
+from export.pretrained import checkpoint
 from export.pretrained.checkpoint import Checkpoint
 from export.pretrained.hugging_face_reader import read_hugging_face
 
@@ -232,11 +233,11 @@ _BEFORE_ZIP = zlib.decompress(
 def test_a_file_before_pytorch_1_6_is_read(tmp_path):
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(_BEFORE_ZIP)
-    checkpoint = Checkpoint(path)
+    arrays = Checkpoint(path)
     expected = np.arange(6, dtype="f4").reshape(2, 3) / 4
     for name in ("a", "c"):
-        np.testing.assert_array_equal(checkpoint.read(name, (2, 3)), expected)
-    np.testing.assert_array_equal(checkpoint.read("b", (2,)), [1.5, -2.0])
+        np.testing.assert_array_equal(arrays.read(name, (2, 3)), expected)
+    np.testing.assert_array_equal(arrays.read("b", (2,)), [1.5, -2.0])
 
 
 def damage(data, content, changes):
@@ -249,9 +250,9 @@ def damage(data, content, changes):
 
 def read_all(path):
     try:
-        checkpoint = Checkpoint(path)
-        for each in checkpoint.names:
-            checkpoint.read(each, checkpoint.shape(each))
+        arrays = Checkpoint(path)
+        for each in arrays.names:
+            arrays.read(each, arrays.shape(each))
     except InputError as error:
         assert len(str(error).splitlines()) == 1
 
@@ -276,6 +277,15 @@ def test_a_damaged_file_before_1_6_is_one_clear_error(tmp_path, data):
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(content[: data.draw(strategies.integers(1, len(content)))])
     read_all(path)
+
+
+def test_an_error_without_words_is_one_too(monkeypatch, tmp_path):
+    def read(path):
+        raise MemoryError
+
+    monkeypatch.setitem(checkpoint._READERS, ".npz", read)
+    with pytest.raises(InputError, match="damaged"):
+        Checkpoint(tmp_path / "model.npz")
 
 
 def test_files_of_other_kinds(tmp_path):
