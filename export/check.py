@@ -31,6 +31,7 @@ from export.server_runtime.session import (
 )
 from export.serving.comparison import READERS
 from export.serving.warm_up import random_texts, read_warm_up
+from export.tokenizers.vocabulary_file import split_sides
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 
