@@ -32,12 +32,12 @@ from keras_transformer.decoding.translate import (
 )
 from keras_transformer.decoding.tree_grammar import TreeGrammar
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.cache import KVCache
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder, EncoderLayer
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
-from keras_transformer.layers.masks import SelfMask
+from keras_transformer.layers.masks import AttentionMask
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
     SinusoidalPositionEncoding,
@@ -54,8 +54,8 @@ Demands = Constraints
 output_room = output_capacity
 
 __all__ = [
+    "AttentionMask",
     "BeamSearchResult",
-    "Cache",
     "Constraints",
     "Cooldown",
     "Decoder",
@@ -65,6 +65,7 @@ __all__ = [
     "EncoderLayer",
     "Ensemble",
     "Grammar",
+    "KVCache",
     "LabelSmoothedCrossEntropy",
     "LearnedPositionEmbedding",
     "MultiHeadAttention",
@@ -73,7 +74,6 @@ __all__ = [
     "Samples",
     "SamplingRules",
     "SearchRules",
-    "SelfMask",
     "SharedEmbedding",
     "Shortlist",
     "SinusoidalPositionEncoding",

@@ -12,8 +12,12 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels.gradients import is_uncompiled, own_gradient
-from keras_transformer.kernels.projections import at_least_float32, column_sums
+from keras_transformer.kernels import (
+    OWN_GRADIENTS,
+    at_least_float32,
+    column_sums,
+    custom_gradient,
+)
 
 
 class TokenLosses(typing.NamedTuple):
@@ -104,11 +108,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
         labels = _known_labels(y_true)
-        add_at = _scatter_add if is_uncompiled() else _add_where_equal
+        add_at = _scatter_add if OWN_GRADIENTS else _add_where_equal
 
         # A framework's own gradient goes over [B, T, V] once for each of the
         # four, and by way of a scatter for the label's logit.
-        @own_gradient
+        @custom_gradient
         def summaries(logits):
             sums = ops.sum(logits, axis=-1, keepdims=True)
             found, softmax = _summaries(logits, labels, sums)
@@ -163,7 +167,7 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
     flat = ops.reshape(labels, (-1,))
     multiply = _product_of(_gradient_dtype(states))
 
-    @own_gradient
+    @custom_gradient
     def summaries(rows, matrix, label_rows):
         of_matrix = column_sums(matrix)
         found, softmax = _summaries(
@@ -200,7 +204,7 @@ def _known_labels(labels):
 
 def _gradient_dtype(states):
     dtype = keras.backend.standardize_dtype(states.dtype)
-    if dtype == "bfloat16" and not is_uncompiled():
+    if dtype == "bfloat16" and not OWN_GRADIENTS:
         return dtype
     return "float32"
 
@@ -228,7 +232,7 @@ def _summaries(logits, labels, sums):
         made. The highest logit gets none.
     """
     maxima = ops.max(logits, axis=-1, keepdims=True)
-    normalise = _softmax_once if is_uncompiled() else _softmax_twice
+    normalise = _softmax_once if OWN_GRADIENTS else _softmax_twice
     normalisers, softmax = normalise(logits, maxima)
     label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
     found = [normalisers, label_logits, sums, maxima]
@@ -302,7 +306,7 @@ def symmetric_divergence(first, second):
 
     # The gradient is written out, or every step on the way to it would be
     # kept, and each is as large as the logits.
-    @own_gradient
+    @custom_gradient
     def divergence(first, second):
         p, q, ratios, of_p, of_q = _compared(first, second)
 

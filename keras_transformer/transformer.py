@@ -7,16 +7,16 @@ from keras import ops
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.kernels.layers import Dropout
+from keras_transformer.kernels import Dropout
 from keras_transformer.layers import words
-from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.cache import KVCache
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import (
-    masks_of_stacks,
+    build_attention_masks,
     padding_mask,
-    without_padding,
+    zero_padding_rows,
 )
 from keras_transformer.layers.positions import (
     LearnedPositionEmbedding,
@@ -86,8 +86,18 @@ class Transformer(SequenceLayer, keras.Model):
         self.embedding_dropout = Dropout(
             config.dropout, dtype=dtype, name="embedding_dropout"
         )
-        self.encoder = Encoder(config, dtype=dtype, name="encoder")
-        self.decoder = Decoder(config, dtype=dtype, name="decoder")
+        self.encoder = Encoder(
+            config.num_layers,
+            **_layer_arguments(config),
+            dtype=dtype,
+            name="encoder",
+        )
+        self.decoder = Decoder(
+            config.decoder_layers,
+            **_layer_arguments(config),
+            dtype=dtype,
+            name="decoder",
+        )
         self.build()
 
     def _embedding(self, name, pieces, **kwargs):
@@ -150,7 +160,7 @@ class Transformer(SequenceLayer, keras.Model):
             ValueError: only one side has segments.
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
-        masks = masks_of_stacks(inputs)
+        masks = build_attention_masks(inputs)
         memory = self.encoder(
             self._embedded_source(inputs, training),
             **masks["encoder"],
@@ -180,22 +190,22 @@ class Transformer(SequenceLayer, keras.Model):
             of padding is 0.
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
-        masks = masks_of_stacks(inputs)
+        masks = build_attention_masks(inputs)
         memory, encoder = self.encoder(
             self._embedded_source(inputs),
             **masks["encoder"],
-            return_weights=True,
+            return_attention_scores=True,
         )
         _, decoder, cross = self.decoder(
             self._embedded_target(inputs, memory, masks),
             memory,
             **masks["decoder"],
-            return_weights=True,
+            return_attention_scores=True,
         )
         return {
-            "encoder": without_padding(encoder, inputs["source"]),
-            "decoder": without_padding(decoder, inputs["target"]),
-            "cross": without_padding(cross, inputs["target"]),
+            "encoder": zero_padding_rows(encoder, inputs["source"]),
+            "decoder": zero_padding_rows(decoder, inputs["target"]),
+            "cross": zero_padding_rows(cross, inputs["target"]),
         }
 
     def _embedded_source(self, inputs, training=False):
@@ -236,12 +246,12 @@ class Transformer(SequenceLayer, keras.Model):
             raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
         return ops.mean(weights[layer - 1], axis=1)
 
-    def beam_decoder(self, beam_size, cache=Cache):
+    def beam_decoder(self, beam_size, cache=KVCache):
         """Returns the BeamDecoder of `beam_size` beams of each sentence.
 
         Args:
             beam_size: K.
-            cache: Cache, or a subclass of it.
+            cache: KVCache, or a subclass of it.
         """
         return BeamDecoder(self, beam_size, cache)
 
@@ -290,7 +300,7 @@ class Transformer(SequenceLayer, keras.Model):
         Args:
             tokens: int32 [B, K], the last token of each beam.
             index: int32 scalar, their position, from 0.
-            caches: of `decoder.empty_caches`, with earlier steps in them.
+            caches: of `decoder.initial_caches`, with earlier steps in them.
             mask: boolean [B, K, cached steps * K], the slots a beam may
                 attend to.
             memory: of `decoder.project_memory`.
@@ -304,14 +314,15 @@ class Transformer(SequenceLayer, keras.Model):
             [B, H, K, S] cross-attention weights.
         """
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
-        return self.decoder.step(
+        states, _, scores, caches = self.decoder(
             self.embed_target(tokens, positions, False, said, next_words),
-            caches,
-            index,
-            mask,
-            memory,
-            memory_mask,
+            attention_mask=mask,
+            memory_mask=memory_mask,
+            self_attention_caches=caches,
+            cross_attention_caches=memory,
+            cache_update_index=index,
         )
+        return states, tuple(caches), scores
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] with positions as float [B, S, D]."""
@@ -379,3 +390,21 @@ class Transformer(SequenceLayer, keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
+
+
+def _layer_arguments(config):
+    """Returns what both stacks take of a TransformerConfig."""
+    return {
+        "intermediate_dim": config.d_ff,
+        "num_heads": config.num_heads,
+        "key_dim": config.d_k,
+        "value_dim": config.d_v,
+        "activation": config.activation,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        "normalize_first": config.norm == "pre",
+        "attention_window": config.attention_window,
+        "use_bias": config.attention_bias,
+    }

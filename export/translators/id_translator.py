@@ -203,7 +203,7 @@ class IdTranslator:
         return Found(self._to_ids(best, source), scores[:, :1], alignments)
 
 
-class ForwardedCache(kt.Cache):
+class ForwardedCache(kt.KVCache):
     """The decoder's cache, written in place.
 
     TensorFlow's TensorScatterUpdate, which Keras calls, copies the whole
@@ -215,14 +215,14 @@ class ForwardedCache(kt.Cache):
 
     @staticmethod
     def scatter(cache, where, rows):
-        """See `kt.Cache.scatter`."""
+        """See `kt.KVCache.scatter`."""
         return tf.raw_ops.ScatterNdNonAliasingAdd(
             input=cache, indices=where, updates=rows
         )
 
     @staticmethod
     def replace(cache, where, rows):
-        """See `kt.Cache.replace`."""
+        """See `kt.KVCache.replace`."""
         # One addition of the difference would round.
         before = tf.gather_nd(cache, where)
         emptied = ForwardedCache.scatter(cache, where, -before)

@@ -4,7 +4,7 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.cache import KVCache
 from keras_transformer.layers.masks import padding_mask
 from keras_transformer.layers.words import SourceWords, says_word
 
@@ -15,7 +15,7 @@ class BeamState(typing.NamedTuple):
     Attributes:
         memory: each decoder layer's cross-attention keys and values.
         memory_mask: boolean [B, 1, S].
-        caches: each decoder layer's Cache, in the order it was written; they
+        caches: each decoder layer's KVCache, in the order it was written; they
             are never re-ordered.
         ancestry: boolean [B, K, cached steps, K]; [b, k, t, j] says that beam
             k's hypothesis went through beam j at the step in place t.
@@ -48,14 +48,14 @@ class BeamDecoder:
     Args:
         model: Transformer.
         beam_size: K.
-        cache: Cache, or a subclass of it.
+        cache: KVCache, or a subclass of it.
 
     Attributes:
         beam_size: as given.
         cache: as given.
     """
 
-    def __init__(self, model, beam_size, cache=Cache):
+    def __init__(self, model, beam_size, cache=KVCache):
         self.beam_size = beam_size
         self.cache = cache
         self._model = model
@@ -86,7 +86,7 @@ class BeamDecoder:
             memory = self._model.encode(source)
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
-        steps = decoder.cached_steps(capacity)
+        steps = decoder.cache_length(capacity)
         config, mask = self._model.config, padding_mask(source)
         words = ()
         if config.counts_words:
@@ -94,7 +94,7 @@ class BeamDecoder:
         return BeamState(
             memory=decoder.project_memory(memory),
             memory_mask=mask,
-            caches=decoder.empty_caches(batch, capacity, beams, self.cache),
+            caches=decoder.initial_caches(batch, capacity, beams, self.cache),
             ancestry=ops.zeros((batch, beams, steps, beams), dtype="bool"),
             words=words,
             next_words=SourceWords.of(config, memory, source, mask),
@@ -162,7 +162,7 @@ class BeamDecoder:
             ValueError: as for `start`.
         """
         self._check(capacity)
-        steps = self._model.decoder.cached_steps(capacity)
+        steps = self._model.decoder.cache_length(capacity)
         more = steps - ops.shape(state.ancestry)[2]
         return state._replace(
             caches=tree.map_structure(lambda x: _grown(x, more), state.caches),

@@ -5,7 +5,7 @@ import math
 
 from keras import ops
 
-from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.cache import KVCache
 
 MEANS = ("log_probabilities", "probabilities")
 
@@ -73,12 +73,12 @@ class Ensemble:
         """Returns a tuple of each model's encoder output."""
         return tuple(model.encode(source) for model in self.models)
 
-    def beam_decoder(self, beam_size, cache=Cache):
+    def beam_decoder(self, beam_size, cache=KVCache):
         """Returns what decodes `beam_size` beams of each sentence.
 
         Args:
             beam_size: K.
-            cache: Cache, or a subclass of it.
+            cache: KVCache, or a subclass of it.
         """
         decoders = [
             model.beam_decoder(beam_size, cache) for model in self.models

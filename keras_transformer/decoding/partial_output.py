@@ -14,8 +14,8 @@ from keras import ops
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.kernels.projections import linear
-from keras_transformer.layers.cache import Cache
+from keras_transformer.kernels import linear
+from keras_transformer.layers.cache import KVCache
 
 # They are among any pieces, and keep their numbers.
 SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
@@ -56,12 +56,12 @@ class TransformerOfPieces:
         self._model = model
         self.weights = [*model.weights, *output.weights]
 
-    def beam_decoder(self, beam_size, cache=Cache):
+    def beam_decoder(self, beam_size, cache=KVCache):
         """Returns what decodes `beam_size` beams of each sentence.
 
         Args:
             beam_size: K.
-            cache: Cache, or a subclass of it.
+            cache: KVCache, or a subclass of it.
         """
         return _DecoderOfPieces(self._model, beam_size, cache, self.output)
 

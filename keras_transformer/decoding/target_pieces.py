@@ -15,7 +15,7 @@ from keras_transformer.decoding.partial_output import (
     TransformerOfPieces,
     constant,
 )
-from keras_transformer.kernels.projections import linear
+from keras_transformer.kernels import linear
 
 # The highest logits are looked for in groups of so many.
 _MULTIPLE = 32

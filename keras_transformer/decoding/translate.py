@@ -9,7 +9,7 @@ from keras_transformer.decoding.beam_search import (
     staged_beam_search,
 )
 from keras_transformer.decoding.rules import Constraints, search_rules
-from keras_transformer.layers.cache import Cache
+from keras_transformer.layers.cache import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
 # The most steps until sentences leave: few enough that little unfilled cache
@@ -67,7 +67,7 @@ def translate_ids_in_segments(
     constraints=None,
     rules=None,
     memory=None,
-    cache=Cache,
+    cache=KVCache,
     decoder=None,
 ):
     """The same in a TensorFlow graph of open shapes, with less work.
@@ -81,7 +81,7 @@ def translate_ids_in_segments(
         constraints: as for `translate_ids`.
         rules: as for `translate_ids`.
         memory: `model.encode(source)`, where it has been made already.
-        cache: Cache, or a subclass of it, for `model.beam_decoder`.
+        cache: KVCache, or a subclass of it, for `model.beam_decoder`.
         decoder: as for `translate_ids`.
 
     Returns:
@@ -108,7 +108,7 @@ def translate_ids_and_attend(
     constraints=None,
     rules=None,
     memory=None,
-    cache=Cache,
+    cache=KVCache,
     layer=None,
 ):
     """As `translate_ids_in_segments`, noting what each beam attends to.

@@ -5,7 +5,7 @@ import typing
 from keras import ops
 
 
-class Cache(typing.NamedTuple):
+class KVCache(typing.NamedTuple):
     """Keys and values of one layer, of all steps so far or the latest.
 
     The step's K beams lie side by side, so that a step is written in one
@@ -55,7 +55,7 @@ class Cache(typing.NamedTuple):
         """As `scatter`, in the place of rows that need not be empty."""
         return ops.scatter_update(cache, where, rows)
 
-    def write(self, keys, values, index):
+    def append(self, keys, values, index):
         """Returns the cache with one step written.
 
         Args:
@@ -69,7 +69,7 @@ class Cache(typing.NamedTuple):
         )
 
     def overwrite(self, keys, values, index):
-        """As `write`, in the place of a step that need not be empty."""
+        """As `append`, in the place of a step that need not be empty."""
         return type(self)(
             self._written(self.replace, self.keys, keys, index),
             self._written(self.replace, self.values, values, index),

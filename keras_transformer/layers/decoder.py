@@ -3,24 +3,25 @@
 import keras
 from keras import ops
 
-from keras_transformer.layers.cache import Cache
-from keras_transformer.layers.configured import ConfiguredLayer
-from keras_transformer.layers.masks import SelfMask
+from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.sublayers import TransformerLayer
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class DecoderLayer(ConfiguredLayer):
+class DecoderLayer(TransformerLayer):
     """Self-attention, cross-attention and feed-forward, each with a residual.
 
+    Self-attention is causal: no position attends to later ones (section
+    3.2.3).
+
     Args:
-        config: TransformerConfig.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, config, **kwargs):
-        super().__init__(config, **kwargs)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.self_attention = self.new_attention(
-            "self_attention", config.attention_window
+            "self_attention", self.attention_window
         )
         self.self_attention_residual = self.new_residual(
             "self_attention_residual"
@@ -34,7 +35,7 @@ class DecoderLayer(ConfiguredLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape, self.config.d_model)
+        self.require_width(inputs_shape)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
         self.cross_attention.build(inputs_shape, memory_shape)
@@ -46,50 +47,72 @@ class DecoderLayer(ConfiguredLayer):
     def call(
         self,
         inputs,
-        memory,
+        memory=None,
         attention_mask=None,
         memory_mask=None,
+        self_attention_cache=None,
+        cross_attention_cache=None,
+        cache_update_index=None,
         training=False,
-        return_weights=False,
+        return_attention_scores=False,
     ):
-        """Applies the layer to whole sequences.
+        """Applies the layer to whole sequences, or to the newest position.
 
         Args:
-            inputs: float [B, T, D].
-            memory: float [B, S, D], the encoder's output.
-            attention_mask: boolean, broadcastable to [B, T, T], or a
-                SelfMask; the caller sees to it that no position may attend
-                to later ones.
+            inputs: float [B, T, D]; with caches [B, K, D], the newest
+                position of each of K beams.
+            memory: float [B, S, D], the encoder's output; None with caches.
+            attention_mask: of self-attention, joined to causality, as
+                MultiHeadAttention takes it; with caches boolean
+                [B, K, M], the slots that each beam may attend to.
             memory_mask: boolean, broadcastable to [B, T, S].
+            self_attention_cache: KVCache, to which this step is appended.
+            cross_attention_cache: `cross_attention.project_memory(memory)`.
+            cache_update_index: int32 scalar, the step to append at.
             training: whether dropout is on.
-            return_weights: also return the attention weights.
+            return_attention_scores: also return the attention weights.
 
         Returns:
-            float [B, T, D]; with `return_weights` a triple of that, float32
-            [B, H, T, T] of self-attention and [B, H, T, S] of
-            cross-attention.
+            float, as `inputs`; with `return_attention_scores` a triple of
+            that, float32 [B, H, T, T] of self-attention and [B, H, T, S] of
+            cross-attention; with caches these three (M in the place of the
+            second T) and the KVCache with this step in it.
         """
-        states = self.self_attention_residual.enter(inputs)
-        states, self_weights = self.attend_to_itself(
-            states, attention_mask, training, return_weights
+        decoding = cache_update_index is not None
+        residual = self.self_attention_residual
+        attended = self.self_attention(
+            residual.normalize_input(inputs, training),
+            attention_mask=attention_mask,
+            use_causal_mask=True,
+            cache=self_attention_cache,
+            cache_update_index=cache_update_index,
+            training=training,
+            return_attention_scores=return_attention_scores,
         )
-        states = self.self_attention_residual.leave(
-            inputs, states, training=training
-        )
-        queries = self.cross_attention_residual.enter(states)
-        attended, cross_weights = self.cross_attention(
-            queries,
+        if decoding:
+            attended, self_scores, cache = attended
+        elif return_attention_scores:
+            attended, self_scores = attended
+        states = residual(inputs, attended, training=training)
+        residual = self.cross_attention_residual
+        attended, cross_scores = self.cross_attention(
+            residual.normalize_input(states, training),
             memory,
             attention_mask=memory_mask,
+            cache=cross_attention_cache,
             training=training,
-            return_weights=True,
+            return_attention_scores=True,
         )
-        states = self.cross_attention_residual.leave(
-            states, attended, training=training
+        states = residual(states, attended, training=training)
+        residual = self.feed_forward_residual
+        outputs = self.feed_forward(
+            residual.normalize_input(states, training), training=training
         )
-        outputs = self._feed_forward(states, training)
-        if return_weights:
-            return outputs, self_weights, cross_weights
+        outputs = residual(states, outputs, training=training)
+        if decoding:
+            return outputs, self_scores, cross_scores, cache
+        if return_attention_scores:
+            return outputs, self_scores, cross_scores
         return outputs
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
@@ -97,122 +120,97 @@ class DecoderLayer(ConfiguredLayer):
         del memory_shape
         return tuple(inputs_shape)
 
-    def step(self, inputs, cache, place, mask, memory_heads, memory_mask):
-        """Applies the layer to the newest position of each beam.
-
-        Args:
-            inputs: float [B, K, D], one position for each of K beams.
-            cache: this layer's Cache.
-            place: int32 scalar, the cache's step that is written.
-            mask: boolean [B, K, steps * K], the slots a beam may attend to.
-            memory_heads: `cross_attention.project_memory` of the memory.
-            memory_mask: boolean, broadcastable to [B, K, S].
-
-        Returns:
-            float [B, K, D], the cache with this step in it, and the
-            cross-attention weights, float32 [B, H, K, S].
-        """
-        states = self.self_attention_residual.enter(inputs)
-        queries, keys, values = self.self_attention.project(states)
-        # Only with a window does a step come back to an earlier one's place.
-        ring = self.config.attention_window
-        write = cache.overwrite if ring else cache.write
-        cache = write(keys, values, place)
-        keys, values = cache.read(ops.shape(inputs)[1])
-        states, _ = self.self_attention.attend(queries, keys, values, mask)
-        states = self.self_attention_residual.leave(inputs, states)
-        queries = self.cross_attention_residual.enter(states)
-        attended, weights = self.cross_attention.attend(
-            self.cross_attention.project_query(queries),
-            *memory_heads,
-            memory_mask,
-        )
-        states = self.cross_attention_residual.leave(states, attended)
-        return self._feed_forward(states, False), cache, weights
-
-    def _feed_forward(self, states, training):
-        outputs = self.feed_forward_residual.enter(states)
-        outputs = self.feed_forward(outputs, training=training)
-        return self.feed_forward_residual.leave(
-            states, outputs, training=training
-        )
-
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Decoder(ConfiguredLayer):
+class Decoder(TransformerLayer):
     """A stack of N decoder layers, with a final norm when pre-norm.
 
     Args:
-        config: TransformerConfig.
-        **kwargs: of `keras.layers.Layer`.
+        num_layers: N.
+        **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, config, **kwargs):
-        super().__init__(config, **kwargs)
-        dtype = self.dtype_policy
+    def __init__(self, num_layers, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.num_layers = num_layers
         self.layers = [
-            DecoderLayer(config, dtype=dtype, name=f"layer_{number}")
-            for number in range(1, config.decoder_layers + 1)
+            DecoderLayer(
+                **self.layer_arguments(),
+                dtype=self.dtype_policy,
+                name=f"layer_{number}",
+            )
+            for number in range(1, num_layers + 1)
         ]
         self.final_norm = self.new_final_norm()
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape, self.config.d_model)
+        self.require_width(inputs_shape)
         for layer in self.layers:
             layer.build(inputs_shape, memory_shape)
-        self.final_norm.build(inputs_shape)
+        if self.final_norm:
+            self.final_norm.build(inputs_shape)
         self.built = True
 
     def call(
         self,
         inputs,
-        memory,
+        memory=None,
         attention_mask=None,
         memory_mask=None,
+        self_attention_caches=None,
+        cross_attention_caches=None,
+        cache_update_index=None,
         training=False,
-        return_weights=False,
+        return_attention_scores=False,
     ):
-        """Applies the stack to whole sequences.
-
-        No position attends to later ones (section 3.2.3), whatever the mask.
+        """Applies the stack to whole sequences, or to the newest position.
 
         Args:
-            inputs: float [B, T, D], embedded and with positions.
-            memory: float [B, S, D], the encoder's output.
-            attention_mask: boolean, for what else is not to be attended to:
-                [B, T], or broadcastable to [B, T, T] with as many axes; or a
-                SelfMask. None means nothing else.
+            inputs: float [B, T, D], embedded and with positions; with caches
+                [B, K, D], the newest position of each of K beams.
+            memory: float [B, S, D], the encoder's output; None with caches.
+            attention_mask: as for `DecoderLayer`.
             memory_mask: boolean, [B, S], or broadcastable to [B, T, S] with
                 as many axes.
+            self_attention_caches: of `initial_caches`, with the earlier
+                steps in them.
+            cross_attention_caches: of `project_memory`.
+            cache_update_index: int32 scalar, the number of the step, from 0.
             training: whether dropout is on.
-            return_weights: also return the attention weights.
+            return_attention_scores: also return the attention weights.
 
         Returns:
-            float [B, T, D]; with `return_weights` a triple of that, a list
-            of N float32 [B, H, T, T] of self-attention and a list of N
-            [B, H, T, S] of cross-attention.
+            As `DecoderLayer`, with a list of N in the place of each but the
+            first.
         """
-        causal = SelfMask.of(attention_mask, inputs).with_causality()
-        attention_mask = self.mask_of_layers(causal, inputs)
-        outputs, all_self, all_cross = inputs, [], []
-        for layer in self.layers:
+        if cache_update_index is not None:
+            length = ops.shape(self_attention_caches[0].keys)[2]
+            cache_update_index = cache_update_index % length
+        outputs, lists = inputs, []
+        for number, layer in enumerate(self.layers):
+            caches = {}
+            if cache_update_index is not None:
+                caches = {
+                    "self_attention_cache": self_attention_caches[number],
+                    "cross_attention_cache": cross_attention_caches[number],
+                    "cache_update_index": cache_update_index,
+                }
             outputs = layer(
                 outputs,
                 memory,
                 attention_mask=attention_mask,
                 memory_mask=memory_mask,
                 training=training,
-                return_weights=return_weights,
+                return_attention_scores=return_attention_scores,
+                **caches,
             )
-            if return_weights:
-                outputs, self_weights, cross_weights = outputs
-                all_self.append(self_weights)
-                all_cross.append(cross_weights)
-        outputs = self.final_norm(outputs)
-        if return_weights:
-            return outputs, all_self, all_cross
-        return outputs
+            if caches or return_attention_scores:
+                outputs, *others = outputs
+                lists.append(others)
+        if self.final_norm:
+            outputs = self.final_norm(outputs, training=training)
+        return (outputs, *map(list, zip(*lists))) if lists else outputs
 
     def compute_output_shape(self, inputs_shape, memory_shape=None):
         """Returns the shape of the inputs."""
@@ -220,7 +218,7 @@ class Decoder(ConfiguredLayer):
         return tuple(inputs_shape)
 
     def project_memory(self, memory):
-        """Returns each layer's cross-attention keys and values.
+        """Returns each layer's cross-attention cache.
 
         Args:
             memory: float [B, S, D].
@@ -233,66 +231,41 @@ class Decoder(ConfiguredLayer):
             for layer in self.layers
         )
 
-    def empty_caches(self, batch, steps, beams, kind=Cache):
-        """Returns N empty caches.
+    def initial_caches(self, batch_size, steps, beams, kind=KVCache):
+        """Returns N empty self-attention caches.
 
         Args:
-            batch: B.
-            steps: number of steps they are made for; see `cached_steps`.
+            batch_size: B.
+            steps: number of steps to decode; see `cache_length`.
             beams: K.
-            kind: Cache, or a subclass of it.
+            kind: KVCache, or a subclass of it.
         """
-        config = self.config
-        steps = self.cached_steps(steps)
         return tuple(
             kind.empty(
-                batch,
-                config.num_heads,
-                steps,
+                batch_size,
+                self.num_heads,
+                self.cache_length(steps),
                 beams,
-                (config.d_k, config.d_v),
+                (self.key_dim, self.value_dim),
                 self.compute_dtype,
             )
             for _ in self.layers
         )
 
-    def cached_steps(self, steps):
-        """Returns of how many steps caches have room for a number of steps.
+    def cache_length(self, steps):
+        """Returns the cache length for a number of steps.
 
-        With a window of r no step looks at more than r before it: the caches
-        have room for r + 1, and step t is written over step t - r - 1.
+        With a window of r no step attends to more than r before it: a cache
+        of length r + 1 is enough, in which step t replaces step t - r - 1.
 
         Args:
             steps: a number or int32 scalar.
         """
-        window = self.config.attention_window
-        if not window:
+        if not self.attention_window:
             return steps
         smaller = min if isinstance(steps, int) else ops.minimum
-        return smaller(steps, window + 1)
+        return smaller(steps, self.attention_window + 1)
 
-    def step(self, inputs, layer_caches, index, mask, memory, memory_mask):
-        """Applies the stack to the newest position of each beam.
-
-        Args:
-            inputs: float [B, K, D].
-            layer_caches: of `empty_caches`, with the earlier steps in them.
-            index: int32 scalar, the number of the step, from 0.
-            mask: boolean [B, K, cached steps * K], the slots a beam may
-                attend to, this step's own among them.
-            memory: of `project_memory`.
-            memory_mask: boolean, broadcastable to [B, K, S].
-
-        Returns:
-            float [B, K, D], the caches, and a list of N float32
-            [B, H, K, S] cross-attention weights.
-        """
-        place = index % ops.shape(layer_caches[0].keys)[2]
-        outputs, new_caches, all_weights = inputs, [], []
-        for layer, cache, heads in zip(self.layers, layer_caches, memory):
-            outputs, cache, weights = layer.step(
-                outputs, cache, place, mask, heads, memory_mask
-            )
-            new_caches.append(cache)
-            all_weights.append(weights)
-        return self.final_norm(outputs), tuple(new_caches), all_weights
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "num_layers": self.num_layers}

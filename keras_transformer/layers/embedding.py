@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels.projections import at_least_float32, linear
+from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.sequence_layer import (
     SequenceLayer,
     as_ids,

@@ -2,22 +2,21 @@
 
 import keras
 
-from keras_transformer.layers.configured import ConfiguredLayer
+from keras_transformer.layers.sublayers import TransformerLayer
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class EncoderLayer(ConfiguredLayer):
+class EncoderLayer(TransformerLayer):
     """Self-attention, then a feed-forward network, each with its residual.
 
     Args:
-        config: TransformerConfig.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, config, **kwargs):
-        super().__init__(config, **kwargs)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.self_attention = self.new_attention(
-            "self_attention", config.attention_window
+            "self_attention", self.attention_window
         )
         self.self_attention_residual = self.new_residual(
             "self_attention_residual"
@@ -27,7 +26,7 @@ class EncoderLayer(ConfiguredLayer):
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
-        self.require_width(input_shape, self.config.d_model)
+        self.require_width(input_shape)
         self.self_attention.build(input_shape)
         self.self_attention_residual.build(input_shape)
         self.feed_forward.build(input_shape)
@@ -35,90 +34,107 @@ class EncoderLayer(ConfiguredLayer):
         self.built = True
 
     def call(
-        self, inputs, attention_mask=None, training=False, return_weights=False
+        self,
+        inputs,
+        attention_mask=None,
+        training=False,
+        return_attention_scores=False,
     ):
         """Applies the layer.
 
         Args:
             inputs: float [B, S, D].
-            attention_mask: boolean, broadcastable to [B, S, S], True where
-                the first S may attend to the second; or a SelfMask.
+            attention_mask: of self-attention, as MultiHeadAttention takes it.
             training: whether dropout is on.
-            return_weights: also return the attention weights.
+            return_attention_scores: also return the attention weights.
 
         Returns:
-            float [B, S, D]; with `return_weights` a pair of that and float32
-            [B, H, S, S].
+            float [B, S, D]; with `return_attention_scores` a pair of that
+            and float32 [B, H, S, S].
         """
-        states = self.self_attention_residual.enter(inputs)
-        states, weights = self.attend_to_itself(
-            states, attention_mask, training, return_weights
+        residual = self.self_attention_residual
+        attended = self.self_attention(
+            residual.normalize_input(inputs, training),
+            attention_mask=attention_mask,
+            training=training,
+            return_attention_scores=return_attention_scores,
         )
-        states = self.self_attention_residual.leave(
-            inputs, states, training=training
+        if return_attention_scores:
+            attended, scores = attended
+        states = residual(inputs, attended, training=training)
+        residual = self.feed_forward_residual
+        outputs = self.feed_forward(
+            residual.normalize_input(states, training), training=training
         )
-        outputs = self.feed_forward_residual.enter(states)
-        outputs = self.feed_forward(outputs, training=training)
-        outputs = self.feed_forward_residual.leave(
-            states, outputs, training=training
-        )
-        return (outputs, weights) if return_weights else outputs
+        outputs = residual(states, outputs, training=training)
+        return (outputs, scores) if return_attention_scores else outputs
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Encoder(ConfiguredLayer):
+class Encoder(TransformerLayer):
     """A stack of N encoder layers, with a final norm when pre-norm.
 
     Args:
-        config: TransformerConfig.
-        **kwargs: of `keras.layers.Layer`.
+        num_layers: N.
+        **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, config, **kwargs):
-        super().__init__(config, **kwargs)
-        dtype = self.dtype_policy
+    def __init__(self, num_layers, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.num_layers = num_layers
         self.layers = [
-            EncoderLayer(config, dtype=dtype, name=f"layer_{number}")
-            for number in range(1, config.num_layers + 1)
+            EncoderLayer(
+                **self.layer_arguments(),
+                dtype=self.dtype_policy,
+                name=f"layer_{number}",
+            )
+            for number in range(1, num_layers + 1)
         ]
         self.final_norm = self.new_final_norm()
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
-        self.require_width(input_shape, self.config.d_model)
+        self.require_width(input_shape)
         for layer in self.layers:
             layer.build(input_shape)
-        self.final_norm.build(input_shape)
+        if self.final_norm:
+            self.final_norm.build(input_shape)
         self.built = True
 
     def call(
-        self, inputs, attention_mask=None, training=False, return_weights=False
+        self,
+        inputs,
+        attention_mask=None,
+        training=False,
+        return_attention_scores=False,
     ):
         """Applies the stack.
 
         Args:
             inputs: float [B, S, D], embedded and with positions.
-            attention_mask: boolean, True where the first S may attend to the
-                second: [B, S] for the second, or broadcastable to [B, S, S]
-                with as many axes; or a SelfMask.
+            attention_mask: of self-attention, as MultiHeadAttention takes it.
             training: whether dropout is on.
-            return_weights: also return the attention weights.
+            return_attention_scores: also return the attention weights.
 
         Returns:
-            float [B, S, D]; with `return_weights` a pair of that and a list
-            of N float32 [B, H, S, S].
+            float [B, S, D]; with `return_attention_scores` a pair of that
+            and a list of N float32 [B, H, S, S].
         """
-        attention_mask = self.mask_of_layers(attention_mask, inputs)
-        outputs, all_weights = inputs, []
+        outputs, all_scores = inputs, []
         for layer in self.layers:
             outputs = layer(
                 outputs,
                 attention_mask=attention_mask,
                 training=training,
-                return_weights=return_weights,
+                return_attention_scores=return_attention_scores,
             )
-            if return_weights:
-                outputs, weights = outputs
-                all_weights.append(weights)
-        outputs = self.final_norm(outputs)
-        return (outputs, all_weights) if return_weights else outputs
+            if return_attention_scores:
+                outputs, scores = outputs
+                all_scores.append(scores)
+        if self.final_norm:
+            outputs = self.final_norm(outputs, training=training)
+        return (outputs, all_scores) if return_attention_scores else outputs
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "num_layers": self.num_layers}

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.kernels.layers import Dropout
-from keras_transformer.kernels.projections import linear
+from keras_transformer.kernels import Dropout
+from keras_transformer.layers.projection import Projection
 from keras_transformer.layers.sequence_layer import (
     SequenceLayer,
     require_counts,
@@ -15,23 +15,28 @@ class PositionwiseFeedForward(SequenceLayer):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (formula 2).
 
     Args:
-        d_model: D, width of inputs and outputs.
-        d_ff: F, inner width.
+        intermediate_dim: F, inner width.
         activation: "relu" as in the paper, or another Keras activation.
         dropout: probability of dropping an inner activation.
         **kwargs: of `keras.layers.Layer`.
     """
 
-    def __init__(self, d_model, d_ff, activation="relu", dropout=0.0, **kwargs):
+    def __init__(
+        self, intermediate_dim, activation="relu", dropout=0.0, **kwargs
+    ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.d_model = d_model
-        self.d_ff = d_ff
+        self.intermediate_dim = intermediate_dim
         self.activation = activation
         self.dropout = dropout
-        require_counts(self, "d_model", "d_ff")
+        require_counts(self, "intermediate_dim")
         # Refuses what Keras does not know.
-        keras.activations.get(activation)
+        self._activate = keras.activations.get(activation)
+        self.inner_projection = Projection(
+            [intermediate_dim],
+            dtype=self.dtype_policy,
+            name="inner_projection",
+        )
         self.inner_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="inner_dropout"
         )
@@ -39,37 +44,30 @@ class PositionwiseFeedForward(SequenceLayer):
     def build(self, input_shape):
         """Makes the weights: input_shape is [B, T, D]."""
         self.require_width(input_shape)
-        self.inner_kernel = self.add_weight(
-            name="inner_kernel", shape=(input_shape[-1], self.d_ff)
+        self.inner_projection.build(input_shape)
+        self.output_projection = Projection(
+            [input_shape[-1]],
+            dtype=self.dtype_policy,
+            name="output_projection",
         )
-        self.inner_bias = self.add_weight(
-            name="inner_bias", shape=(self.d_ff,), initializer="zeros"
-        )
-        self.output_kernel = self.add_weight(
-            name="output_kernel", shape=(self.d_ff, self.d_model)
-        )
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.d_model,), initializer="zeros"
-        )
+        self.output_projection.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
     def call(self, inputs, training=False):
         """Maps float [B, T, D] to float [B, T, D]."""
-        activate = keras.activations.get(self.activation)
-        inner = activate(linear(inputs, self.inner_kernel, self.inner_bias))
+        inner = self._activate(self.inner_projection(inputs, training=training))
         inner = self.inner_dropout(inner, training=training)
-        return linear(inner, self.output_kernel, self.output_bias)
+        return self.output_projection(inner, training=training)
 
     def compute_output_shape(self, input_shape):
         """Returns the shape of the output."""
-        return (*input_shape[:-1], self.d_model)
+        return tuple(input_shape)
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "d_model": self.d_model,
-            "d_ff": self.d_ff,
+            "intermediate_dim": self.intermediate_dim,
             "activation": self.activation,
             "dropout": self.dropout,
         }

@@ -14,20 +14,20 @@ from keras_transformer.config import PAD_ID
 
 
 @dataclasses.dataclass(frozen=True)
-class SelfMask:
-    """Where self-attention may look, as what it follows from.
+class AttentionMask:
+    """A mask of self-attention by what it follows from.
 
-    So that a mask [B, Q, Q], of as many places as there are scores, is made
-    only where there are as many scores. No nest, for Keras would take its
-    parts for inputs of a layer.
+    So that a mask [B, Q, Q] is made only where as many scores are. Keras
+    takes it for one argument, since it is no nest of tensors.
 
     Attributes:
-        keys: boolean [B, Q], which may be attended to at all; None for all.
-        segments: int32 [B, Q], numbers of the pairs of packed rows, which
-            look at themselves alone; None where a row is one.
-        causal: whether no position may look at later ones.
-        matrix: boolean [B, Q, Q] or [B, H, Q, Q], where a query may attend
-            whatever else is said; None for everywhere.
+        keys: boolean [B, Q], keys that may be attended to; None for all.
+        segments: int32 [B, Q], number of the sentence pair at each position
+            of packed rows, which attend within a pair only; None where a row
+            is one sentence.
+        causal: whether no position may attend to later ones.
+        matrix: boolean [B, Q, Q] or [B, H, Q, Q], which joins the others;
+            None for everywhere.
     """
 
     keys: typing.Any = None
@@ -36,16 +36,19 @@ class SelfMask:
     matrix: typing.Any = None
 
     @classmethod
-    def of(cls, mask, states):
-        """Takes a SelfMask as it is, any mask of `standard_mask`, or None.
+    def from_argument(cls, mask, states):
+        """Returns an AttentionMask of a layer's `attention_mask`.
 
         Args:
-            mask: the mask.
+            mask: AttentionMask, a mask as `validate_mask` takes it, or None.
             states: float [B, Q, D], for their shape.
+
+        Raises:
+            ValueError: the mask does not fit.
         """
         if mask is None or isinstance(mask, cls):
             return mask or cls()
-        mask = standard_mask(mask, states, states)
+        mask = validate_mask(mask, states, states)
         if any(size != 1 for size in mask.shape[1:-1]):
             return cls(matrix=mask)
         while len(mask.shape) > 2:
@@ -53,21 +56,17 @@ class SelfMask:
         return cls(keys=mask)
 
     def with_keys(self, *masks):
-        """Returns the same where masks [B, Q] of keys, or None, hold too."""
+        """Returns it joined with masks [B, Q] of keys; None is skipped."""
         masks = [mask for mask in (self.keys, *masks) if mask is not None]
         keys = functools.reduce(ops.logical_and, masks) if masks else None
         return dataclasses.replace(self, keys=keys)
 
-    def with_causality(self):
-        """Returns the same where no position may look at later ones."""
-        return dataclasses.replace(self, causal=True)
-
-    def whole(self, length, window=0):
+    def materialize(self, length, window=0):
         """Returns the mask of all queries and keys: rank 4, or None.
 
         Args:
             length: Q.
-            window: the farthest that a query may attend; 0 for no such limit.
+            window: the farthest that a query may attend; 0 for no limit.
         """
         segments = self.segments
         return join_masks(
@@ -79,7 +78,7 @@ class SelfMask:
         )
 
 
-def masks_of_stacks(inputs):
+def build_attention_masks(inputs):
     """Returns the mask arguments of both stacks, `encoder` and `decoder`.
 
     Args:
@@ -101,16 +100,16 @@ def masks_of_stacks(inputs):
         same = segment_mask(target_segments, source_segments)
         memory_mask = ops.logical_and(same, memory_mask)
     return {
-        "encoder": {"attention_mask": _self_mask(source, source_segments)},
+        "encoder": {"attention_mask": _sentence_mask(source, source_segments)},
         "decoder": {
-            "attention_mask": _self_mask(target, target_segments),
+            "attention_mask": _sentence_mask(target, target_segments),
             "memory_mask": memory_mask,
         },
     }
 
 
-def _self_mask(ids, segments):
-    return SelfMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
+def _sentence_mask(ids, segments):
+    return AttentionMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def padding_mask(ids):
@@ -118,15 +117,15 @@ def padding_mask(ids):
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
-def without_padding(weights, queries):
-    """Zeroes the rows of padding in a list of attention weights.
+def zero_padding_rows(scores, queries):
+    """Zeroes the rows of padding in a list of attention scores.
 
     Args:
-        weights: list of float32 [B, H, Q, M].
+        scores: list of float32 [B, H, Q, M].
         queries: int32 [B, Q], ids.
     """
     real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
-    return [each * ops.cast(real, each.dtype) for each in weights]
+    return [each * ops.cast(real, each.dtype) for each in scores]
 
 
 def segment_mask(query_segments, key_segments):
@@ -162,12 +161,12 @@ def join_masks(*masks):
         *masks: [B, M], [B, Q, M] or [B, H, Q, M], broadcastable to one
             another; or None, which allows everything.
     """
-    masks = [with_heads(mask) for mask in masks if mask is not None]
+    masks = [add_head_axis(mask) for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, masks) if masks else None
 
 
-def standard_mask(mask, queries, keys):
-    """Returns a mask as a boolean tensor, once its shape is checked.
+def validate_mask(mask, queries, keys):
+    """Returns a mask as a boolean tensor of a checked shape.
 
     Args:
         mask: boolean or number, not 0 where a query may attend: [B, M], or
@@ -205,7 +204,7 @@ def standard_mask(mask, queries, keys):
     return ops.cast(mask, "bool")
 
 
-def with_heads(mask):
+def add_head_axis(mask):
     """Brings [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; None stays."""
     if mask is None or len(mask.shape) == 4:
         return mask

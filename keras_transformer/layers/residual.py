@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transformer.kernels.layers import Dropout, LayerNorm
+from keras_transformer.kernels import Dropout, LayerNormalization
 from keras_transformer.layers.sequence_layer import SequenceLayer
 
 
@@ -10,32 +10,31 @@ from keras_transformer.layers.sequence_layer import SequenceLayer
 class ResidualConnection(SequenceLayer):
     """LayerNorm(x + Dropout(Sublayer(x))), or the pre-norm arrangement.
 
-    A sub-layer stands between `enter` and `leave`:
+    Around a sub-layer:
 
-        y = connection.enter(x)
-        y = sublayer(y)
-        x = connection.leave(x, y, training=training)
+        y = sublayer(residual.normalize_input(x))
+        x = residual(x, y, training=training)
 
     Args:
-        norm: "post" (the paper) or "pre": x + Dropout(Sublayer(LayerNorm(x))).
+        normalize_first: False for post-norm (the paper), True for pre-norm:
+            x + Dropout(Sublayer(LayerNorm(x))).
         dropout: probability of dropping an output of the sub-layer.
         epsilon: added to the variance.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: `norm` is neither "post" nor "pre", or the outputs have
-            another width than the inputs.
+        ValueError: the outputs have another width than the inputs.
     """
 
-    def __init__(self, norm="post", dropout=0.0, epsilon=1e-6, **kwargs):
+    def __init__(
+        self, normalize_first=False, dropout=0.0, epsilon=1e-6, **kwargs
+    ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        if norm not in ("post", "pre"):
-            raise ValueError(f"norm must be post or pre, not {norm!r}.")
-        self.norm = norm
+        self.normalize_first = normalize_first
         self.dropout = dropout
         self.epsilon = epsilon
-        self.layer_norm = LayerNorm(
+        self.layer_norm = LayerNormalization(
             epsilon=epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
         self.output_dropout = Dropout(
@@ -49,18 +48,18 @@ class ResidualConnection(SequenceLayer):
         self.output_dropout.build(inputs_shape)
         self.built = True
 
-    def enter(self, inputs):
-        """Returns what the sub-layer gets: float [B, T, D]."""
-        return self.layer_norm(inputs) if self.norm == "pre" else inputs
-
-    def leave(self, inputs, outputs, training=False):
-        """Joins the sub-layer's outputs to its inputs: float [B, T, D]."""
-        joined = inputs + self.output_dropout(outputs, training=training)
-        return self.layer_norm(joined) if self.norm == "post" else joined
+    def normalize_input(self, inputs, training=False):
+        """Returns the sub-layer's input: float [B, T, D]."""
+        if not self.normalize_first:
+            return inputs
+        return self.layer_norm(inputs, training=training)
 
     def call(self, inputs, outputs, training=False):
-        """Same as `leave`."""
-        return self.leave(inputs, outputs, training=training)
+        """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
+        joined = inputs + self.output_dropout(outputs, training=training)
+        if self.normalize_first:
+            return joined
+        return self.layer_norm(joined, training=training)
 
     def compute_output_shape(self, inputs_shape, outputs_shape=None):
         """Returns the shape of the inputs."""
@@ -71,7 +70,7 @@ class ResidualConnection(SequenceLayer):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "norm": self.norm,
+            "normalize_first": self.normalize_first,
             "dropout": self.dropout,
             "epsilon": self.epsilon,
         }

@@ -47,14 +47,14 @@ def attention(queries, keys, values, allowed):
 
 
 def _projection(weights: Weights, name: str, start: int, width: int):
-    kernel = weights[f"{name}_kernel"][:, start : start + width]
-    bias = weights.get(f"{name}_bias", np.zeros(start + width))
+    kernel = weights[f"{name}/kernel"][:, start : start + width]
+    bias = weights.get(f"{name}/bias", np.zeros(start + width))
     return kernel, bias[start : start + width]
 
 
 def _head_projections(weights: Weights, head: int, heads, d_k, d_v):
     """W_i^Q, W_i^K, W_i^V and biases, cut out of the fused matrices."""
-    if "query_key_value_kernel" in weights:
+    if "query_key_value/kernel" in weights:
         query, key_value, skipped = "query_key_value", "query_key_value", heads
     else:
         query, key_value, skipped = "query", "key_value", 0
@@ -82,7 +82,8 @@ def multi_head(weights, query, memory, sizes, allowed, kept=1.0):
         [Q, D] and the weights [H, Q, M], before `kept`.
     """
     heads, d_k, d_v = sizes
-    output = np.zeros((len(query), weights["output_kernel"].shape[1]))
+    w_outputs = weights["output_projection/kernel"]
+    output = np.zeros((len(query), w_outputs.shape[1]))
     all_weights = []
     for head in range(heads):
         (w_q, b_q), (w_k, b_k), (w_v, b_v) = _head_projections(
@@ -91,10 +92,11 @@ def multi_head(weights, query, memory, sizes, allowed, kept=1.0):
         attended, head_weights = attention(
             query @ w_q + b_q, memory @ w_k + b_k, memory @ w_v + b_v, allowed
         )
-        w_o = weights["output_kernel"][head * d_v : (head + 1) * d_v]
+        w_o = w_outputs[head * d_v : (head + 1) * d_v]
         output += kept * attended @ w_o
         all_weights.append(head_weights)
-    return output + weights.get("output_bias", 0.0), np.stack(all_weights)
+    output = output + weights.get("output_projection/bias", 0.0)
+    return output, np.stack(all_weights)
 
 
 def activate(name: str, x):
@@ -109,9 +111,11 @@ def activate(name: str, x):
 
 def feed_forward(weights, x, activation="relu", kept=1.0):
     """Formula 2."""
-    inner = x @ weights["inner_kernel"] + weights["inner_bias"]
-    inner = activate(activation, inner)
-    return kept * inner @ weights["output_kernel"] + weights["output_bias"]
+    (w_1, b_1), (w_2, b_2) = (
+        (weights[f"{name}/kernel"], weights[f"{name}/bias"])
+        for name in ("inner_projection", "output_projection")
+    )
+    return kept * activate(activation, x @ w_1 + b_1) @ w_2 + b_2
 
 
 def layer_norm(weights, x, epsilon):

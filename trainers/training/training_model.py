@@ -12,8 +12,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels.gradients import uncompiled
-from keras_transformer.kernels.projections import linear
+from keras_transformer.kernels import linear
 from keras_transformer.loss import projected_losses, symmetric_divergence
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
@@ -72,9 +71,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
         if compile_gradient:
-            self._scope, self._having_loss = contextlib.nullcontext, _all
+            self._having_loss = _all
         else:
-            self._scope, self._having_loss = uncompiled, real_positions
+            self._having_loss = real_positions
         self.signal_vote = self.time_vote = 0.0
         self._evaluation = TokenMeans()
         self._gradient = tf.function(
@@ -222,7 +221,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         # A tensor of its own, or each gradient of rows looked up in it would
         # be made as large as it is; so they are joined first.
         matrix = tf.identity(self.output_embedding.matrix())
-        with self.seeds.of(replica), self._scope(), tf.GradientTape() as tape:
+        with self.seeds.of(replica), tf.GradientTape() as tape:
             tape.watch(matrix)
             sums = self._training_sums(inputs, labels, matrix)
             loss = sums["loss"] / global_tokens
@@ -250,7 +249,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         labels = passes[0][0]
         projection = tf.transpose(matrix)
         logits = [
-            linear(self.output_embedding.beside(states), projection)
+            linear(
+                self.output_embedding.beside(states), projection, training=True
+            )
             for _, states in passes
         ]
         losses = [self.token_loss.token_losses(labels, each) for each in logits]

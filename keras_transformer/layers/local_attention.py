@@ -1,4 +1,4 @@
-"""Restricted self-attention in blocks: section 4.
+"""Local (restricted) self-attention in blocks: section 4.
 
 A position sees those at most r away. Its queries are taken in blocks, each
 against the keys of its own block and the r on either side of it (causal: on
@@ -10,8 +10,6 @@ keys that a block meets: L + 2r, or causal L + r.
 
 from keras import ops
 
-from keras_transformer.layers.dot_product import scaled_dot_product_attention
-
 # Smaller blocks meet fewer keys in vain but are smaller products: 32 to 128 are
 # as fast, forward and backward, for windows of 16 and 64.
 _LEAST_BLOCK = 64
@@ -22,41 +20,44 @@ _LEAST_BLOCK = 64
 _LONG = 2
 
 
-def restricted_attention(queries, keys, values, mask, window, drop=None):
-    """Attention to the keys at most `window` away, softmax in float32.
+def split_into_blocks(queries, keys, values, mask, window):
+    """Returns what scaled dot-product attention takes, in blocks if faster.
 
-    In blocks where that is faster, which takes O(n r d) time and O(n r)
-    memory. A query that may attend to nothing gets what is finite and means
-    nothing.
+    In blocks it takes O(n r d) time and O(n r) memory. A query that may
+    attend to nothing gets what is finite and means nothing.
 
     Args:
         queries: float [B, H, n, d_k].
         keys: float [B, H, n, d_k].
         values: float [B, H, n, d_v].
-        mask: SelfMask; with a matrix there are no blocks.
+        mask: AttentionMask; with a matrix there are no blocks.
         window: r, above 0.
-        drop: as for `scaled_dot_product_attention`.
 
     Returns:
-        float [B, H, n, d_v] in the dtype of `values`.
+        Queries, keys, values, float [B, H, C, L or W, d], and their mask,
+        boolean [B, 1, C, L, W]; or the inputs as they are, rank 4, and the
+        mask [B, 1, n, n] with the window in it.
     """
-    batch, heads, length = ops.shape(queries)[:3]
+    length = ops.shape(queries)[2]
     size = block_size(length, window)
     if mask.matrix is not None or size is length:
-        mask = mask.whole(length, window)
-        return scaled_dot_product_attention(queries, keys, values, mask, drop)[
-            0
-        ]
+        return queries, keys, values, mask.materialize(length, window)
     beside = _where(size < length, window, 0)
     sides = beside, 0 if mask.causal else beside
-    outputs, _ = scaled_dot_product_attention(
+    return (
         _blocks(queries, size),
         _surroundings(keys, size, sides),
         _surroundings(values, size, sides),
         _block_mask(mask, length, window, size, sides),
-        drop,
     )
-    width = values.shape[-1]
+
+
+def join_blocks(outputs, length):
+    """Returns float [B, H, n, d] of blocks [B, H, C, L, d], or of itself."""
+    if len(outputs.shape) == 4:
+        return outputs
+    batch, heads = ops.shape(outputs)[:2]
+    width = outputs.shape[-1]
     outputs = ops.reshape(outputs, (batch, heads, -1, width))
     return ops.slice(outputs, (0, 0, 0, 0), (batch, heads, length, width))
 

@@ -1,0 +1,236 @@
+"""Faster stand-ins for plain formulas in training, and nothing of the paper.
+
+On the TensorFlow backend a CPU's training step spends much of its time in
+gradients that the framework derives. Functions here bring gradients of their
+own there; on other backends, whose compilers do better with what they derive,
+they are the plain formula. The numbers are the same but for rounding. Each
+docstring says what is gained of a training step of the base size (4,096
+positions; docs/measured/training_step.md).
+"""
+
+import keras
+from keras import ops
+
+# Chosen by the backend alone; XLA (JAX) fuses what it derives itself.
+OWN_GRADIENTS = keras.backend.backend() == "tensorflow"
+
+_BYTE_VALUES = 256
+# Above it 8 bits cannot represent the threshold.
+_MAX_BYTE_RATE = 254 / _BYTE_VALUES
+
+
+def custom_gradient(function):
+    """Returns a function whose gradient is the one that it returns.
+
+    Keras' own passes a gradient function other arguments with PyTorch than
+    with TensorFlow and JAX.
+
+    Args:
+        function: of tensors, that returns a tensor and a function from the
+            gradient by that tensor to those by the inputs: one, or a tuple.
+    """
+
+    @ops.custom_gradient
+    def wrapped(*tensors):
+        value, gradient = function(*tensors)
+
+        def gradient_of_upstream(*arguments, upstream=None):
+            return gradient(arguments[0] if upstream is None else upstream)
+
+        return value, gradient_of_upstream
+
+    return wrapped
+
+
+def at_least_float32(values):
+    """Casts to float32; float64, of a policy that asks for it, stays."""
+    dtype = keras.backend.result_type(values.dtype, "float32")
+    return ops.cast(values, dtype)
+
+
+def linear(inputs, kernel, bias=None, training=False):
+    """Returns inputs @ kernel + bias.
+
+    Leading dimensions are folded into one, so that every backend runs a
+    single matrix product instead of one per batch row. In training on
+    TensorFlow the gradient is hand-written (4 to 5 % of a step).
+
+    Args:
+        inputs: float [..., n].
+        kernel: float [n, m].
+        bias: float [m], or None.
+        training: whether a gradient will be taken.
+
+    Returns:
+        float [..., m] in the dtype of `inputs`.
+    """
+    shape = ops.shape(inputs)
+    rows = ops.reshape(inputs, (-1, kernel.shape[0]))
+    weights = [
+        ops.cast(each, inputs.dtype)
+        for each in (kernel, bias)
+        if each is not None
+    ]
+    multiply = _affine
+    if training and OWN_GRADIENTS:
+        multiply = _affine_with_gradient
+    outputs = multiply(rows, *weights)
+    return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
+
+
+def _affine(rows, kernel, *bias):
+    return sum(bias, ops.matmul(rows, kernel))
+
+
+@custom_gradient
+def _affine_with_gradient(rows, kernel, *bias):
+    def gradient(upstream):
+        return (
+            ops.matmul(upstream, _transposed_copy(kernel)),
+            ops.matmul(ops.transpose(rows), upstream),
+            *[column_sums(upstream) for _ in bias],
+        )
+
+    return _affine(rows, kernel, *bias), gradient
+
+
+def _transposed_copy(kernel):
+    """Returns the transpose [m, n] of [n, m], as an array of its own if wide.
+
+    oneDNN multiplies by a copy a fifth to a third faster than by the
+    transpose of a wide matrix, which it reads in long strides. The extra
+    axis keeps TensorFlow from folding the transpose into the product.
+    """
+    if kernel.shape[1] < kernel.shape[0]:
+        return ops.transpose(kernel)
+    copy = ops.transpose(ops.expand_dims(kernel, 0), (0, 2, 1))
+    return ops.squeeze(copy, axis=0)
+
+
+def column_sums(rows):
+    """Returns the sums over rows, float [m] of float [n, m].
+
+    As a product with ones: TensorFlow's own sum over rows takes four to five
+    times as long on a CPU.
+    """
+    ones = ops.ones((1, ops.shape(rows)[0]), rows.dtype)
+    return ops.squeeze(ops.matmul(ones, rows), axis=0)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Dropout(keras.layers.Dropout):
+    """Dropout (Srivastava et al. 2014), by 8 random bits for each entry.
+
+    Keras' own draws 32 bits, which is most of dropout's time on a CPU (2 to
+    3 % of a training step); other backends than TensorFlow use it.
+    """
+
+    def call(self, inputs, training=False):
+        """Returns the inputs, some of them 0 and the others scaled up."""
+        draws = training and self.noise_shape is None and OWN_GRADIENTS
+        if draws and 0 < self.rate <= _MAX_BYTE_RATE:
+            return dropout(inputs, self.rate, self.seed_generator)
+        return super().call(inputs, training=training)
+
+
+def dropout(inputs, rate, seed):
+    """Returns the inputs, each set to 0 with a probability, else scaled up.
+
+    Each entry has 8 random bits. It is dropped where they are below 256
+    times the rate, rounded up or down at random for each row (of the last
+    axis), so that the rate is met exactly on average.
+
+    Args:
+        inputs: float [..., D].
+        rate: the probability, at most 254 / 256.
+        seed: keras.random.SeedGenerator.
+
+    Returns:
+        float, shape and dtype as `inputs`.
+    """
+    shape, size = ops.shape(inputs), ops.size(inputs)
+    words = keras.random.randint(
+        ((size + 3) // 4, 1), -(2**31), 2**31 - 1, seed=seed
+    )
+    numbers = ops.reshape(ops.view(words, "int8"), (-1,))[:size]
+    rounding = keras.random.uniform((*shape[:-1], 1), seed=seed)
+    threshold = ops.floor(rate * _BYTE_VALUES + rounding) - _BYTE_VALUES // 2
+    kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
+    return ops.where(kept, inputs * (1 / (1 - rate)), 0.0)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """Layer normalisation over the last axis (Ba et al. 2016).
+
+    In training on TensorFlow it has a hand-written gradient, since a derived
+    one passes over the inputs about twice as often (2 to 4 % of a step).
+    """
+
+    def call(self, inputs, training=False):
+        """Returns the normalised inputs: float [..., D]."""
+        if training and OWN_GRADIENTS:
+            return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
+        return super().call(inputs)
+
+
+def layer_norm(inputs, gamma, beta, epsilon):
+    """Returns (x - mean(x)) / sqrt(var(x) + epsilon) * gamma + beta.
+
+    Args:
+        inputs: float [..., D]; mean and variance are those of the last axis.
+        gamma: float [D].
+        beta: float [D].
+        epsilon: added to the variance.
+
+    Returns:
+        float [..., D] in the dtype of `inputs`; computed in float32 where
+        that is less.
+    """
+    dtype = keras.backend.result_type(inputs.dtype, "float32")
+    gamma, beta = (ops.cast(each, dtype) for each in (gamma, beta))
+    rows = ops.reshape(ops.cast(inputs, dtype), (-1, gamma.shape[0]))
+
+    @custom_gradient
+    def normalize(rows, gamma, beta):
+        centred = rows - ops.mean(rows, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        inverse = ops.rsqrt(variance + epsilon)
+        normalized = centred * inverse
+
+        def gradient(upstream):
+            along = upstream * normalized
+            # Means over a row of what gamma scales, as products with gamma.
+            share = gamma[:, None] / gamma.shape[0]
+            level = ops.matmul(upstream, share)
+            slope = ops.matmul(along, share)
+            return (
+                (upstream * gamma - level - normalized * slope) * inverse,
+                column_sums(along),
+                column_sums(upstream),
+            )
+
+        return normalized * gamma + beta, gradient
+
+    outputs = normalize(rows, gamma, beta)
+    return ops.cast(ops.reshape(outputs, ops.shape(inputs)), inputs.dtype)
+
+
+_INTEGER_DTYPES = {
+    "float16": "int16",
+    "bfloat16": "int16",
+    "float32": "int32",
+    "float64": "int64",
+}
+
+
+def swap_heads(values):
+    """Transposes axes 1 and 2 of four; faster for few positions, no gradient.
+
+    For floats TensorFlow's transpose calls oneDNN, which takes 0.1 ms on a
+    CPU however few there are; its kernel for integers takes 0.01 ms. A
+    decoding step of the base size has forty of these (a tenth of its time).
+    """
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    bits = ops.view(values, _INTEGER_DTYPES[dtype])
+    return ops.view(ops.transpose(bits, (0, 2, 1, 3)), dtype)
