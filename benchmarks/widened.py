@@ -166,10 +166,16 @@ def _fill_stack(wide, narrow):
                 _fill_attention(getattr(layer, name), getattr(source, name))
                 _fill_norm(layer, source, f"{name}_residual")
         ours, theirs = layer.feed_forward, source.feed_forward
-        inner = _tile(theirs.d_ff, ours.d_ff)
-        units = _tile(theirs.d_model, ours.d_model)
-        _fill_linear(ours, theirs, "inner", units, inner)
-        _fill_linear(ours, theirs, "output", inner, units)
+        inner = _tile(theirs.intermediate_dim, ours.intermediate_dim)
+        units = _tile(
+            theirs.output_projection.units, ours.output_projection.units
+        )
+        _fill_linear(
+            ours.inner_projection, theirs.inner_projection, units, inner
+        )
+        _fill_linear(
+            ours.output_projection, theirs.output_projection, inner, units
+        )
         _fill_norm(layer, source, "feed_forward_residual")
     if len(wide) == len(narrow):
         return
@@ -180,9 +186,8 @@ def _fill_stack(wide, narrow):
         for name in ("self_attention", "cross_attention", "feed_forward"):
             if hasattr(layer, name):
                 sublayer = getattr(layer, name)
-                for weight in (sublayer.output_kernel, sublayer.output_bias):
-                    if weight is not None:
-                        weight.assign(np.zeros(weight.shape))
+                for weight in sublayer.output_projection.weights:
+                    weight.assign(np.zeros(weight.shape))
                 ends.append((layer, name))
     for layer, name in ends:
         norm = getattr(layer, f"{name}_residual").layer_norm
@@ -192,13 +197,14 @@ def _fill_stack(wide, narrow):
 
 
 def _fill_attention(wide, narrow):
-    units = _tile(narrow.d_model, wide.d_model)
-    values = _tile_heads(narrow.num_heads, narrow.d_v, wide.num_heads, wide.d_v)
-    keys = _tile_heads(narrow.num_heads, narrow.d_k, wide.num_heads, wide.d_k)
+    units = _tile(narrow.output_projection.units, wide.output_projection.units)
+    heads = narrow.num_heads, wide.num_heads
+    values = _tile_heads(heads[0], narrow.value_dim, heads[1], wide.value_dim)
+    keys = _tile_heads(heads[0], narrow.key_dim, heads[1], wide.key_dim)
     # Scores sum over the copies and are divided by the root of their number.
-    query_scale = np.full(len(keys), math.sqrt(narrow.d_k / wide.d_k))
+    query_scale = np.full(len(keys), math.sqrt(narrow.key_dim / wide.key_dim))
     unscaled = np.ones(len(keys) + len(values))
-    width = narrow.num_heads * narrow.d_k
+    width = narrow.num_heads * narrow.key_dim
     keys_values = np.concatenate([keys, width + values])
     for name, outputs, scales in (
         (
@@ -209,21 +215,21 @@ def _fill_attention(wide, narrow):
         ("query", keys, query_scale),
         ("key_value", keys_values, unscaled),
     ):
-        if hasattr(narrow, f"{name}_kernel"):
-            _fill_linear(wide, narrow, name, units, outputs, scales)
-    _fill_linear(wide, narrow, "output", values, units)
-
-
-def _fill_linear(wide, narrow, name, inputs, outputs, scales=1.0):
-    """Copies inputs and outputs; divides by the copies of an input."""
-    kernel = _array(getattr(narrow, f"{name}_kernel"))
-    copies = len(inputs) / kernel.shape[0]
-    getattr(wide, f"{name}_kernel").assign(
-        kernel[inputs][:, outputs] * scales / copies
+        if hasattr(narrow, name):
+            pair = getattr(wide, name), getattr(narrow, name)
+            _fill_linear(*pair, units, outputs, scales)
+    _fill_linear(
+        wide.output_projection, narrow.output_projection, values, units
     )
-    bias = getattr(narrow, f"{name}_bias")
-    if bias is not None:
-        getattr(wide, f"{name}_bias").assign(_array(bias)[outputs] * scales)
+
+
+def _fill_linear(wide, narrow, inputs, outputs, scales=1.0):
+    """Copies inputs and outputs; divides by the copies of an input."""
+    kernel = _array(narrow.kernel)
+    copies = len(inputs) / kernel.shape[0]
+    wide.kernel.assign(kernel[inputs][:, outputs] * scales / copies)
+    if narrow.bias is not None:
+        wide.bias.assign(_array(narrow.bias)[outputs] * scales)
 
 
 def _fill_norm(wide, narrow, residual):

@@ -16,7 +16,6 @@ from benchmarks.harness.worker import (
     repeat_for,
 )
 from export.errors import InputError
-from keras_transformer.kernels.gradients import uncompiled
 
 # k of a convolution, and d_k of base and big.
 KERNEL = 3
@@ -58,7 +57,7 @@ def self_attention(width, window=0, **arguments):
     heads = max(1, width // _HEAD)
     size = width // heads
     return kt.MultiHeadAttention(
-        width, heads, size, size, window=window, **arguments
+        heads, size, attention_window=window, **arguments
     )
 
 
@@ -173,12 +172,11 @@ def _function(layer, size):
     def both():
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            loss = tf.reduce_sum(tf.square(layer(inputs)))
+            loss = tf.reduce_sum(tf.square(layer(inputs, training=True)))
         return tape.gradient(loss, [inputs, *weights])
 
     call = tf.function(both if size.both else forward)
-    with uncompiled():
-        return call.get_concrete_function()
+    return call.get_concrete_function()
 
 
 def measure_memory(layers, calls):

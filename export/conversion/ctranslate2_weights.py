@@ -180,34 +180,31 @@ def _make_spec(model, ids):
 def _fill_stack(spec, stack):
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         self_attention = layer_spec.self_attention
-        _fill(self_attention.linear[0], layer.self_attention, "query_key_value")
-        _fill(self_attention.linear[1], layer.self_attention, "output")
+        _fill(self_attention.linear[0], layer.self_attention.query_key_value)
+        _fill(self_attention.linear[1], layer.self_attention.output_projection)
         _fill_norm(self_attention, layer.self_attention_residual.layer_norm)
         if hasattr(layer_spec, "attention"):
             cross_attention = layer_spec.attention
             for linear, name in zip(
                 cross_attention.linear,
-                ("query", "key_value", "output"),
+                ("query", "key_value", "output_projection"),
                 strict=True,
             ):
-                _fill(linear, layer.cross_attention, name)
+                _fill(linear, getattr(layer.cross_attention, name))
             _fill_norm(
                 cross_attention, layer.cross_attention_residual.layer_norm
             )
-        _fill(layer_spec.ffn.linear_0, layer.feed_forward, "inner")
-        _fill(layer_spec.ffn.linear_1, layer.feed_forward, "output")
+        _fill(layer_spec.ffn.linear_0, layer.feed_forward.inner_projection)
+        _fill(layer_spec.ffn.linear_1, layer.feed_forward.output_projection)
         _fill_norm(layer_spec.ffn, layer.feed_forward_residual.layer_norm)
     if hasattr(spec, "layer_norm"):
         _fill_norm(spec, stack.final_norm)
 
 
-def _fill(spec, layer, name):
-    kernel, bias = (
-        getattr(layer, f"{name}_{kind}") for kind in ("kernel", "bias")
-    )
-    spec.weight = np.ascontiguousarray(_array(kernel).T)
-    if bias is not None:
-        spec.bias = _array(bias)
+def _fill(spec, projection):
+    spec.weight = np.ascontiguousarray(_array(projection.kernel).T)
+    if projection.bias is not None:
+        spec.bias = _array(projection.bias)
 
 
 def _fill_norm(spec, norm):

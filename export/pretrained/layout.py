@@ -51,13 +51,25 @@ _MATRICES = (
     ("self_attention", "query_key_value", 0, "self_attn.q_proj", "self_{}q"),
     ("self_attention", "query_key_value", 1, "self_attn.k_proj", "self_{}k"),
     ("self_attention", "query_key_value", 2, "self_attn.v_proj", "self_{}v"),
-    ("self_attention", "output", 0, "self_attn.out_proj", "self_{}o"),
+    (
+        "self_attention",
+        "output_projection",
+        0,
+        "self_attn.out_proj",
+        "self_{}o",
+    ),
     ("cross_attention", "query", 0, "encoder_attn.q_proj", "context_{}q"),
     ("cross_attention", "key_value", 0, "encoder_attn.k_proj", "context_{}k"),
     ("cross_attention", "key_value", 1, "encoder_attn.v_proj", "context_{}v"),
-    ("cross_attention", "output", 0, "encoder_attn.out_proj", "context_{}o"),
-    ("feed_forward", "inner", 0, "fc1", "ffn_{}1"),
-    ("feed_forward", "output", 0, "fc2", "ffn_{}2"),
+    (
+        "cross_attention",
+        "output_projection",
+        0,
+        "encoder_attn.out_proj",
+        "context_{}o",
+    ),
+    ("feed_forward", "inner_projection", 0, "fc1", "ffn_{}1"),
+    ("feed_forward", "output_projection", 0, "fc2", "ffn_{}2"),
 )
 _NORMS = (
     ("self_attention", "self_attn_layer_norm", "self_Wo_ln"),
@@ -113,12 +125,12 @@ def _matrix_slots(config, names, path, number, is_transposed):
     *path, block, weight = path
     is_attention = block != "feed_forward"
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    writes = weight == "output"
+    writes = weight == "output_projection"
     shape = (inner, config.d_model) if writes else (config.d_model, inner)
     columns = slice(number * inner, number * inner + shape[1])
     matrix, bias = names
-    kernel_path = (*path, block, f"{weight}_kernel")
-    bias_path = (*path, block, f"{weight}_bias")
+    kernel_path = (*path, block, weight, "kernel")
+    bias_path = (*path, block, weight, "bias")
     streams = not writes, writes
     return [
         Slot(matrix, kernel_path, columns, shape, *streams, is_transposed),
