@@ -121,7 +121,7 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Not above: an export's session wants a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.report import keep_scores
+    from trainers.scores.score_records import keep_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _corpus(directory, "text")

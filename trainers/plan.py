@@ -13,11 +13,11 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers.cost import Machine, packed_row, training_cost
-from trainers.cost import machines as cost_machines
+from trainers.cost import devices as cost_machines
+from trainers.cost.cost_report import figures_page, page
 from trainers.cost.data import Data
 from trainers.cost.memory import PRECISIONS
-from trainers.cost.page import figures_page, page
-from trainers.cost.published import cpu_figures, gpu_figures
+from trainers.cost.published_speeds import cpu_figures, gpu_figures
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 

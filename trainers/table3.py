@@ -21,7 +21,7 @@ from export.files.atomic import written_whole
 from trainers import dataset_flags
 from trainers.processes import run_subcommand
 from trainers.reports import table3_page
-from trainers.reports.published import PAPER
+from trainers.reports.published_scores import PAPER
 from trainers.reports.table3_rows import Runs, make_rows
 from trainers.scores import bleu_tokenizers
 

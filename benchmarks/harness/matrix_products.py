@@ -2,7 +2,7 @@
 
 import types
 
-from trainers.cost.products import (
+from trainers.cost.flops import (
     decoder_matrices,
     encoder_matrices,
     memory_matrix,

@@ -10,7 +10,7 @@ import subprocess
 
 from export.files.atomic import written_whole
 from trainers import processes
-from trainers.cost.machines import DEVICES
+from trainers.cost.devices import DEVICES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from benchmarks.harness.turns import (
 from benchmarks.harness.worker import Worker
 from benchmarks.training_step.job import StepJob
 from benchmarks.training_step.report import StepResult
-from trainers.cost.products import flops
+from trainers.cost.flops import flops
 
 
 @dataclasses.dataclass(frozen=True)

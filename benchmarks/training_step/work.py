@@ -7,7 +7,7 @@ import numpy as np
 from trainers.batches.matrices import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
-from trainers.cost.products import (
+from trainers.cost.flops import (
     Product,
     step_products,
     weight_products,

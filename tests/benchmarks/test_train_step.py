@@ -33,7 +33,7 @@ from benchmarks.training_step.report import StepResult, table
 from benchmarks.training_step.systems import SYSTEMS
 from benchmarks.training_step.work import pack
 from export.errors import InputError
-from trainers.cost.products import (
+from trainers.cost.flops import (
     attention_products,
     flops,
     step_products,

@@ -5,6 +5,6 @@ and parameters, counted exactly, and memory, seconds, energy and price,
 estimated, go out. This room imports batches, for the rows of an update.
 """
 
-from trainers.cost.training import Machine, packed_row, training_cost
+from trainers.cost.cost_estimate import Machine, packed_row, training_cost
 
 __all__ = ["Machine", "packed_row", "training_cost"]

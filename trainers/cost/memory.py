@@ -3,13 +3,13 @@
 Bytes of weights, moments and gradients are exact. Those of activations are
 counted from what the formulas of a layer need again in the backward pass; a
 compiler may keep less by computing something twice, and needs room for what
-it is about to compute. Letters as in `trainers.cost.products`.
+it is about to compute. Letters as in `trainers.cost.flops`.
 """
 
 import math
 import typing
 
-from trainers.cost.products import self_attention_blocks
+from trainers.cost.flops import self_attention_blocks
 
 PRECISIONS = ("float32", "mixed_bfloat16")
 

@@ -8,12 +8,12 @@ this is taken to overlap but the input, which is made ahead.
 
 import dataclasses
 
+from trainers.cost.flops import EMBEDDINGS, flops_by_part, step_products
 from trainers.cost.memory import (
     compute_bytes,
     count_parameters,
     kept_bytes,
 )
-from trainers.cost.products import EMBEDDINGS, flops_by_part, step_products
 
 _FLOAT32 = 4
 

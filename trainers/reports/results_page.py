@@ -4,7 +4,7 @@ import re
 
 from export.errors import InputError
 from export.progress_bar import clock
-from trainers.reports.published import published_scores
+from trainers.reports.published_scores import published_scores
 
 BEGIN = "<!-- begin: made by python -m trainers.results -->"
 END = "<!-- end: made by python -m trainers.results -->"

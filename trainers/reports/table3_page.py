@@ -7,7 +7,7 @@ import typing
 
 import keras_transformer as kt
 from export.progress_bar import clock
-from trainers.reports.published import FINDINGS, PAPER
+from trainers.reports.published_scores import FINDINGS, PAPER
 from trainers.reports.results_page import table, without_folders
 
 # Differences no larger than these say nothing: the paper's BLEU has one digit

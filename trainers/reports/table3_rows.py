@@ -12,7 +12,7 @@ from export.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings
-from trainers.reports.published import PAPER
+from trainers.reports.published_scores import PAPER
 
 # Fields that no row has a value of its own for, and what there is instead.
 _BUDGET = {

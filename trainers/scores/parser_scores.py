@@ -14,7 +14,7 @@ from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 from trainers.scores.brackets import score_brackets
-from trainers.scores.report import keep_scores
+from trainers.scores.score_records import keep_scores
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

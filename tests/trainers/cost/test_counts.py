@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from trainers.cost.memory import count_parameters
-from trainers.cost.products import (
+from trainers.cost.flops import (
     PARTS,
     attention_products,
     flops,
@@ -17,6 +16,7 @@ from trainers.cost.products import (
     step_products,
     weight_products,
 )
+from trainers.cost.memory import count_parameters
 
 SMALL = {
     "vocabulary_size": 997,

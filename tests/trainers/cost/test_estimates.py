@@ -9,9 +9,9 @@ import keras_transformer as kt
 from export.errors import InputError
 from trainers.cost import Machine, packed_row, training_cost
 from trainers.cost.data import Data
-from trainers.cost.machines import DEVICES, cpu, parse
+from trainers.cost.devices import DEVICES, cpu, parse
 from trainers.cost.memory import Shape
-from trainers.cost.published import cpu_figures, gpu_figures
+from trainers.cost.published_speeds import cpu_figures, gpu_figures
 from trainers.cost.update import LINK_SHARE, ring_seconds, update_time
 
 BASE = kt.TransformerConfig.preset("base")

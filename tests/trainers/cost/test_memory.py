@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from trainers.cost.machines import DEVICES
+from trainers.cost.devices import DEVICES
 from trainers.cost.memory import (
     FILLED,
     Shape,

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from export.errors import InputError
-from trainers.reports.published import FINDINGS, PAPER
+from trainers.reports.published_scores import FINDINGS, PAPER
 from trainers.reports.table3_rows import make_rows
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is

@@ -1,14 +1,15 @@
 """The page of a plan: counts, estimates, and what they assume."""
 
 from export.errors import InputError
-from trainers.cost import products, update
+from trainers.cost import flops as products
+from trainers.cost import update
+from trainers.cost.cost_estimate import PADDING, training_cost
 from trainers.cost.memory import (
     FILLED,
     RESERVE_BYTES,
     count_parameters,
     parameters_by_part,
 )
-from trainers.cost.training import PADDING, training_cost
 
 _GIB = 2**30
 # What the paper prints (section 5.2, Table 2): FLOPs and hours on 8 P100.

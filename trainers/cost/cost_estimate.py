@@ -4,14 +4,14 @@ import dataclasses
 
 from export.errors import InputError
 from trainers.batches.plan import most_rows
-from trainers.cost.machines import Device
+from trainers.cost.devices import Device
+from trainers.cost.flops import flops, step_products
 from trainers.cost.memory import (
     Shape,
     largest_rows,
     memory_by_part,
     needed_micro_batches,
 )
-from trainers.cost.products import flops, step_products
 from trainers.cost.update import UpdateTime, update_time
 
 # Of packed rows (docs/measured/data.md).

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from trainers.cost.machines import DEVICES, cpu
+from trainers.cost.devices import DEVICES, cpu
 from trainers.cost.memory import Shape
 from trainers.cost.update import update_time
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainers.scores.report import with_record
+from trainers.scores.score_records import with_record
 
 ONE = {
     "metric": "BLEU",

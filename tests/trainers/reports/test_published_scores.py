@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainers.reports.published import published_scores
+from trainers.reports.published_scores import published_scores
 
 MULTI30K = {
     "dataset": "text:data/",

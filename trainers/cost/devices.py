@@ -60,8 +60,9 @@ class Device:
         return self.flops[dtype] * self.share[dtype]
 
 
-# Chosen so that the figures of single GPUs in trainers.cost.published come
-# out; those of several are then predictions. docs/scaling.md has both.
+# Chosen so that the figures of single GPUs in
+# trainers.cost.published_speeds come out; those of several are then
+# predictions. docs/scaling.md has both.
 _SHARE = {
     "P100": {"float32": 0.38},
     "V100": {"float32": 0.95, "float16": 0.75},
