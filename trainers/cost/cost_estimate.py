@@ -1,22 +1,119 @@
-"""A whole training on a machine: batches, memory, hours, energy, price."""
+"""Estimates what a training takes: seconds, memory, energy, price.
+
+A device computes its matrix products at a share of its peak rate, moves the
+activations through its memory several times, and launches operations layer by
+layer; then all devices add their gradients in a ring and each makes Adam's
+update. Only the input overlaps with the rest: it is prepared ahead.
+"""
 
 import dataclasses
 
 from export.errors import InputError
 from trainers.batches.plan import most_rows
 from trainers.cost.devices import Device
-from trainers.cost.flops import flops, step_products
+from trainers.cost.flops import (
+    EMBEDDINGS,
+    flops,
+    flops_by_part,
+    step_products,
+)
 from trainers.cost.memory import (
     Shape,
+    activation_bytes,
+    count_parameters,
     largest_rows,
     memory_by_part,
     needed_micro_batches,
 )
-from trainers.cost.update import UpdateTime, update_time
 
-# Of packed rows (docs/measured/data.md).
+_FLOAT32 = 4
+_SECONDS_PER_HOUR = 3600
+
+# Assumed: how often each byte of activations passes through memory.
+ACTIVATION_MOVES = 8
+# Adam reads weight, gradient and two moments, and writes all but the gradient.
+ADAM_BYTES = 7 * _FLOAT32
+# Assumed: the share of a link's bandwidth that a ring reaches.
+LINK_UTILIZATION = 0.7
+# Tokens/s of both sides that the input pipeline makes by itself: the least
+# measured (docs/measured/data.md).
+INPUT_TOKENS = 6e6
+# The share of packed rows that is padding (docs/measured/data.md).
 PADDING = 0.01
-_SECONDS_AN_HOUR = 3600
+
+
+# Parts of an update that are not always counted.
+LAUNCH = "launching operations"
+INPUT = "input, overlapped"
+
+
+def update_seconds(config, shape, micro_batches, precision, device, count):
+    """Estimates the time of an update.
+
+    Args:
+        config: TransformerConfig.
+        shape: Shape of one micro-batch of one device.
+        micro_batches: of each device's share of an update.
+        precision: one of `trainers.cost.memory.PRECISIONS`, or "float16" for
+            a trainer whose products are all float16, logits too.
+        device: Device.
+        count: number of devices.
+
+    Returns:
+        A dict of part to seconds; see `total_seconds`.
+
+    Raises:
+        InputError: the device has no products of that precision.
+    """
+    stored = "mixed_bfloat16" if precision == "float16" else precision
+    activations = sum(activation_bytes(config, shape, stored).values())
+    moved = micro_batches * ACTIVATION_MOVES * activations
+    parameters = count_parameters(config)
+    layers = config.num_layers + config.decoder_layers
+    tokens = shape.rows * (shape.source_length + shape.target_length)
+    passes = micro_batches * (2 if config.r_drop else 1)
+    return {
+        "matrix products": passes
+        * _product_seconds(config, shape, precision, device),
+        "moving activations": moved / device.bandwidth,
+        LAUNCH: passes * layers * device.layer_seconds,
+        "Adam": ADAM_BYTES * parameters / device.bandwidth,
+        "adding gradients in a ring": ring_seconds(
+            _FLOAT32 * parameters, device.link, count
+        ),
+        INPUT: micro_batches * count * tokens / INPUT_TOKENS,
+    }
+
+
+def total_seconds(parts, without=()):
+    """Returns the seconds of an update, `without` some of its parts."""
+    left_out = (INPUT, *without)
+    computing = sum(parts[part] for part in parts if part not in left_out)
+    return max(computing, parts[INPUT])
+
+
+def _product_seconds(config, shape, precision, device):
+    parts = flops_by_part(step_products(config, *shape))
+    dtype = precision.removeprefix("mixed_")
+    # This trainer's logits are a float32 product under every policy.
+    logits_dtype = "float16" if precision == "float16" else "float32"
+    logits = parts.pop(EMBEDDINGS) / device.rate(logits_dtype)
+    return logits + sum(parts.values()) / device.rate(dtype)
+
+
+def ring_seconds(size, link, count):
+    """Returns the seconds in which `count` devices add an array in a ring.
+
+    Each sends 2 (count - 1) / count of it (Patarasuk and Yuan 2009).
+
+    Args:
+        size: bytes of the array.
+        link: bytes/s of one direction; unused for one device.
+        count: number of devices.
+    """
+    if count == 1:
+        return 0.0
+    return 2 * (count - 1) / count * size / (link * LINK_UTILIZATION)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,10 +122,9 @@ class Machine:
 
     Attributes:
         device: Device.
-        count: of devices.
-        precision: of `trainers.cost.memory.PRECISIONS`.
-        hour_price: of one device's hour, in whatever currency; None where
-            it was not given.
+        count: number of devices.
+        precision: one of `trainers.cost.memory.PRECISIONS`.
+        hour_price: price of one device's hour, in any currency, or None.
     """
 
     device: Device
@@ -45,9 +141,9 @@ class TrainingCost:
         config: TransformerConfig.
         machine: Machine.
         row: Shape of a packed row.
-        rows: of an update, all devices together.
+        rows: rows of an update, all devices together.
         micro_batches: of each device's share of them.
-        time: UpdateTime.
+        seconds: of an update, as `update_seconds` returns them.
     """
 
     config: object
@@ -55,54 +151,54 @@ class TrainingCost:
     row: Shape
     rows: int
     micro_batches: int
-    time: UpdateTime
+    seconds: dict
 
     @property
     def shape(self):
         """Shape of one micro-batch of one device."""
-        share = micro_batch_rows(
-            self.rows, self.machine.count, self.micro_batches
-        )
+        share = _share(self.rows, self.machine.count * self.micro_batches)
         return self.row.scaled(share)
 
     @property
     def target_tokens(self):
-        """Real target tokens of an update."""
+        """Target tokens of an update, without padding."""
         return self.rows * self.row.target_length * (1 - PADDING)
 
     @property
     def flops(self):
-        """FLOPs of the products of all updates."""
+        """FLOPs of the matrix products of all updates."""
         passes = 2 if self.config.r_drop else 1
-        shape = self.row.scaled(self.rows)
-        of_update = flops(step_products(self.config, *shape))
-        return self.config.train_steps * passes * of_update
+        update = flops(step_products(self.config, *self.row.scaled(self.rows)))
+        return self.config.train_steps * passes * update
 
     @property
     def hours(self):
-        """Hours of all updates; measures of dev and scores not counted."""
-        return self.config.train_steps * self.time.total / _SECONDS_AN_HOUR
+        """Hours of all updates, without dev measurements and scores."""
+        return self._hours()
 
     @property
     def least_hours(self):
-        """Hours if starting operations took none, as if all were compiled."""
-        seconds = max(self.time.computing - self.time.starting, self.time.input)
-        return self.config.train_steps * seconds / _SECONDS_AN_HOUR
+        """Hours if launching operations took no time, as if compiled."""
+        return self._hours(without=[LAUNCH])
+
+    def _hours(self, without=()):
+        seconds = total_seconds(self.seconds, without)
+        return self.config.train_steps * seconds / _SECONDS_PER_HOUR
 
     @property
     def kilowatt_hours(self):
-        """Energy of the devices at full load; None where it is not known."""
-        watts = self.machine.device.watts
-        if watts is None:
-            return None
-        return self.hours * self.machine.count * watts / 1000
+        """Energy of the devices at full load; None if unknown."""
+        return self._per_device_hour(self.machine.device.watts, 1000)
 
     @property
     def price(self):
-        """Price of the devices' hours; None where none was given."""
-        if self.machine.hour_price is None:
+        """Price of the devices' hours; None without an hour's price."""
+        return self._per_device_hour(self.machine.hour_price)
+
+    def _per_device_hour(self, value, unit=1):
+        if value is None:
             return None
-        return self.hours * self.machine.count * self.machine.hour_price
+        return self.hours * self.machine.count * value / unit
 
     @property
     def memory(self):
@@ -117,25 +213,20 @@ class TrainingCost:
 
     @property
     def largest_rows(self):
-        """Rows of a micro-batch that fit; None where memory is not known."""
-        device = self.machine.device
-        if device.memory is None:
+        """Rows of a micro-batch that fit; None if the memory is unknown."""
+        machine = self.machine
+        if machine.device.memory is None:
             return None
-        return largest_rows(
-            self.config,
-            self.row,
-            self.machine.precision,
-            device,
-            self.micro_batches,
-        )
+        sizes = (self.config, self.row, machine.precision, machine.device)
+        return largest_rows(*sizes, self.micro_batches)
 
 
 def packed_row(source_mean, target_mean, row_tokens):
     """Returns the Shape of a packed row, as the trainer makes them.
 
     Args:
-        source_mean: mean length of a source sentence in pieces.
-        target_mean: of a target sentence.
+        source_mean: mean length of a source sentence in tokens.
+        target_mean: mean length of a target sentence.
         row_tokens: positions of the longer side.
     """
     longer = max(source_mean, target_mean)
@@ -146,9 +237,9 @@ def packed_row(source_mean, target_mean, row_tokens):
     return Shape(1, source, target, target)
 
 
-def micro_batch_rows(rows, count, micro_batches):
-    """Returns the rows of a micro-batch; the last ones may be padding."""
-    return -(-rows // (count * micro_batches))
+def _share(rows, parts):
+    """Rows of each part; the last ones may be padding."""
+    return -(-rows // parts)
 
 
 def training_cost(config, machine, row, accumulate=None):
@@ -172,22 +263,27 @@ def training_cost(config, machine, row, accumulate=None):
     )
     if machine.count > rows:
         raise InputError(
-            f"{machine.count:,} devices are more than the {rows:,} rows of an "
-            "update; take fewer, or raise --set=batch_tokens."
+            f"Expected at most {rows:,} devices, one for each row of an "
+            f"update, got {machine.count:,}; take fewer, or raise "
+            "--set=batch_tokens."
         )
-    share = micro_batch_rows(rows, machine.count, 1)
-    needed = _needed(config, machine, row, share)
+    needed = needed_micro_batches(
+        config,
+        row,
+        _share(rows, machine.count),
+        machine.precision,
+        machine.device,
+    )
     if accumulate is None:
         accumulate = needed
     elif accumulate < needed:
         raise InputError(
             f"--accumulate={accumulate} does not fit into the memory of "
-            f"{machine.device.name}; {needed} does."
+            f"{machine.device.name}; use {needed}."
         )
-    shape = row.scaled(micro_batch_rows(rows, machine.count, accumulate))
-    time = update_time(
+    seconds = update_seconds(
         config,
-        shape,
+        row.scaled(_share(rows, machine.count * accumulate)),
         accumulate,
         machine.precision,
         machine.device,
@@ -199,22 +295,5 @@ def training_cost(config, machine, row, accumulate=None):
         row=row,
         rows=rows,
         micro_batches=accumulate,
-        time=time,
+        seconds=seconds,
     )
-
-
-def _needed(config, machine, row, share):
-    memory = machine.device.memory
-    if memory is None:
-        return 1
-    needed = needed_micro_batches(
-        config, row, share, machine.precision, machine.device
-    )
-    if needed is None:
-        raise InputError(
-            f"The model does not fit into the memory of {machine.device.name} "
-            f"({memory / 2**30:,.0f} GiB) with even one row of "
-            f"{row.target_length} target positions; take a smaller model, a "
-            "smaller --row_tokens or a GPU with more memory."
-        )
-    return needed

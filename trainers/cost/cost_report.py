@@ -1,97 +1,71 @@
-"""The page of a plan: counts, estimates, and what they assume."""
+"""Prints a cost estimate: counts, estimates, and what they assume."""
 
 from export.errors import InputError
-from trainers.cost import flops as products
-from trainers.cost import update
-from trainers.cost.cost_estimate import PADDING, training_cost
+from trainers.cost import cost_estimate as estimate
+from trainers.cost import flops
 from trainers.cost.memory import (
     FILLED,
     RESERVE_BYTES,
     count_parameters,
     parameters_by_part,
 )
+from trainers.reports.markdown_table import markdown_table
 
 _GIB = 2**30
 # What the paper prints (section 5.2, Table 2): FLOPs and hours on 8 P100.
 _TABLE_2 = {"base": (3.3e18, 12.0), "big": (2.3e19, 3.5 * 24)}
+# Pairs prepared by a core in a second, of sentences of 19 words
+# (docs/measured/data.md).
+_PAIRS_PER_SECOND = 13_500
 
 
-def page(name, cost, data, table_2):
-    """Returns the whole plan as Markdown.
+def make_report(name, cost, pairs, means, table_2):
+    """Returns the whole report as Markdown.
 
     Args:
-        name: what the model is called.
+        name: of the model.
         cost: TrainingCost.
-        data: Data.
-        table_2: dict of a model of the paper's Table 2 to its configuration.
-
-    Returns:
-        str.
+        pairs: sentence pairs of the train split; None if unknown.
+        means: mean lengths of source and target sentences in tokens.
+        table_2: TransformerConfig of each model of the paper's Table 2, a
+            dict by name.
     """
-    parts = [
-        _head(name, cost),
-        _model(cost),
-        _memory(cost),
-        _time(cost),
-        _whole(cost, data),
-        _paper(cost, table_2),
-        _assumptions(cost.machine),
-    ]
-    return "\n\n".join(parts)
-
-
-def table(header, rows, left=(0,)):
-    """Returns an aligned Markdown table.
-
-    Args:
-        header: list of str.
-        rows: lists of str, as many as in the header.
-        left: numbers of the columns of text; numbers stand on the right.
-    """
-    widths = [
-        max(map(len, column)) for column in zip(header, *rows, strict=True)
-    ]
-
-    def line(cells):
-        padded = (
-            cell.ljust(width) if number in left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths))
-        )
-        return f"| {' | '.join(padded)} |"
-
-    rule = [
-        "-" * width if number in left else "-" * (width - 1) + ":"
-        for number, width in enumerate(widths)
-    ]
-    return "\n".join(map(line, [header, rule, *rows]))
-
-
-def _head(name, cost):
     machine, device = cost.machine, cost.machine.device
     rates = ", ".join(
         f"{rate / 1e12:,.4g} TFLOP/s {dtype}"
         for dtype, rate in device.flops.items()
         if dtype != "float16"
     )
-    return (
-        f"# {name} on {machine.count} x {device.name}, {machine.precision}\n\n"
-        f"{device.name}: {rates}; {device.source}."
-    )
-
-
-def _model(cost):
-    config, row = cost.config, cost.row
-    of_row = products.flops_by_part(products.step_products(config, *row))
-    # The backward pass is twice the forward pass.
-    forward = {
-        part: value / products.PRODUCTS_PER_STEP / row.target_length
-        for part, value in of_row.items()
-    }
-    total = sum(forward.values())
-    rows = [
-        [part, _mega(value), _mega(2 * value), f"{value / total:.1%}"]
-        for part, value in [*forward.items(), ("all", total)]
+    parts = [
+        f"# {name} on {machine.count} x {device.name}, {machine.precision}",
+        f"{device.name}: {rates}; {device.source}.",
+        _counts(cost),
+        _memory(cost),
+        _time(cost),
+        "## The training",
+        f"{cost.config.train_steps:,} updates, {_scientific(cost.flops)} "
+        f"FLOPs: {_totals(cost)}.",
     ]
+    if pairs is not None:
+        parts.append(_data(cost, pairs, means))
+    return "\n\n".join([*parts, _paper(cost, table_2), _assumptions(device)])
+
+
+def _table(header, rows):
+    return markdown_table(header, rows, text_columns=[0])
+
+
+def _counts(cost):
+    config, row = cost.config, cost.row
+    by_part = flops.flops_by_part(flops.step_products(config, *row))
+    by_part["all"] = sum(by_part.values())
+    rows = []
+    for part, value in by_part.items():
+        forward = value / flops.PRODUCTS_PER_STEP / row.target_length / 1e6
+        share = value / by_part["all"]
+        rows.append(
+            [part, f"{forward:,.1f}", f"{2 * forward:,.1f}", f"{share:.1%}"]
+        )
     parameters = ", ".join(
         f"{part} {count:,}"
         for part, count in parameters_by_part(config).items()
@@ -102,25 +76,25 @@ def _model(cost):
         "MFLOPs of matrix products for a target position and "
         f"{row.source_length / row.target_length:.2f} source positions, in "
         f"rows of {row.source_length} and {row.target_length}:\n\n"
-        + table(["part", "forward", "backward", "share"], rows)
+        + _table(["part", "forward", "backward", "share"], rows)
     )
 
 
 def _memory(cost):
-    parts = cost.memory
-    rows = [[part, _gib(size)] for part, size in parts.items() if size]
-    rows.append(["all", _gib(sum(parts.values()))])
-    capacity = cost.machine.device.memory
-    fits = "How much memory there is was not given (--memory)."
-    if capacity is not None:
-        tokens = cost.largest_rows * cost.row.target_length
+    parts = cost.memory | {"all": sum(cost.memory.values())}
+    rows = [
+        [part, f"{size / _GIB:,.2f}"] for part, size in parts.items() if size
+    ]
+    fits = "The device's memory is unknown; give --memory."
+    if cost.machine.device.memory is not None:
         fits = (
-            f"Of {_gib(capacity)} GiB. The largest micro-batch that fits has "
-            f"{tokens:,} target positions."
+            f"Of {cost.machine.device.memory / _GIB:,.2f} GiB. The largest "
+            "micro-batch that fits has "
+            f"{cost.largest_rows * cost.row.target_length:,} target positions."
         )
     return (
         "## Memory of a device, GiB (activations: estimated)\n\n"
-        f"{table(['part', 'GiB'], rows)}\n\n{fits}\n"
+        f"{_table(['part', 'GiB'], rows)}\n\n{fits}\n"
         f"An update of {cost.config.batch_tokens:,} tokens: {cost.rows} rows "
         f"in all, {cost.shape.rows * cost.row.target_length:,} target "
         f"positions a device at once, --accumulate={cost.micro_batches}."
@@ -128,79 +102,66 @@ def _memory(cost):
 
 
 def _time(cost):
-    time = cost.time
+    total = estimate.total_seconds(cost.seconds)
     rows = [
-        ["matrix products", _milli(time.products)],
-        ["moving activations", _milli(time.memory)],
-        ["starting operations", _milli(time.starting)],
-        ["Adam", _milli(time.adam)],
-        ["adding gradients in a ring", _milli(time.all_reduce)],
-        ["all", _milli(time.computing)],
-        ["input, meanwhile", _milli(time.input)],
+        [part, f"{1000 * seconds:,.1f}"]
+        for part, seconds in (cost.seconds | {"all": total}).items()
     ]
     machine = cost.machine
-    best = machine.count * machine.device.flops[_main_dtype(machine)]
-    reached = cost.flops / cost.config.train_steps / time.total / best
+    dtype = machine.precision.removeprefix("mixed_")
+    peak = machine.count * machine.device.flops[dtype]
+    reached = cost.flops / cost.config.train_steps / total / peak
     return (
         "## An update, ms (estimated)\n\n"
-        f"{table(['part', 'ms'], rows)}\n\n"
-        f"{cost.target_tokens / time.total:,.0f} target tokens/s; "
-        f"{reached:.0%} of the devices' best {_main_dtype(machine)} rate."
+        f"{_table(['part', 'ms'], rows)}\n\n"
+        f"{cost.target_tokens / total:,.0f} target tokens/s; "
+        f"{reached:.0%} of the devices' peak {dtype} rate."
     )
 
 
-def _whole(cost, data):
-    lines = [
-        "## The training",
-        f"{cost.config.train_steps:,} updates, {_sci(cost.flops)} FLOPs: "
-        f"{_needs(cost)}.",
-    ]
-    if data.pairs is not None:
-        size = data.bytes_on_disk(cost.config.vocabulary_size)
-        lines.append(
-            f"{data.pairs:,.0f} pairs of {data.source_mean:.4g} and "
-            f"{data.target_mean:.4g} pieces: {data.epochs(cost):.3g} epochs; "
-            f"{size / 1e9:,.3g} GB prepared, in about "
-            f"{data.core_hours:.2g} core hours."
-        )
-    return "\n\n".join(lines)
-
-
-def _needs(cost):
-    said = [
-        f"{cost.hours:,.3g} hours ({cost.least_hours:,.3g} if starting "
+def _totals(cost):
+    texts = [
+        f"{cost.hours:,.3g} hours ({cost.least_hours:,.3g} if launching "
         "operations took no time)"
     ]
     if cost.kilowatt_hours is not None:
-        said.append(f"{cost.kilowatt_hours:,.3g} kWh")
+        texts.append(f"{cost.kilowatt_hours:,.3g} kWh")
     if cost.price is None:
-        said.append("for a price give --gpu_hour_price")
+        texts.append("for a price give --gpu_hour_price")
     else:
-        said.append(f"a price of {cost.price:,.4g}")
-    return ", ".join(said)
+        texts.append(f"a price of {cost.price:,.4g}")
+    return ", ".join(texts)
+
+
+def _data(cost, pairs, means):
+    epochs = cost.config.train_steps * cost.target_tokens / means[1] / pairs
+    # Ids are uint16 where they fit (trainers/prepared/shards.py), and each
+    # pair has two lengths of two bytes.
+    width = 2 if cost.config.vocabulary_size <= 2**16 else 4
+    size = pairs * (width * sum(means) + 4)
+    core_hours = pairs / _PAIRS_PER_SECOND / 3600
+    return (
+        f"{pairs:,.0f} pairs of {means[0]:.4g} and {means[1]:.4g} tokens: "
+        f"{epochs:.3g} epochs; {size / 1e9:,.3g} GB prepared, in about "
+        f"{core_hours:.2g} core hours."
+    )
 
 
 def _paper(cost, table_2):
     rows = []
     for name, config in table_2.items():
         printed, hours = _TABLE_2[name]
+        here = ["-"] * 4
         try:
-            here = training_cost(config, cost.machine, cost.row)
-        except InputError:
-            rows.append([name, "-", _sci(printed), f"{hours:g}", *3 * ["-"]])
-            continue
-        energy, price = here.kilowatt_hours, here.price
-        rows.append(
-            [
-                name,
-                _sci(here.flops),
-                _sci(printed),
-                f"{hours:g}",
-                f"{here.hours:,.3g}",
-                "-" if energy is None else f"{energy:,.3g}",
-                "-" if price is None else f"{price:,.4g}",
+            other = estimate.training_cost(config, cost.machine, cost.row)
+            here = [_scientific(other.flops), f"{other.hours:,.3g}"] + [
+                "-" if value is None else f"{value:,.4g}"
+                for value in (other.kilowatt_hours, other.price)
             ]
-        )
+        except InputError:
+            pass
+        paper = [_scientific(printed), f"{hours:g}"]
+        rows.append([name, here[0], *paper, *here[1:]])
     header = [
         "model",
         "FLOPs, counted",
@@ -211,78 +172,58 @@ def _paper(cost, table_2):
         "price here",
     ]
     return (
-        f"## The paper's Table 2\n\n{table(header, rows)}\n\n"
+        f"## The paper's Table 2\n\n{_table(header, rows)}\n\n"
         "The paper's FLOPs are no count: they are hours x 8 GPUs x 9.5 "
         "TFLOP/s (its second footnote)."
     )
 
 
-def _assumptions(machine):
-    device = machine.device
+def _assumptions(device):
     shares = ", ".join(
         f"{share:.0%} in {dtype}"
-        for dtype, share in device.share.items()
+        for dtype, share in device.utilization.items()
         if dtype in device.flops and dtype != "float16"
     )
     lines = [
-        f"Products reach these shares of the device's best rate: {shares}.",
-        f"What is kept for the backward pass goes through memory "
-        f"{update.MOVES_OF_KEPT} times, at {device.bandwidth / 1e9:,.0f} GB/s.",
-        f"Starting a layer's operations takes "
+        f"Products reach these shares of the device's peak rate: {shares}.",
+        "Activations kept for the backward pass go through memory "
+        f"{estimate.ACTIVATION_MOVES} times, at "
+        f"{device.bandwidth / 1e9:,.0f} GB/s.",
+        "Launching a layer's operations takes "
         f"{1000 * device.layer_seconds:.2g} ms a pass.",
-        f"The gradients' ring runs at {update.LINK_SHARE:.0%} of a link, and "
-        "only after the backward pass.",
+        f"The gradients' ring reaches {estimate.LINK_UTILIZATION:.0%} of a "
+        "link, and starts after the backward pass.",
         f"{RESERVE_BYTES / _GIB:g} GiB is the driver's and the framework's, "
         f"and {1 - FILLED:.0%} of the memory stays unused.",
-        f"{PADDING:.0%} of packed rows is padding.",
-        "Energy is that of the devices alone, at full load all the time.",
-        "Measures of dev, checkpoints and compiling are not counted.",
+        f"{estimate.PADDING:.0%} of packed rows is padding.",
+        "Energy is that of the devices only, at full load all the time.",
+        "Dev measurements, checkpoints and compilation are not counted.",
     ]
     return "## Assumed\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def _main_dtype(machine):
-    return machine.precision.removeprefix("mixed_")
-
-
-def figures_page(gpu_figures, cpu_figures):
-    """Returns published and measured updates beside what is predicted.
+def compare_updates(*groups):
+    """Returns tables of measured and predicted updates.
 
     Args:
-        gpu_figures: list of Measured.
-        cpu_figures: list of Measured.
+        *groups: lists of TimedUpdate, a table each; fitted ones have a *.
     """
     header = ["update", "seconds", "predicted", "ratio", "source"]
-    return "\n\n".join(
-        table(
-            header,
+    tables = []
+    for group in groups:
+        rows = [
             [
-                [
-                    each.what + " *" * each.chosen_by,
-                    f"{each.seconds:.3f}",
-                    f"{each.predicted:.3f}",
-                    f"{each.ratio:.2f}",
-                    each.source,
-                ]
-                for each in figures
-            ],
-            left=(0, 4),
-        )
-        for figures in (gpu_figures, cpu_figures)
-    )
+                each.name + " *" * each.fitted,
+                f"{each.seconds:.3f}",
+                f"{each.predicted:.3f}",
+                f"{each.ratio:.2f}",
+                each.source,
+            ]
+            for each in group
+        ]
+        tables.append(markdown_table(header, rows, text_columns=[0, 4]))
+    return "\n\n".join(tables)
 
 
-def _mega(value):
-    return f"{value / 1e6:,.1f}"
-
-
-def _gib(size):
-    return f"{size / _GIB:,.2f}"
-
-
-def _milli(seconds):
-    return f"{1000 * seconds:,.1f}"
-
-
-def _sci(value):
+def _scientific(value):
     return f"{value:.2e}".replace("e+", "e")
