@@ -47,8 +47,7 @@ from export.translators.load import load_translator
 from trainers import processes
 from trainers.corpora import open_corpus
 from trainers.scores import bleu_tokenizers
-from trainers.scores.metrics import score_bleu
-from trainers.scores.paired import bleu_difference
+from trainers.scores.metrics import bleu_difference, score_bleu
 
 FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(bleu_tokenizers)

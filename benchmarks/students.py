@@ -27,8 +27,7 @@ from export.lines.files import read_sentences
 from trainers.corpora import open_corpus
 from trainers.distillation.journal import FILE
 from trainers.scores import bleu_tokenizers
-from trainers.scores.metrics import score_bleu
-from trainers.scores.paired import bleu_counts, difference_of
+from trainers.scores.metrics import bleu_counts, difference_of, score_bleu
 
 FLAGS = flags.FLAGS
 

@@ -121,14 +121,14 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Not above: an export's session wants a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.score_records import keep_scores
+    from trainers.scores.score_records import save_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _corpus(directory, "text")
     evaluation = _evaluate(
         translator, corpus.target_language, corpus.evaluation_set(FLAGS.split)
     )
-    keep_scores(
+    save_scores(
         directory,
         translator.model,
         evaluation.record(),
@@ -139,7 +139,7 @@ def _evaluate_model(translator, search):
             "target_language": corpus.target_language,
             "split": FLAGS.split,
         },
-        provenance.facts("trainers.evaluate"),
+        provenance.describe_run("trainers.evaluate"),
     )
     print(*evaluation.lines, f"Kept in {directory.scores_path}.", sep="\n")
 
@@ -161,7 +161,7 @@ def _evaluate_parser(search):
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
-        provenance.facts("trainers.evaluate"),
+        provenance.describe_run("trainers.evaluate"),
         search,
         FLAGS.batch_tokens,
         FLAGS.unconstrained,

@@ -24,7 +24,7 @@ def hardware():
     return f"{processes.processor_count()} cores of {_processor()}"
 
 
-def facts(module):
+def describe_run(module):
     """Returns the running command, the hardware and the date, as a dict.
 
     Args:

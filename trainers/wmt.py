@@ -56,11 +56,11 @@ class Translation(launch.Task):
 
     def score(self, prepared, plan, made):
         """See the base class."""
-        score_records.score(prepared, plan.tokenize, made)
+        score_records.score_test_split(prepared, plan.tokenize, made)
 
     def name_next(self, prepared):
         """See the base class."""
-        score_records.name_next(prepared.directory)
+        score_records.print_next_steps(prepared.directory)
 
 
 def main(arguments):

@@ -8,8 +8,7 @@ from export.lines.files import read_sentences
 from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
-from trainers.scores.metrics import score_bleu
-from trainers.scores.paired import bleu_difference
+from trainers.scores.metrics import bleu_difference, score_bleu
 
 
 def translate(models, sources, path):

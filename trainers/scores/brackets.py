@@ -124,16 +124,16 @@ class BracketScores:
     """Scores of a set of predicted trees.
 
     Attributes:
-        every: Counts of all sentences.
+        overall: Counts of all sentences.
         short: Counts of those whose gold trees have at most `SHORT` words.
         interval: Interval of the F1 of all.
-        evalb: Counts of the sentences that EVALB counts; the same as `every`
+        evalb: Counts of the sentences that EVALB counts; the same as `overall`
             where nothing was tagged as punctuation by one side only.
         evalb_short: those of them in `short`.
         signature: the rules.
     """
 
-    every: Counts
+    overall: Counts
     short: Counts
     interval: Interval
     evalb: Counts
@@ -144,13 +144,13 @@ class BracketScores:
     def lines(self):
         """What is printed: a list of str."""
         lines = [
-            f"All lengths: {self.every.line}",
+            f"All lengths: {self.overall.line}",
             f"95 % of resampled sets: F1 {self.interval.low:.2f} to "
             f"{self.interval.high:.2f} ({self.interval.how})",
             f"At most {SHORT} words: {self.short.line}",
             f"Rules: {self.signature}",
         ]
-        left_out = self.every.sentences - self.evalb.sentences
+        left_out = self.overall.sentences - self.evalb.sentences
         if left_out:
             lines.append(
                 f"EVALB leaves out {left_out:,} of these sentences, where "
@@ -164,9 +164,9 @@ class BracketScores:
         """Returns the scores as a dict for scores.json."""
         return {
             "metric": "bracket F1",
-            "score": round(self.every.f1, 4),
+            "score": round(self.overall.f1, 4),
             "signature": self.signature,
-            "all": self.every.record(),
+            "all": self.overall.record(),
             f"at_most_{SHORT}_words": self.short.record(),
             "confidence_95": [
                 round(self.interval.low, 4),

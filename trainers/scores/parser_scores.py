@@ -14,7 +14,7 @@ from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 from trainers.scores.brackets import score_brackets
-from trainers.scores.score_records import keep_scores
+from trainers.scores.score_records import save_scores
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -83,7 +83,7 @@ def score_parser(
         )
         record["broken_without_grammar"] = broken
         lines = [*lines, _of_broken(broken, len(gold))]
-    keep_scores(
+    save_scores(
         directory,
         parser.model,
         record,

@@ -27,7 +27,7 @@ _IDENTITY = (
 )
 
 
-def with_record(records, record):
+def add_record(records, record):
     """Adds an entry, in the place of an earlier one of the same evaluation.
 
     Where that has the same score, what the new one does not tell is kept
@@ -53,7 +53,7 @@ def _is_same(earlier, record):
     return all(earlier[n] == record.get(n) for n in _IDENTITY if n in earlier)
 
 
-def keep_scores(directory, model, scores, config, data, made):
+def save_scores(directory, model, scores, config, data, made):
     """Adds an entry, or takes the place of that of the same evaluation.
 
     Args:
@@ -76,7 +76,7 @@ def keep_scores(directory, model, scores, config, data, made):
         **_facts(directory, model),
         **made,
     }
-    directory.write_scores(with_record(directory.read_scores(), record))
+    directory.write_scores(add_record(directory.read_scores(), record))
 
 
 def _facts(directory, model):
@@ -97,7 +97,7 @@ def _facts(directory, model):
 _SAMPLES = 5
 
 
-def score(prepared, tokenize, made):
+def score_test_split(prepared, tokenize, made):
     """Scores the test split where there is one, and shows translations.
 
     Args:
@@ -106,12 +106,12 @@ def score(prepared, tokenize, made):
         made: dict of command, hardware and date.
     """
     if prepared.test is not None:
-        _score(prepared, tokenize, made)
+        _translate_and_score(prepared, tokenize, made)
     else:
         print("The data set has no test split, so there is no BLEU score.")
 
 
-def name_next(directory):
+def print_next_steps(directory):
     """Names the next commands.
 
     Args:
@@ -126,7 +126,7 @@ def name_next(directory):
     )
 
 
-def _score(prepared, tokenize, made):
+def _translate_and_score(prepared, tokenize, made):
     config, directory = prepared.config, prepared.directory
     evaluation_set = prepared.test
     sources = list(evaluation_set.sources)
@@ -141,7 +141,7 @@ def _score(prepared, tokenize, made):
     texts = [translation.text for translation in translations]
     evaluation = evaluate(texts, evaluation_set, tokenize)
     run = directory.read_run()
-    keep_scores(
+    save_scores(
         directory,
         translator.model,
         evaluation.record(),

@@ -90,10 +90,10 @@ def test_what_evalb_prints(case):
     gold, predicted, printed = PRINTED[case]
     complete = int(printed[0] == printed[1] == printed[2])
     found = scores(predicted, gold)
-    assert found.every == Counts(
+    assert found.overall == Counts(
         **named(printed, sentences=1, complete=complete)
     )
-    assert found.every == found.short == found.evalb == found.evalb_short
+    assert found.overall == found.short == found.evalb == found.evalb_short
 
 
 def test_scores_are_of_the_whole_corpus():
@@ -102,7 +102,7 @@ def test_scores_are_of_the_whole_corpus():
         for gold, predicted, _ in PRINTED.values()
     ]
     gold, predicted = zip(*pairs)
-    counts = score_brackets(predicted, gold).every
+    counts = score_brackets(predicted, gold).overall
     # Sums of the rows above.
     assert counts == Counts(
         sentences=12,
@@ -125,7 +125,7 @@ def test_scores_are_of_the_whole_corpus():
 def test_punctuation_counts_for_the_length():
     trees = [read_tree(f"(S {'(NN x)' * n} (. .))") for n in (SHORT - 1, SHORT)]
     found = score_brackets(trees, trees)
-    assert found.every.sentences == 2
+    assert found.overall.sentences == 2
     assert found.short.sentences == 1
     assert found.short.words == SHORT - 1
 
@@ -142,8 +142,8 @@ def test_a_sentence_that_evalb_leaves_out_counts():
         [read_tree(tree) for tree in side] for side in zip(*pairs)
     )
     found = score_brackets(predicted, gold)
-    assert found.evalb == score_brackets(predicted[:1], gold[:1]).every
-    assert found.every == Counts(
+    assert found.evalb == score_brackets(predicted[:1], gold[:1]).overall
+    assert found.overall == Counts(
         sentences=3,
         matched=2 + 2 + 1,
         gold=6,
@@ -162,8 +162,8 @@ def test_a_sentence_that_evalb_leaves_out_counts():
 @pytest.mark.parametrize("predicted", ["(. .)", "(S (NN .))"])
 def test_a_sentence_of_punctuation_is_none(predicted):
     found = scores(predicted, "(. .)")
-    assert found.every == Counts(0, 0, 0, 0, 0, 0, 0, 0)
-    assert found.every.f1 == found.every.complete_match == 0
+    assert found.overall == Counts(0, 0, 0, 0, 0, 0, 0, 0)
+    assert found.overall.f1 == found.overall.complete_match == 0
     assert not found.evalb.sentences
 
 
@@ -249,10 +249,10 @@ def test_counts_are_those_of_slow_code(gold, seed):
     predicted = grown(gold, random.Random(seed))
     agreed, counts = slow_counts(predicted, gold)
     found = score_brackets([predicted], [gold])
-    assert found.every == counts
+    assert found.overall == counts
     assert found.evalb.sentences == (counts.sentences if agreed else 0)
     if agreed:
-        other_way = score_brackets([gold], [predicted]).every
+        other_way = score_brackets([gold], [predicted]).overall
         assert other_way.matched == counts.matched
         assert other_way.tagged == counts.tagged
         assert other_way.gold == counts.predicted
@@ -262,7 +262,12 @@ def test_counts_are_those_of_slow_code(gold, seed):
 def test_gold_against_itself_is_perfect(path):
     trees = list(read_trees(path))
     found = score_brackets(trees, trees)
-    for counts in (found.every, found.short, found.evalb, found.evalb_short):
+    for counts in (
+        found.overall,
+        found.short,
+        found.evalb,
+        found.evalb_short,
+    ):
         assert counts.f1 == counts.precision == counts.recall == 100
         assert counts.complete_match == counts.tagging_accuracy == 100
         assert counts.crossing == 0
@@ -290,7 +295,7 @@ def test_the_interval_is_that_of_resampled_sentences():
         ],
         float,
     )
-    assert found.every == Counts(*rows.sum(axis=0).astype(int))
+    assert found.overall == Counts(*rows.sum(axis=0).astype(int))
     generator = np.random.default_rng(7)
     weights = generator.multinomial(
         len(rows), np.full(len(rows), 1 / len(rows)), 20_000
@@ -322,14 +327,14 @@ def test_the_interval_ends_at_what_is_possible():
 def test_what_is_printed_and_kept():
     *_, found = some_scores()
     lines = found.lines
-    assert f"All lengths: F1 = {found.every.f1:.2f} (precision " in lines[0]
+    assert f"All lengths: F1 = {found.overall.f1:.2f} (precision " in lines[0]
     assert f"F1 {found.interval.low:.2f} to" in lines[1]
     assert f"At most 40 words: F1 = {found.short.f1:.2f}" in lines[2]
     assert "COLLINS" in lines[3]
     record = found.record()
     assert record["signature"] == found.signature
-    assert record["all"]["f1"] == pytest.approx(found.every.f1, abs=1e-4)
-    assert record["all"]["gold"] == found.every.gold
+    assert record["all"]["f1"] == pytest.approx(found.overall.f1, abs=1e-4)
+    assert record["all"]["gold"] == found.overall.gold
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import sacrebleu
 
 from tests.trainers.scores.test_metrics import HYPOTHESES, REFERENCES
 from trainers.corpora import EvaluationSet
-from trainers.scores import paired
+from trainers.scores import metrics
 
 WORSE = [" ".join(text.split()[:4]) for text in HYPOTHESES]
 
@@ -16,7 +16,7 @@ def evaluation_set():
 
 
 def test_equals_scores_of_resampled_texts(evaluation_set, monkeypatch):
-    monkeypatch.setattr(paired, "BOOTSTRAP_SAMPLES", 40)
+    monkeypatch.setattr(metrics, "BOOTSTRAP_SAMPLES", 40)
     streams = evaluation_set.reference_streams()
 
     def score(texts, places):
@@ -30,7 +30,7 @@ def test_equals_scores_of_resampled_texts(evaluation_set, monkeypatch):
     chance = np.random.default_rng(12345)
     places = chance.choice(len(HYPOTHESES), size=(40, len(HYPOTHESES)))
     low, high = np.percentile([*map(difference, places)], [2.5, 97.5])
-    found = paired.bleu_difference(HYPOTHESES, WORSE, evaluation_set, "13a")
+    found = metrics.bleu_difference(HYPOTHESES, WORSE, evaluation_set, "13a")
     whole = difference(range(len(HYPOTHESES)))
     assert found.difference == pytest.approx(whole)
     assert (found.low, found.high) == pytest.approx((low, high))
@@ -39,13 +39,13 @@ def test_equals_scores_of_resampled_texts(evaluation_set, monkeypatch):
 
 
 def test_the_other_way_round_is_the_negative(evaluation_set):
-    found = paired.bleu_difference(HYPOTHESES, WORSE, evaluation_set, "13a")
-    other = paired.bleu_difference(WORSE, HYPOTHESES, evaluation_set, "13a")
+    found = metrics.bleu_difference(HYPOTHESES, WORSE, evaluation_set, "13a")
+    other = metrics.bleu_difference(WORSE, HYPOTHESES, evaluation_set, "13a")
     assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
 
 
 def test_equal_translations_differ_by_nothing(evaluation_set):
-    found = paired.bleu_difference(
+    found = metrics.bleu_difference(
         HYPOTHESES, HYPOTHESES, evaluation_set, "13a"
     )
     assert (found.difference, found.low, found.high) == (0.0, 0.0, 0.0)
@@ -54,11 +54,11 @@ def test_equal_translations_differ_by_nothing(evaluation_set):
 def test_test_sets_and_systems_are_pooled(evaluation_set):
     """As one set that has every sentence for every system."""
     counts = [
-        paired.bleu_counts(texts, evaluation_set, "13a")
+        metrics.bleu_counts(texts, evaluation_set, "13a")
         for texts in (HYPOTHESES, WORSE)
     ]
     better, worse = counts
-    pooled = paired.difference_of(
+    pooled = metrics.difference_of(
         np.concatenate([better + worse, worse + worse]),
         np.concatenate([worse + worse, worse + better]),
     )

@@ -1,6 +1,6 @@
 import pytest
 
-from trainers.scores.score_records import with_record
+from trainers.scores.score_records import add_record
 
 ONE = {
     "metric": "BLEU",
@@ -25,13 +25,13 @@ def test_the_same_evaluation_again_takes_the_place_of_the_first():
     other = ONE | {"split": "dev"}
     again = ONE | {"score": 28.0, "date": "2026-01-02"}
     del again["perplexity"]
-    assert with_record([ONE, other], again) == [again, other]
+    assert add_record([ONE, other], again) == [again, other]
 
 
 def test_what_another_command_measured_of_it_is_kept():
     again = ONE | {"date": "2026-01-02"}
     del again["perplexity"]
-    assert with_record([ONE], again) == [again | {"perplexity": 4.0}]
+    assert add_record([ONE], again) == [again | {"perplexity": 4.0}]
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_what_another_command_measured_of_it_is_kept():
     ids=str,
 )
 def test_another_evaluation_is_appended(change):
-    assert with_record([ONE], ONE | change) == [ONE, ONE | change]
+    assert add_record([ONE], ONE | change) == [ONE, ONE | change]
 
 
 def test_an_entry_of_an_older_version_is_known_again():
     older = {n: ONE[n] for n in ONE if n not in ("references", "weights")}
-    assert with_record([older], ONE) == [ONE]
+    assert add_record([older], ONE) == [ONE]
