@@ -12,11 +12,11 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from trainers.cost import Machine, packed_row, training_cost
+from trainers.cost import packed_row, training_cost
 from trainers.cost.cost_report import compare_updates, make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu, parse_gpus
 from trainers.cost.memory import PRECISIONS
-from trainers.cost.published_speeds import cpu_updates, gpu_updates
+from trainers.cost.published_speeds import published_updates
 from trainers.prepared.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 
@@ -83,7 +83,7 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "published",
     False,
-    "Print only published and measured updates with their predictions.",
+    "Print only published times of updates with their predictions.",
 )
 flags.DEFINE_float(
     "flops",
@@ -126,15 +126,21 @@ def main(arguments):
     """Prints the estimate."""
     del arguments
     if FLAGS.published:
-        print(compare_updates(gpu_updates(), cpu_updates()))
+        print(compare_updates(published_updates()))
         return
     config = make_config(FLAGS.preset, FLAGS.set)
     pairs, means = _corpus_size(config)
     row = packed_row(*means, FLAGS.row_tokens)
-    cost = training_cost(config, _machine(), row, FLAGS.accumulate)
-    table_2 = {name: make_config(name, []) for name in ("base", "big")}
+    device, count = _devices()
+    precision = FLAGS.precision
+    if precision is None:
+        is_fast = "bfloat16" in device.flops
+        precision = "mixed_bfloat16" if is_fast else "float32"
+    cost = training_cost(
+        config, row, device, count, precision, FLAGS.accumulate
+    )
     name = " ".join([FLAGS.preset, *FLAGS.set])
-    print(make_report(name, cost, pairs, means, table_2))
+    print(make_report(name, cost, FLAGS.gpu_hour_price, pairs, means))
 
 
 def _corpus_size(config):
@@ -163,7 +169,8 @@ def _corpus_size(config):
     return train.pairs, tuple(count / train.pairs for count in tokens)
 
 
-def _machine():
+def _devices():
+    """Returns the Device of --gpus and how many there are."""
     count, name = parse_gpus(FLAGS.gpus)
     if name == "cpu" and FLAGS.flops is None:
         raise InputError(
@@ -178,16 +185,7 @@ def _machine():
             f"the others; the table's links join at most {MAX_GPUS} GPUs of "
             "one machine."
         )
-    precision = FLAGS.precision
-    if precision is None:
-        is_fast = "bfloat16" in device.flops
-        precision = "mixed_bfloat16" if is_fast else "float32"
-    return Machine(
-        device=device,
-        count=count,
-        precision=precision,
-        hour_price=FLAGS.gpu_hour_price,
-    )
+    return device, count
 
 
 def _with_flags(device):

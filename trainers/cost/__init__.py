@@ -5,6 +5,6 @@ memory, seconds, energy and price are estimated. It imports `batches` for rows
 of an update, and `reports` for tables.
 """
 
-from trainers.cost.cost_estimate import Machine, packed_row, training_cost
+from trainers.cost.cost_estimate import packed_row, training_cost
 
-__all__ = ["Machine", "packed_row", "training_cost"]
+__all__ = ["packed_row", "training_cost"]

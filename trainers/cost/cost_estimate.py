@@ -7,6 +7,7 @@ update. Only the input overlaps with the rest: it is prepared ahead.
 """
 
 import dataclasses
+import functools
 
 from export.errors import InputError
 from trainers.batches.plan import most_rows
@@ -21,13 +22,11 @@ from trainers.cost.memory import (
     Shape,
     activation_bytes,
     count_parameters,
-    largest_rows,
     memory_by_part,
     needed_micro_batches,
 )
 
 _FLOAT32 = 4
-_SECONDS_PER_HOUR = 3600
 
 # Assumed: how often each byte of activations passes through memory.
 ACTIVATION_MOVES = 8
@@ -117,47 +116,34 @@ def ring_seconds(size, link, count):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Machine:
-    """Devices that train together.
-
-    Attributes:
-        device: Device.
-        count: number of devices.
-        precision: one of `trainers.cost.memory.PRECISIONS`.
-        hour_price: price of one device's hour, in any currency, or None.
-    """
-
-    device: Device
-    count: int
-    precision: str
-    hour_price: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """What a training takes.
+    """What a training takes on `count` equal devices.
 
     Attributes:
         config: TransformerConfig.
-        machine: Machine.
+        device: Device.
+        count: number of devices.
+        precision: one of `trainers.cost.memory.PRECISIONS`.
         row: Shape of a packed row.
         rows: rows of an update, all devices together.
         micro_batches: of each device's share of them.
-        seconds: of an update, as `update_seconds` returns them.
     """
 
     config: object
-    machine: Machine
+    device: Device
+    count: int
+    precision: str
     row: Shape
     rows: int
     micro_batches: int
-    seconds: dict
 
     @property
     def shape(self):
         """Shape of one micro-batch of one device."""
-        share = _share(self.rows, self.machine.count * self.micro_batches)
-        return self.row.scaled(share)
+        # The last ones may be padding.
+        return self.row.scaled(
+            -(-self.rows // (self.count * self.micro_batches))
+        )
 
     @property
     def target_tokens(self):
@@ -171,34 +157,33 @@ class TrainingCost:
         update = flops(step_products(self.config, *self.row.scaled(self.rows)))
         return self.config.train_steps * passes * update
 
-    @property
-    def hours(self):
-        """Hours of all updates, without dev measurements and scores."""
-        return self._hours()
+    @functools.cached_property
+    def seconds(self):
+        """Seconds of an update, as `update_seconds` returns them."""
+        return update_seconds(
+            self.config,
+            self.shape,
+            self.micro_batches,
+            self.precision,
+            self.device,
+            self.count,
+        )
 
-    @property
-    def least_hours(self):
-        """Hours if launching operations took no time, as if compiled."""
-        return self._hours(without=[LAUNCH])
+    def hours(self, without=()):
+        """Returns the hours of all updates, without dev measurements.
 
-    def _hours(self, without=()):
+        Args:
+            without: parts of an update that are not counted.
+        """
         seconds = total_seconds(self.seconds, without)
-        return self.config.train_steps * seconds / _SECONDS_PER_HOUR
+        return self.config.train_steps * seconds / 3600
 
     @property
     def kilowatt_hours(self):
         """Energy of the devices at full load; None if unknown."""
-        return self._per_device_hour(self.machine.device.watts, 1000)
-
-    @property
-    def price(self):
-        """Price of the devices' hours; None without an hour's price."""
-        return self._per_device_hour(self.machine.hour_price)
-
-    def _per_device_hour(self, value, unit=1):
-        if value is None:
+        if self.device.watts is None:
             return None
-        return self.hours * self.machine.count * value / unit
+        return self.hours() * self.count * self.device.watts / 1000
 
     @property
     def memory(self):
@@ -206,19 +191,10 @@ class TrainingCost:
         return memory_by_part(
             self.config,
             self.shape,
-            self.machine.precision,
+            self.precision,
             self.micro_batches,
-            self.machine.device.logits_arrays,
+            self.device.logits_arrays,
         )
-
-    @property
-    def largest_rows(self):
-        """Rows of a micro-batch that fit; None if the memory is unknown."""
-        machine = self.machine
-        if machine.device.memory is None:
-            return None
-        sizes = (self.config, self.row, machine.precision, machine.device)
-        return largest_rows(*sizes, self.micro_batches)
 
 
 def packed_row(source_mean, target_mean, row_tokens):
@@ -237,22 +213,11 @@ def packed_row(source_mean, target_mean, row_tokens):
     return Shape(1, source, target, target)
 
 
-def _share(rows, parts):
-    """Rows of each part; the last ones may be padding."""
-    return -(-rows // parts)
+def training_cost(config, row, device, count, precision, accumulate=None):
+    """Returns the TrainingCost of a configuration on `count` devices.
 
-
-def training_cost(config, machine, row, accumulate=None):
-    """Estimates what a training takes.
-
-    Args:
-        config: TransformerConfig.
-        machine: Machine.
-        row: Shape of a packed row.
-        accumulate: micro-batches of an update; None for as few as fit.
-
-    Returns:
-        TrainingCost.
+    `accumulate` is the number of micro-batches, by default as few as fit; for
+    the other arguments see TrainingCost.
 
     Raises:
         InputError: it does not fit into the devices' memory, or there are
@@ -261,39 +226,24 @@ def training_cost(config, machine, row, accumulate=None):
     rows = int(
         most_rows(row.source_length, row.target_length, config.batch_tokens)
     )
-    if machine.count > rows:
+    if count > rows:
         raise InputError(
             f"Expected at most {rows:,} devices, one for each row of an "
-            f"update, got {machine.count:,}; take fewer, or raise "
-            "--set=batch_tokens."
+            f"update, got {count:,}; use fewer, or raise --set=batch_tokens."
         )
-    needed = needed_micro_batches(
-        config,
-        row,
-        _share(rows, machine.count),
-        machine.precision,
-        machine.device,
-    )
-    if accumulate is None:
-        accumulate = needed
-    elif accumulate < needed:
+    share = -(-rows // count)
+    needed = needed_micro_batches(config, row, share, precision, device)
+    if accumulate is not None and accumulate < needed:
         raise InputError(
             f"--accumulate={accumulate} does not fit into the memory of "
-            f"{machine.device.name}; use {needed}."
+            f"{device.name}; use {needed}."
         )
-    seconds = update_seconds(
-        config,
-        row.scaled(_share(rows, machine.count * accumulate)),
-        accumulate,
-        machine.precision,
-        machine.device,
-        machine.count,
-    )
     return TrainingCost(
         config=config,
-        machine=machine,
+        device=device,
+        count=count,
+        precision=precision,
         row=row,
         rows=rows,
-        micro_batches=accumulate,
-        seconds=seconds,
+        micro_batches=accumulate or needed,
     )

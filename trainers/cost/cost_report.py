@@ -1,54 +1,48 @@
 """Prints a cost estimate: counts, estimates, and what they assume."""
 
-from export.errors import InputError
 from trainers.cost import cost_estimate as estimate
 from trainers.cost import flops
 from trainers.cost.memory import (
     FILLED,
     RESERVE_BYTES,
-    count_parameters,
+    largest_rows,
     parameters_by_part,
 )
 from trainers.reports.markdown_table import markdown_table
 
 _GIB = 2**30
-# What the paper prints (section 5.2, Table 2): FLOPs and hours on 8 P100.
-_TABLE_2 = {"base": (3.3e18, 12.0), "big": (2.3e19, 3.5 * 24)}
 # Pairs prepared by a core in a second, of sentences of 19 words
 # (docs/measured/data.md).
 _PAIRS_PER_SECOND = 13_500
 
 
-def make_report(name, cost, pairs, means, table_2):
+def make_report(name, cost, hour_price, pairs, means):
     """Returns the whole report as Markdown.
 
     Args:
         name: of the model.
         cost: TrainingCost.
+        hour_price: price of one device's hour, in any currency, or None.
         pairs: sentence pairs of the train split; None if unknown.
         means: mean lengths of source and target sentences in tokens.
-        table_2: TransformerConfig of each model of the paper's Table 2, a
-            dict by name.
     """
-    machine, device = cost.machine, cost.machine.device
+    device = cost.device
     rates = ", ".join(
         f"{rate / 1e12:,.4g} TFLOP/s {dtype}"
         for dtype, rate in device.flops.items()
         if dtype != "float16"
     )
     parts = [
-        f"# {name} on {machine.count} x {device.name}, {machine.precision}",
+        f"# {name} on {cost.count} x {device.name}, {cost.precision}",
         f"{device.name}: {rates}; {device.source}.",
         _counts(cost),
         _memory(cost),
         _time(cost),
-        "## The training",
-        f"{cost.config.train_steps:,} updates, {_scientific(cost.flops)} "
-        f"FLOPs: {_totals(cost)}.",
+        _totals(cost, hour_price),
     ]
     if pairs is not None:
         parts.append(_data(cost, pairs, means))
-    return "\n\n".join([*parts, _paper(cost, table_2), _assumptions(device)])
+    return "\n\n".join([*parts, _assumptions(device)])
 
 
 def _table(header, rows):
@@ -66,13 +60,11 @@ def _counts(cost):
         rows.append(
             [part, f"{forward:,.1f}", f"{2 * forward:,.1f}", f"{share:.1%}"]
         )
-    parameters = ", ".join(
-        f"{part} {count:,}"
-        for part, count in parameters_by_part(config).items()
-    )
+    parameters = parameters_by_part(config)
+    listed = ", ".join(f"{part} {n:,}" for part, n in parameters.items())
     return (
         "## Counted\n\n"
-        f"{count_parameters(config):,} parameters: {parameters}.\n\n"
+        f"{sum(parameters.values()):,} parameters: {listed}.\n\n"
         "MFLOPs of matrix products for a target position and "
         f"{row.source_length / row.target_length:.2f} source positions, in "
         f"rows of {row.source_length} and {row.target_length}:\n\n"
@@ -86,11 +78,14 @@ def _memory(cost):
         [part, f"{size / _GIB:,.2f}"] for part, size in parts.items() if size
     ]
     fits = "The device's memory is unknown; give --memory."
-    if cost.machine.device.memory is not None:
+    device = cost.device
+    if device.memory is not None:
+        most = largest_rows(
+            cost.config, cost.row, cost.precision, device, cost.micro_batches
+        )
         fits = (
-            f"Of {cost.machine.device.memory / _GIB:,.2f} GiB. The largest "
-            "micro-batch that fits has "
-            f"{cost.largest_rows * cost.row.target_length:,} target positions."
+            f"Of {device.memory / _GIB:,.2f} GiB. The largest micro-batch that "
+            f"fits has {most * cost.row.target_length:,} target positions."
         )
     return (
         "## Memory of a device, GiB (activations: estimated)\n\n"
@@ -107,9 +102,8 @@ def _time(cost):
         [part, f"{1000 * seconds:,.1f}"]
         for part, seconds in (cost.seconds | {"all": total}).items()
     ]
-    machine = cost.machine
-    dtype = machine.precision.removeprefix("mixed_")
-    peak = machine.count * machine.device.flops[dtype]
+    dtype = cost.precision.removeprefix("mixed_")
+    peak = cost.count * cost.device.flops[dtype]
     reached = cost.flops / cost.config.train_steps / total / peak
     return (
         "## An update, ms (estimated)\n\n"
@@ -119,18 +113,19 @@ def _time(cost):
     )
 
 
-def _totals(cost):
-    texts = [
-        f"{cost.hours:,.3g} hours ({cost.least_hours:,.3g} if launching "
+def _totals(cost, hour_price):
+    hours, least = cost.hours(), cost.hours(without=[estimate.LAUNCH])
+    flops_text = f"{cost.flops:.2e}".replace("e+", "e")
+    text = (
+        f"## The training\n\n{cost.config.train_steps:,} updates, "
+        f"{flops_text} FLOPs: {hours:,.3g} hours ({least:,.3g} if launching "
         "operations took no time)"
-    ]
+    )
     if cost.kilowatt_hours is not None:
-        texts.append(f"{cost.kilowatt_hours:,.3g} kWh")
-    if cost.price is None:
-        texts.append("for a price give --gpu_hour_price")
-    else:
-        texts.append(f"a price of {cost.price:,.4g}")
-    return ", ".join(texts)
+        text += f", {cost.kilowatt_hours:,.3g} kWh"
+    if hour_price is None:
+        return f"{text}, for a price give --gpu_hour_price."
+    return f"{text}, a price of {hours * cost.count * hour_price:,.4g}."
 
 
 def _data(cost, pairs, means):
@@ -144,37 +139,6 @@ def _data(cost, pairs, means):
         f"{pairs:,.0f} pairs of {means[0]:.4g} and {means[1]:.4g} tokens: "
         f"{epochs:.3g} epochs; {size / 1e9:,.3g} GB prepared, in about "
         f"{core_hours:.2g} core hours."
-    )
-
-
-def _paper(cost, table_2):
-    rows = []
-    for name, config in table_2.items():
-        printed, hours = _TABLE_2[name]
-        here = ["-"] * 4
-        try:
-            other = estimate.training_cost(config, cost.machine, cost.row)
-            here = [_scientific(other.flops), f"{other.hours:,.3g}"] + [
-                "-" if value is None else f"{value:,.4g}"
-                for value in (other.kilowatt_hours, other.price)
-            ]
-        except InputError:
-            pass
-        paper = [_scientific(printed), f"{hours:g}"]
-        rows.append([name, here[0], *paper, *here[1:]])
-    header = [
-        "model",
-        "FLOPs, counted",
-        "the paper's FLOPs",
-        "hours on 8 P100",
-        "hours here",
-        "kWh here",
-        "price here",
-    ]
-    return (
-        f"## The paper's Table 2\n\n{_table(header, rows)}\n\n"
-        "The paper's FLOPs are no count: they are hours x 8 GPUs x 9.5 "
-        "TFLOP/s (its second footnote)."
     )
 
 
@@ -202,28 +166,17 @@ def _assumptions(device):
     return "## Assumed\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def compare_updates(*groups):
-    """Returns tables of measured and predicted updates.
-
-    Args:
-        *groups: lists of TimedUpdate, a table each; fitted ones have a *.
-    """
+def compare_updates(updates):
+    """Returns a table of a list of TimedUpdate; fitted ones have a *."""
     header = ["update", "seconds", "predicted", "ratio", "source"]
-    tables = []
-    for group in groups:
-        rows = [
-            [
-                each.name + " *" * each.fitted,
-                f"{each.seconds:.3f}",
-                f"{each.predicted:.3f}",
-                f"{each.ratio:.2f}",
-                each.source,
-            ]
-            for each in group
+    rows = [
+        [
+            each.name + " *" * each.fitted,
+            f"{each.seconds:.3f}",
+            f"{each.predicted:.3f}",
+            f"{each.predicted / each.seconds:.2f}",
+            each.source,
         ]
-        tables.append(markdown_table(header, rows, text_columns=[0, 4]))
-    return "\n\n".join(tables)
-
-
-def _scientific(value):
-    return f"{value:.2e}".replace("e+", "e")
+        for each in updates
+    ]
+    return markdown_table(header, rows, text_columns=[0, 4])

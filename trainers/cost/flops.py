@@ -73,7 +73,7 @@ def decoder_matrices(config):
 
 
 def memory_matrix(config):
-    """Returns the matrix for a decoder layer's cross-attention keys, values."""
+    """Returns a decoder layer's matrix of cross-attention keys and values."""
     d, queries, values = _widths(config)
     return Matrix(PROJECTIONS, d, queries + values)
 
@@ -91,20 +91,11 @@ def _widths(config):
 def weight_products(
     config, rows, source_length, target_length, with_logits=None
 ):
-    """Returns the products with a weight matrix in one forward pass.
+    """Returns a forward pass's products with weights, a list of Product.
 
-    Biases, norms and embedding look-ups are not counted.
-
-    Args:
-        config: TransformerConfig.
-        rows: B.
-        source_length: S, padding included.
-        target_length: T.
-        with_logits: number of target positions that logits are computed for;
-            None for all.
-
-    Returns:
-        List of Product.
+    Biases, norms and embedding look-ups are not counted; padding is.
+    `with_logits` is the number of target positions that logits are computed
+    for, by default all of them.
     """
     source, target = rows * source_length, rows * target_length
     if with_logits is None:
@@ -125,14 +116,8 @@ def weight_products(
 def self_attention_blocks(length, window, causal):
     """Returns the blocks that self-attention is computed in (section 4).
 
-    Args:
-        length: n, positions of a row.
-        window: r, or 0 for no restriction.
-        causal: whether positions attend to earlier ones only.
-
-    Returns:
-        (blocks, queries of a block, keys that each query meets); without a
-        window one block in which every query meets every key.
+    They are (blocks, queries of a block, keys that each query meets); without
+    a window, 0, one block in which every query meets every key.
     """
     size = block_size(length, window) if window else length
     if size == length:
@@ -141,10 +126,7 @@ def self_attention_blocks(length, window, causal):
 
 
 def attention_products(config, rows, source_length, target_length):
-    """Returns the products of queries, keys and values, masked ones included.
-
-    Args: as for `weight_products`.
-    """
+    """Returns the products of queries, keys and values, masked ones too."""
     s, t = source_length, target_length
     window = config.attention_window
     products = []
@@ -162,7 +144,7 @@ def attention_products(config, rows, source_length, target_length):
 
 
 def step_products(config, rows, source_length, target_length, with_logits=None):
-    """Returns all products of a forward pass; args as `weight_products`."""
+    """Returns all products of a forward pass."""
     sizes = (config, rows, source_length, target_length)
     return weight_products(*sizes, with_logits) + attention_products(*sizes)
 

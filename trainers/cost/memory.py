@@ -146,17 +146,9 @@ def _queries(config, width, keys):
 def memory_by_part(
     config, shape, precision, micro_batches, logits_arrays=UNCOMPILED_LOGITS
 ):
-    """Returns the bytes that an update needs on each device.
+    """Returns the bytes that an update needs on each device, a dict by part.
 
-    Args:
-        config: TransformerConfig.
-        shape: Shape of a micro-batch.
-        precision: one of PRECISIONS.
-        micro_batches: number of micro-batches of an update.
-        logits_arrays: as for `activation_bytes`.
-
-    Returns:
-        A dict of part to float.
+    `shape` is that of a micro-batch; see `activation_bytes`.
     """
     parts = parameters_by_part(config)
     weights = _FLOAT32 * sum(parts.values())
@@ -177,15 +169,7 @@ def memory_by_part(
 
 
 def largest_rows(config, row, precision, device, micro_batches):
-    """Returns how many rows of a micro-batch fit into a device's memory.
-
-    Args:
-        config: TransformerConfig.
-        row: Shape of one row.
-        precision: one of PRECISIONS.
-        device: Device.
-        micro_batches: number of micro-batches of an update.
-    """
+    """Returns how many rows, each of Shape `row`, a device's memory holds."""
     empty, one = (
         sum(
             memory_by_part(
@@ -204,8 +188,6 @@ def largest_rows(config, row, precision, device, micro_batches):
 
 def needed_micro_batches(config, row, rows, precision, device):
     """Returns how many micro-batches a device's `rows` must be split into.
-
-    Args: as for `largest_rows`.
 
     Raises:
         InputError: not even one row fits.

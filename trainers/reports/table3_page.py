@@ -9,15 +9,6 @@ from trainers.reports.markdown_table import markdown_table
 from trainers.reports.published_scores import PAPER
 from trainers.reports.results_page import hide_folders
 
-# Smaller differences are not significant: the paper's BLEU has one digit and
-# no interval, and perplexities here come from one seed.
-_EQUAL_BLEU = 0.1
-_EQUAL_PERPLEXITY = 0.005
-
-AGREES = "agrees"
-DIFFERS = "differs"
-TOO_CLOSE = "too close to tell"
-
 _FIELDS = {
     "N": "num_layers",
     "d_model": "d_model",
@@ -44,60 +35,6 @@ _COLUMNS = (
 _UNFINISHED = "not yet"
 
 
-def compare_with_paper(scores):
-    """Compares the rows' differences from base with the paper's.
-
-    Args:
-        scores: dict, row's name to its entry of scores.json.
-
-    Returns:
-        A dict of each row of the paper to its differences in perplexity and
-        in BLEU, each (the paper's, ours, verdict); empty without base.
-    """
-    if "base" not in scores:
-        return {}
-    base, paper_base = scores["base"], PAPER["base"]
-    found = {}
-    for name, paper in PAPER.items():
-        if name not in scores or not paper.finding:
-            continue
-        score = scores[name]
-        intervals = [each["confidence_95"] for each in (score, base)]
-        ours, base_ours = (
-            each["perplexity"]["per_token"] for each in (score, base)
-        )
-        found[name] = (
-            _compare(
-                paper.perplexity - paper_base.perplexity,
-                ours - base_ours,
-                _EQUAL_PERPLEXITY * paper_base.perplexity,
-                _EQUAL_PERPLEXITY * base_ours,
-            ),
-            _compare(
-                paper.bleu - paper_base.bleu,
-                score["score"] - base["score"],
-                _EQUAL_BLEU,
-                max(high - low for low, high in intervals) / 2,
-            ),
-        )
-    return found
-
-
-def _compare(paper, ours, equal_in_paper, equal_here):
-    # The paper's digits are decimal.
-    paper, ours = round(paper, 4), round(ours, 4)
-    signs = _sign(paper, equal_in_paper), _sign(ours, equal_here)
-    if signs[0] == signs[1]:
-        return paper, ours, AGREES
-    return paper, ours, DIFFERS if signs[1] else TOO_CLOSE
-
-
-def _sign(difference, equal):
-    if abs(difference) <= equal:
-        return 0
-    return 1 if difference > 0 else -1
-
-
 def to_markdown(rows, scores, scale):
     """Returns the page; values equal to base's are blank, as in the paper.
 
@@ -116,13 +53,9 @@ def to_markdown(rows, scores, scale):
         ]
         label = row.name + _other_fields(row.config, base)
         lines.append([label, *values, *_measured(row, scores)])
-    parts = [
-        f"# Table 3 at scale {scale:g}",
-        _description(base, scores, scale),
-        markdown_table(_COLUMNS, lines),
-        _findings(scores),
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    description = _description(base, scores, scale)
+    table = markdown_table(_COLUMNS, lines)
+    return f"# Table 3 at scale {scale:g}\n\n{description}\n\n{table}\n"
 
 
 def to_csv(rows, scores, scale):
@@ -174,7 +107,7 @@ def _measured(row, scores):
             clock(training["seconds"]) if training else "",
         ]
     if row.name in PAPER:
-        perplexity, bleu, parameters, _ = PAPER[row.name]
+        perplexity, bleu, parameters = PAPER[row.name]
         paper = [f"{perplexity:.2f}", f"{bleu:.1f}", str(parameters or "")]
     return [*ours, *paper]
 
@@ -206,25 +139,3 @@ def _description(base, scores, scale):
             )
         )
     return "\n".join(facts)
-
-
-def _findings(scores):
-    rows = []
-    for name, differences in compare_with_paper(scores).items():
-        cells = [name, PAPER[name].finding]
-        for paper, ours, verdict in differences:
-            cells += [f"{paper:+.2f}", f"{ours:+.2f}", verdict]
-        rows.append(cells)
-    if not rows:
-        return ""
-    header = [
-        "row",
-        "the paper finds",
-        *("PPL: paper", "here", "direction"),
-        *("BLEU: paper", "here", "direction"),
-    ]
-    return (
-        "Differences from base. BLEU within the wider 95 % interval and "
-        "perplexity within half a percent are too close to tell.\n\n"
-        + markdown_table(header, rows)
-    )

@@ -110,19 +110,13 @@ def test_every_score_stands_with_its_provenance(page):
         "compound-split `hyphens:split|x`",
     ):
         assert fact in section
-    assert cells(older)[2][1:7] == ["**44.00**"] + 5 * ["–"]
-
-
-def test_published_scores_of_a_known_set_are_added(page):
-    section, older = page.split("### tatoeba-en-fr, split test")
     published = [line[:2] for line in cells(section)]
     assert ["Transformer-Tiny", "41.02"] in published
     assert "Published" not in older
-
-
-def test_no_folder_of_the_machine_is_shown(page):
+    # No folder of the machine is shown.
     for name in ("/home", "/my", "..", "runs"):
         assert name not in page
+    assert cells(older)[2][1:7] == ["**44.00**"] + 5 * ["–"]
 
 
 def test_only_the_text_between_the_marks_is_replaced(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.trainers import cipher, commands
 from trainers.reports.table3_rows import RowRuns, make_rows
+from trainers.settings import make_config
 
 DATA = (
     "--dataset=text:toy",
@@ -31,22 +32,16 @@ class _Commands:
         self.fails = {}
 
     def __call__(self, module, arguments):
-        given = dict(each.split("=", 1) for each in arguments if "=" in each)
-        path = self.folder / given["--model_dir"]
+        (name,) = (a for a in arguments if a.startswith("--model_dir="))
+        path = self.folder / name.partition("=")[2]
         self.asked.append((module, path.name))
         if (module, path.name) in self.fails:
             return self.fails.pop((module, path.name))
         path.mkdir(parents=True, exist_ok=True)
         if module == "trainers.wmt":
-            sets = [each for each in arguments if each.startswith("--set=")]
-            sets = [each.removeprefix("--set=") for each in sets]
-            (row,) = make_rows([], [], [], 1.0, 7)
-            changes = dict(each.split("=", 1) for each in sets)
-            kinds = {"norm": str, "dropout": float, "label_smoothing": float}
-            config = row.config.replace(
-                **{n: kinds.get(n, int)(v) for n, v in changes.items()}
-            )
-            (path / "config.json").write_text(config.to_json())
+            sets = [a[6:] for a in arguments if a.startswith("--set=")]
+            text = make_config("base", sets).to_json()
+            (path / "config.json").write_text(text)
             return 0
         steps = json.loads((path / "config.json").read_text())["train_steps"]
         command = " ".join(("python -m", module, *arguments))
@@ -61,7 +56,7 @@ def _runs(commands_, *scoring):
     )
 
 
-def test_finished_rows_are_known_and_others_go_on(tmp_path):
+def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     fake = _Commands(tmp_path)
     base, one = make_rows(["A1"], [], SMALL, 0.25, 9)
     runs = _runs(fake)
@@ -77,24 +72,12 @@ def test_finished_rows_are_known_and_others_go_on(tmp_path):
     assert runs.read_score(one) is None
     assert runs.finish(one) == 0
     assert _runs(fake).read_score(one)
+    train, score = "trainers.wmt", "trainers.evaluate"
     assert fake.asked == [
-        ("trainers.wmt", "base"),
-        ("trainers.evaluate", "base"),
-        ("trainers.wmt", "A1"),
-        ("trainers.wmt", "A1"),
-        ("trainers.evaluate", "A1"),
-        ("trainers.wmt", "A1"),
-        ("trainers.evaluate", "A1"),
+        *((train, "base"), (score, "base"), (train, "A1")),
+        *((train, "A1"), (score, "A1"), (train, "A1"), (score, "A1")),
     ]
-
-
-def test_a_row_of_other_values_or_another_way_of_scoring_is_not_finished(
-    tmp_path,
-):
-    fake = _Commands(tmp_path)
-    (base,) = make_rows([], [], SMALL, 0.25, 9)
-    _runs(fake).finish(base)
-    assert _runs(fake).read_score(base)
+    # Other values, or another way of scoring, are another row.
     assert not _runs(fake, "--tokenized").read_score(base)
     for common, steps in (([*SMALL, "dropout=0"], 9), (SMALL, 10)):
         (other,) = make_rows([], [], common, 0.25, steps)
