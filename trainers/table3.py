@@ -107,8 +107,8 @@ def main(arguments):
     )
     scores = {}
     for number, row in enumerate(rows, 1):
-        scores[row.name] = runs.read_score(row)
-        if scores[row.name] is None:
+        score = runs.read_score(row)
+        if score is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
             code = runs.finish(row)
             if code > 128:
@@ -119,14 +119,15 @@ def main(arguments):
                 print(f"Row {row.name} ended with exit code {code}.")
             if code:
                 return code
-            scores[row.name] = runs.read_score(row)
-        if scores[row.name] is None:
+            score = runs.read_score(row)
+        if score is None:
             raise InputError(
                 f"Row {row.name} has no score after {row.config.train_steps:,}"
                 " updates; remove any --wmt_flag that ends a training sooner "
                 "or chooses other weights (--train_minutes, --patience, "
                 "--keep_best, --average_checkpoints)."
             )
+        scores[row.name] = score
         _write(rows, scores)
     print(table3_page.to_markdown(rows, scores, FLAGS.scale))
     print(f"Wrote {FLAGS.output_dir}/table3.md and table3.csv.")
