@@ -5,9 +5,9 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
     --set=vocabulary_size=8000 --output_dir=runs/table3
 
 trainers.wmt trains each row on the same prepared data with the same budget,
-trainers.evaluate scores it on the dev split. After each row table3.md and
-table3.csv in --output_dir are updated, with the paper's numbers next to ours.
-Ctrl-C saves; the same command resumes and skips finished rows.
+trainers.evaluate scores it on the dev split. After each row table3.md in
+--output_dir is updated, with the paper's numbers next to ours. Ctrl-C saves;
+the same command resumes and skips finished rows.
 """
 
 import pathlib
@@ -74,12 +74,8 @@ flags.DEFINE_integer(
 )
 
 _DATA_FLAGS = (
-    "dataset",
-    "source_language",
-    "target_language",
-    "data_dir",
-    "manual_dir",
-    "workers",
+    *("dataset", "source_language", "target_language"),
+    *("data_dir", "manual_dir", "workers"),
 )
 
 
@@ -105,6 +101,7 @@ def main(arguments):
         _given(("tokenize", "tokenized", "limit")),
         run_subcommand,
     )
+    path = pathlib.Path(FLAGS.output_dir, "table3.md")
     scores = {}
     for number, row in enumerate(rows, 1):
         score = runs.read_score(row)
@@ -128,26 +125,15 @@ def main(arguments):
                 "--keep_best, --average_checkpoints)."
             )
         scores[row.name] = score
-        _write(rows, scores)
-    print(table3_page.to_markdown(rows, scores, FLAGS.scale))
-    print(f"Wrote {FLAGS.output_dir}/table3.md and table3.csv.")
+        page = table3_page.to_markdown(rows, scores, FLAGS.scale)
+        with written_whole(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    print(page, f"Wrote {path}.", sep="\n")
     return 0
 
 
 def _given(names):
     return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
-
-
-def _write(rows, scores):
-    folder = pathlib.Path(FLAGS.output_dir)
-    for name, make in (
-        ("table3.md", table3_page.to_markdown),
-        ("table3.csv", table3_page.to_csv),
-    ):
-        with written_whole(folder / name) as temporary:
-            temporary.write_text(
-                make(rows, scores, FLAGS.scale), encoding="utf-8"
-            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""Table 3 in the paper's layout, as Markdown and as CSV."""
+"""Table 3 in the paper's layout, as Markdown."""
 
-import csv
 import dataclasses
-import io
 
 from export.progress_bar import clock
 from trainers.reports.markdown_table import markdown_table
@@ -56,20 +54,6 @@ def to_markdown(rows, scores, scale):
     description = _description(base, scores, scale)
     table = markdown_table(_COLUMNS, lines)
     return f"# Table 3 at scale {scale:g}\n\n{description}\n\n{table}\n"
-
-
-def to_csv(rows, scores, scale):
-    """Returns the same table with every value; args as `to_markdown`."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["scale", *_COLUMNS, "dataset", "signature"])
-    for row in rows:
-        record = scores.get(row.name, {})
-        values = [*_values(row.config), *_measured(row, scores)]
-        data = hide_folders(record.get("dataset", ""))
-        signature = record.get("signature", "")
-        writer.writerow([scale, row.name, *values, data, signature])
-    return stream.getvalue()
 
 
 def _values(config):

@@ -7,18 +7,9 @@ from trainers.scores.evaluation import evaluate, translate_sentences
 
 # Entries that agree in these are of the same evaluation.
 _IDENTITY = (
-    "metric",
-    "signature",
-    "dataset",
-    "split",
-    "sentences",
-    "references",
-    "reference_length",
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "step",
-    "weights",
+    *("metric", "signature", "dataset", "split", "step", "weights"),
+    *("sentences", "references", "reference_length"),
+    *("beam_size", "alpha", "length_penalty"),
 )
 _SAMPLES = 5
 

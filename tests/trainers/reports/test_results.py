@@ -1,6 +1,7 @@
 """`python -m trainers.results`, from scores.json to a page."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -9,41 +10,20 @@ import pytest
 from tests.trainers import commands
 from trainers.reports.results_page import END
 
-OURS = {
-    "metric": "BLEU",
-    "score": 41.1234,
-    "signature": "nrefs:1|tok:none|version:2.6.0",
-    "confidence_95": [40.1, 42.2],
-    "bootstrap": "bs:1000|seed:12345",
-    "reference_length": 12_103,
-    "chrf": {"score": 66.123, "signature": "nrefs:1|nc:6"},
-    "compound_split_bleu": {"score": 41.5, "signature": "hyphens:split|x"},
-    "perplexity": {"per_token": 4.567, "tokens": 9000, "left_out": 0},
-    "sentences": 1000,
-    "references": 1000,
+MEASURED = pathlib.Path(__file__).parents[3] / "docs/measured/scores"
+_, RECORD = json.loads(
+    (MEASURED / "multi30k-en-de-9000" / "scores.json").read_text("utf-8")
+)
+# The same as if trained in folders outside of the working folder.
+OURS = RECORD | {
     "dataset": "text:/home/me/multi30k/",
-    "source_language": "en",
-    "target_language": "de",
-    "split": "test",
-    "beam_size": 5,
-    "alpha": 1.0,
-    "length_penalty": "power",
-    "step": 8000,
-    "weights": "average of the checkpoints of steps 7000, 8000",
-    "parameters": 2_568_192,
-    "training": {
+    "training": RECORD["training"]
+    | {
         "command": "python -m trainers.wmt --dataset=text:/home/me/multi30k/ "
-        "--model_dir=/home/me/runs/seed1 '--data_dir=/my files' --seed=1",
-        "runs": 2,
-        "steps": 8000,
-        "seconds": 3725.0,
-        "hardware": "2 cores of X",
-        "date": "2026-01-01",
+        "--model_dir=/home/me/runs/seed1 '--data_dir=/my files' --seed=1"
     },
     "command": "python -m trainers.evaluate --model_dir=../runs/seed1 "
     "--tokenized",
-    "hardware": "1 core of Y",
-    "date": "2026-01-02",
 }
 # An entry with nothing but what every score has.
 OLDER = {
@@ -74,7 +54,7 @@ def _write(folder, name, records):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    again = OURS | {"score": 40.0, "step": 9000}
+    again = OURS | {"score": 40.0, "step": 9500}
     _write(folder, "one", [OURS, again])
     _write(folder, "two", [OLDER])
     result = _run(folder, "--scores=one", "--scores=two/scores.json")
@@ -92,22 +72,22 @@ def test_every_score_stands_with_its_provenance(page):
     section, older = page.split("### tatoeba-en-fr, split test")
     assert section.startswith("### text:multi30k/, en to de, split test\n")
     _, _, first, second, *_ = cells(section)
-    assert first[:6] == ["1", "**41.12**", "40.10 to 42.20"] + [
-        *("41.50", "66.12", "4.57"),
+    assert first[:6] == ["1", "**40.53**", "38.95 to 42.10"] + [
+        *("40.64", "65.98", "4.94"),
     ]
     assert first[6:] == [
-        *("5, 1.0 (length^α)", "8,000", "1:02:05"),
-        *("2 cores of X", "2026-01-02"),
+        *("5, 1.0 (length^α)", "9,000", "2:03:37"),
+        *("1 cores of AMD EPYC", "2026-11-22"),
     ]
     # Not all of its updates were timed.
-    assert second[7:9] == ["9,000", "1:02:05 for 8,000 updates"]
+    assert second[7:9] == ["9,500", "2:03:37 for 9,000 updates"]
     for fact in (
         "1. `python -m trainers.wmt --dataset=text:multi30k/ ",
         "`python -m trainers.evaluate --model_dir=seed1 --tokenized`",
         "2,568,192 parameters; 1,000 sentences; 1,000 references",
-        "BLEU `nrefs:1|tok:none|version:2.6.0`",
-        "chrF `nrefs:1|nc:6`",
-        "compound-split `hyphens:split|x`",
+        "BLEU `nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0`",
+        "chrF `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0`",
+        "compound-split `quotes:plain|pretok:none|hyphens:split|nrefs:1|",
     ):
         assert fact in section
     published = [line[:2] for line in cells(section)]
@@ -123,7 +103,7 @@ def test_only_the_text_between_the_marks_is_replaced(tmp_path):
     _write(tmp_path, "one", [OURS])
     page = tmp_path / "page.md"
     page.write_text("# Results\n\nBefore.\n")
-    for score in ("41.12", "39.00"):
+    for score in ("40.53", "39.00"):
         result = _run(tmp_path, "--scores=one", "--output=page.md")
         assert result.code == 0, result.err
         text = page.read_text()

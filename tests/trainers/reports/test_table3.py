@@ -1,6 +1,5 @@
 """Training rows of Table 3 in sequence, and going on where it stopped."""
 
-import csv
 import json
 import os
 import re
@@ -162,10 +161,7 @@ def test_an_interrupted_table_resumes_and_skips_finished_rows(tmp_path):
     table = (tmp_path / "out" / "table3.md").read_text()
     assert "not yet" not in table
     assert table in out
-    with (tmp_path / "out" / "table3.csv").open() as stream:
-        base, one = csv.DictReader(stream)
-    assert (base["row"], base["h"], base["paper: BLEU"]) == (
-        *("base", "8", "25.8"),
-    )
-    assert (one["row"], one["h"], one["d_k"]) == ("A1", "1", "32")
-    assert float(one["PPL (dev)"]) > 1
+    (one,) = (line for line in table.splitlines() if line.startswith("| A1"))
+    cells = [cell.strip() for cell in one.strip("|").split("|")]
+    assert (cells[4], cells[5], cells[16]) == ("1", "32", "24.9")
+    assert float(cells[10]) > 1
