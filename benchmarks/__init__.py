@@ -1,8 +1,8 @@
-"""Times this project beside others, and parts of it alone.
+"""Times this project compared with others, and parts of it alone.
 
-The commands lie here: `train_step`, `decode`, `serving`, `target_pieces`,
-`fast`, `students`, `grammar`, `data`, `complexity`, and `widened`, which makes
-the model that `decode` wants. They import the rooms; every room may import
-harness and the project's three floors, and none a command. `peers` imports
-training_step and decoding; worker processes load it by name.
+Commands: `train_step`, `decode`, `serving`, `data`, `complexity`, and
+`widened`, which makes the model that `decode` wants. `training_job` and
+`decoding_job` have the work and the systems of the first two; `peers` has
+what runs them, loaded by name in worker processes, and may import these two.
+Everything may import `harness` and the project's three packages.
 """

@@ -2,9 +2,8 @@
 
     python benchmarks/complexity.py --output_dir=docs
 
-Each layer type waits in a process of its own, and they take turns, size by
-size and round by round. What was measured is kept after every size: the same
-command goes on where one was stopped.
+Each layer type runs in a process of its own, and they take turns, size by
+size and round by round.
 """
 
 import os
@@ -21,14 +20,18 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import keras
 
 from benchmarks.harness import report
-from benchmarks.harness.systems import choose
-from benchmarks.harness.turns import say
-from benchmarks.layer_types.layers import TYPES
-from benchmarks.layer_types.measure import Cells, LayerJob, LayerRun, LayerSize
-from benchmarks.layer_types.memory import MemoryProbe
-from benchmarks.layer_types.paths import count_all
-from benchmarks.layer_types.report import write
-from benchmarks.layer_types.results import Results
+from benchmarks.harness.turns import log, measure_systems, parse_numbers
+from benchmarks.harness.worker import select_systems
+from benchmarks.layer_types.layers import (
+    FULL,
+    TYPES,
+    LayerJob,
+    LayerSize,
+    measure_memory,
+    score_bytes,
+)
+from benchmarks.layer_types.paths import count_layer_types
+from benchmarks.layer_types.report import Results, write
 from export import command
 from export.errors import InputError
 from trainers import processes
@@ -40,153 +43,98 @@ _PASSES = {"forward": False, "both": True}
 flags.DEFINE_string(
     "output_dir",
     None,
-    "complexity.md goes there, figures and cells.jsonl, what was measured, to "
-    "complexity/ in it.",
+    "Directory for complexity.md; figures go to complexity/ in it.",
     required=True,
 )
 flags.DEFINE_list(
-    "layers",
-    [],
-    f"Names with commas between; default: {','.join(TYPES['tensorflow'])}. "
-    "Sizes at which one of them was not measured yet are measured again, with "
-    "these alone.",
+    "layers", [], f"Names, separated by commas; default: {','.join(TYPES)}."
 )
 flags.DEFINE_list(
-    "lengths",
-    [str(2**power) for power in range(6, 15)],
-    "n: positions, with commas between.",
+    "lengths", [str(2**power) for power in range(6, 15)], "n: positions."
 )
+flags.DEFINE_list("widths", ["128", "256", "512", "1024"], "d.")
 flags.DEFINE_list(
-    "widths", ["128", "256", "512", "1024"], "d, with commas between."
-)
-flags.DEFINE_list(
-    "passes",
-    list(_PASSES),
-    "forward; both, which is forward and backward.",
+    "passes", list(_PASSES), "forward; both, which is forward and backward."
 )
 flags.DEFINE_integer(
-    "rounds", 3, "How often each layer visits each size.", lower_bound=1
+    "rounds", 3, "How often each layer is timed at each size.", lower_bound=1
 )
-flags.DEFINE_float(
-    "visit_seconds",
-    0.1,
-    "Calls are repeated for so long at each visit, and averaged.",
-    lower_bound=0.0,
-)
-flags.DEFINE_integer(
-    "tries",
-    2,
-    "How often a visit is made, at most, while other programs take more than "
-    "8 % of the cores; the shortest one counts.",
-    lower_bound=1,
-)
-flags.DEFINE_float(
-    "most_seconds",
-    10.0,
-    "Sizes are left out at which a call would take longer, by the time of the "
-    "next shorter one.",
-    lower_bound=0.0,
-)
+flags.DEFINE_float("visit_seconds", 0.1, "Of repeated calls.", lower_bound=0.0)
 flags.DEFINE_float(
     "memory_gib",
     None,
-    "Sizes are left out at which attention's weights would take more; default: "
-    "two fifths of the machine's.",
-    lower_bound=0.0,
+    "Skips sizes at which attention's weights take more; default: two fifths "
+    "of the machine's.",
+    0.0,
 )
 flags.DEFINE_integer(
-    "memory_from",
-    1024,
-    "Memory is measured from this length on; a shorter sequence takes less "
-    "than what else happens in a process.",
-    lower_bound=1,
+    "memory_from", 1024, "Memory is measured from this length on.", 1
 )
 flags.DEFINE_integer(
-    "fit_from",
-    2048,
-    "Exponents of n are fitted from this length on, that of full attention "
-    "from twice as far.",
-    lower_bound=1,
+    "fit_from", 2048, "Least n of fits; twice that of full attention.", 1
 )
 flags.DEFINE_list(
-    "path_lengths",
-    ["16", "64", "128"],
-    "n of the stacks in which paths are followed, with commas between.",
+    "path_lengths", ["16", "64", "128"], "n of the stacks to count paths in."
 )
-command.require_finite("visit_seconds", "most_seconds", "memory_gib")
+command.require_finite("visit_seconds", "memory_gib")
 
 
 def main(_):
     """Runs the command."""
     backend = keras.backend.backend()
-    chosen = choose(TYPES, backend, FLAGS.layers)
+    chosen = select_systems({"tensorflow": TYPES}, backend, FLAGS.layers)
     sizes = [
-        LayerSize(width, length, both)
+        LayerSize(width, length, _PASSES[name])
         for width in _numbers("widths")
         for length in _numbers("lengths")
-        for both in _chosen_passes()
+        for name in _passes()
     ]
     path_lengths = _numbers("path_lengths")
-    cells = Cells(pathlib.Path(FLAGS.output_dir, "complexity", "cells.jsonl"))
-    with MemoryProbe() as probe:
-        left_out = _run(chosen, sizes, cells, probe).run()
-    say("Following signals through stacks of layers")
-    counted = {length: count_all(length) for length in path_lengths}
-    results = Results(chosen, sizes, cells, FLAGS.fit_from)
-    line = report.line("benchmarks/complexity.py", sys.argv[1:], backend)
-    line += (
-        " Other programs took more than 8 % of the machine in "
-        f"{results.disturbed} of {results.visits} visits."
+    skip = [(FULL, size) for size in sizes if score_bytes(size) > _max_bytes()]
+    measurements = measure_systems(
+        chosen,
+        lambda name, answers: LayerJob(processes.processor_count()),
+        sizes,
+        FLAGS.rounds,
+        arguments=(FLAGS.visit_seconds,),
+        skip=skip,
     )
-    print(f"Wrote {write(results, counted, left_out, line, FLAGS.output_dir)}.")
-
-
-def _run(chosen, sizes, cells, probe):
-    return LayerRun(
-        chosen=chosen,
-        sizes=sizes,
-        cells=cells,
-        job=LayerJob(processes.processor_count()),
-        rounds=FLAGS.rounds,
-        at_least=FLAGS.visit_seconds,
-        most_seconds=FLAGS.most_seconds,
-        memory=_memory(),
-        memory_from=FLAGS.memory_from,
-        probe=probe,
-        tries=FLAGS.tries,
+    log("Measuring memory")
+    seconds = {
+        (each.name, size): [timing.mean for timing in timings]
+        for each in measurements
+        for size, timings in each.timings.items()
+    }
+    calls = [call for call in seconds if call[1].length >= FLAGS.memory_from]
+    results = Results(
+        chosen, sizes, seconds, measure_memory(chosen, calls), FLAGS.fit_from
     )
+    log("Following signals through stacks of layers")
+    counts = {length: count_layer_types(length) for length in path_lengths}
+    line = report.provenance("benchmarks/complexity.py", sys.argv[1:], backend)
+    page = write(results, counts, line, FLAGS.output_dir)
+    print(f"Wrote {page}.")
 
 
 def _numbers(name):
-    """Returns a flag's whole numbers in order; 2 is the least."""
-    try:
-        numbers = sorted({int(each) for each in FLAGS[name].value})
-    except ValueError:
-        numbers = []
-    if not numbers or numbers[0] < 2:
+    values = parse_numbers(name, FLAGS[name].value, least=2)
+    return sorted(set(values))
+
+
+def _passes():
+    if not FLAGS.passes or not set(FLAGS.passes) <= set(_PASSES):
         raise InputError(
-            f"--{name}={','.join(FLAGS[name].value)} must be whole numbers "
-            "above 1 with commas between, such as 64,128."
+            f"Expected --passes of {', '.join(_PASSES)}, got "
+            f"{','.join(FLAGS.passes)!r}."
         )
-    return numbers
+    return [name for name in _PASSES if name in FLAGS.passes]
 
 
-def _chosen_passes():
-    for name in FLAGS.passes:
-        if name not in _PASSES:
-            raise InputError(
-                f"--passes has {name!r}; there are {' and '.join(_PASSES)}."
-            )
-    return [both for name, both in _PASSES.items() if name in FLAGS.passes]
-
-
-def _memory():
-    """Returns how many bytes a call may take."""
+def _max_bytes():
     if FLAGS.memory_gib is not None:
         return int(FLAGS.memory_gib * 2**30)
-    # The process that is timed still holds what it took for the size before.
-    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int(0.4 * whole)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(0.4 * memory)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Turns a small trained model into a large one that says the same.
+"""Turns a small trained model into a large one that translates as it does.
 
     python benchmarks/widened.py --model_dir=NARROW --output_dir=WIDE
 
-A model of the base size takes days to train on a CPU, and how long decoding
-takes hangs on how long a trained model's outputs are. So `wider.py` makes
-weights of that size which compute what a small model's do.
+A model of the base size takes days to train on a CPU, and the time of decoding
+depends on how long a trained model's outputs are. The large model computes what
+the small one does: units are repeated, and what sums over the copies is divided
+by their number (Net2WiderNet, Chen et al. 2016, section 3.2). Added layers
+change nothing (Net2DeeperNet, section 3.3); added pieces are never chosen.
 """
 
+import math
 import os
 import pathlib
 import sys
@@ -16,9 +19,13 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import numpy as np
+from keras import ops
+from sentencepiece import sentencepiece_model_pb2
+
 import keras_transformer as kt
-from benchmarks.decoding import widening
 from export import command
+from export.errors import InputError
 from export.files.atomic import written_whole
 from export.model_directory import ModelDirectory
 from trainers.settings import make_config
@@ -27,36 +34,32 @@ FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model_dir", None, "The small model.", required=True)
 flags.DEFINE_string(
-    "output_dir", None, "Where the large one goes.", required=True
+    "output_dir", None, "Directory for the large model.", required=True
 )
-flags.DEFINE_string("preset", "base", "What the large one's sizes are.")
+flags.DEFINE_string("preset", "base", "Its sizes.")
 flags.DEFINE_multi_string(
     "set", [], "Another size, such as --set=vocabulary_size=32000."
 )
 flags.DEFINE_integer(
-    "max_positions", 512, "Rows of the large one's positions.", lower_bound=1
+    "max_positions", 512, "Rows of its learned positions.", lower_bound=1
 )
-flags.DEFINE_enum(
-    "length_penalty",
-    "power",
-    ["power", "gnmt"],
-    "Of the large one; other programs know length ** alpha only.",
-)
+
+# Sizes that must be multiples of the small model's, and at least as large.
+_UNITS = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
+_SIZES = ("vocabulary_size", "num_layers", "num_decoder_layers", *_UNITS)
+_array = ops.convert_to_numpy
+# The logit of an added piece: its share of the softmax is nothing.
+_SUPPRESSED = -50.0
 
 
 def main(_):
     """Runs the command."""
     directory = ModelDirectory(FLAGS.model_dir)
     narrow = directory.load_model()
-    config = widening.wide_config(
-        narrow.config,
-        make_config(FLAGS.preset, FLAGS.set),
-        FLAGS.max_positions,
-        FLAGS.length_penalty,
-    )
+    config = _wide_config(narrow.config, make_config(FLAGS.preset, FLAGS.set))
     wide = kt.Transformer(config)
-    widening.fill(wide, narrow)
-    vocabulary = widening.with_added_pieces(
+    _copy_weights(wide, narrow)
+    vocabulary = _pad_vocabulary(
         directory.read_vocabulary(), config.vocabulary_size
     )
     with written_whole(FLAGS.output_dir) as temporary:
@@ -69,6 +72,177 @@ def main(_):
         f"Wrote {FLAGS.output_dir}: {wide.count_params():,} weights that "
         f"compute what the {narrow.count_params():,} of {FLAGS.model_dir} do."
     )
+
+
+def _wide_config(narrow, sizes):
+    """Returns the large model's TransformerConfig.
+
+    Positions are learned: the sinusoids of the narrow width, repeated, are
+    not those of the wide one. Other programs rank by length ** alpha only.
+    """
+    if narrow.norm != "post" or narrow.share_embeddings != "all":
+        raise InputError(
+            "Only a model with norm=post and shared embeddings "
+            "(share_embeddings=all) can be widened."
+        )
+    positions = FLAGS.max_positions
+    if narrow.positions == "learned" and narrow.max_positions < positions:
+        raise InputError(f"Set --max_positions={narrow.max_positions} at most.")
+    smaller, larger = narrow.architecture(), sizes.architecture()
+    for name in _SIZES:
+        small, large = smaller[name], larger[name]
+        if large < small or (name in _UNITS and large % small):
+            rule = "a multiple of" if name in _UNITS else "at least"
+            raise InputError(
+                f"{name} must be {rule} the narrow model's {small}, not "
+                f"{large}; change it with --set={name}=..."
+            )
+    return narrow.replace(
+        **{name: getattr(sizes, name) for name in _SIZES},
+        positions="learned",
+        max_positions=positions,
+        length_penalty="power",
+    )
+
+
+def _pad_vocabulary(vocabulary, size):
+    """Returns a SentencePiece model with unused pieces up to a size."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(vocabulary)
+    for number in range(len(model.pieces), size):
+        model.pieces.add(
+            piece=f"<added_{number}>",
+            score=0.0,
+            type=sentencepiece_model_pb2.ModelProto.SentencePiece.UNUSED,
+        )
+    model.trainer_spec.vocab_size = size
+    return model.SerializeToString()
+
+
+def _copy_weights(wide, narrow):
+    """Sets a large model's weights to compute what a small one does."""
+    copies = wide.config.d_model // narrow.config.d_model
+    units = _tile(narrow.config.d_model, wide.config.d_model)
+    rows = np.arange(wide.config.max_positions, dtype="int32")
+    for side in ("source_positions", "target_positions"):
+        table = _array(getattr(narrow, side).encode(rows))
+        getattr(wide, side).embeddings.assign(table[:, units])
+    _fill_stack(wide.encoder.layers, narrow.encoder.layers)
+    _fill_stack(wide.decoder.layers, narrow.decoder.layers)
+    # Logits sum over the copies, and wide embeddings are multiplied by a
+    # sqrt(d_model) that is sqrt(copies) times as large.
+    norm = wide.decoder.layers[-1].feed_forward_residual.layer_norm
+    for weight in (norm.gamma, norm.beta):
+        weight.assign(_array(weight) / math.sqrt(copies))
+    table = _array(narrow.target_embedding.embeddings)[:, units]
+    table /= math.sqrt(copies)
+    added = wide.config.vocabulary_size - narrow.config.vocabulary_size
+    if added:
+        row = _suppressed_embedding(_array(norm.gamma), _array(norm.beta))
+        table = np.concatenate([table, np.tile(row, (added, 1))])
+    wide.target_embedding.embeddings.assign(table)
+
+
+def _suppressed_embedding(gamma, beta):
+    """Returns an embedding whose logit is the same low number for all states.
+
+    LayerNorm returns gamma * z + beta with a z of mean zero, so its product
+    with 1 / gamma is the sum of beta / gamma whatever z is.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        row = _SUPPRESSED / np.sum(beta / gamma) / gamma
+    if not np.linalg.norm(row) < 1e4:
+        raise InputError(
+            "Pieces cannot be added to this model, whose last normalisation "
+            "has no shift (was it trained?); keep its vocabulary_size by --set."
+        )
+    return row
+
+
+def _fill_stack(wide, narrow):
+    for number, layer in enumerate(wide):
+        source = narrow[number % len(narrow)]
+        for name in ("self_attention", "cross_attention"):
+            if hasattr(source, name):
+                _fill_attention(getattr(layer, name), getattr(source, name))
+                _fill_norm(layer, source, f"{name}_residual")
+        ours, theirs = layer.feed_forward, source.feed_forward
+        inner = _tile(theirs.d_ff, ours.d_ff)
+        units = _tile(theirs.d_model, ours.d_model)
+        _fill_linear(ours, theirs, "inner", units, inner)
+        _fill_linear(ours, theirs, "output", inner, units)
+        _fill_norm(layer, source, "feed_forward_residual")
+    if len(wide) == len(narrow):
+        return
+    # An added layer's sublayers return zero, so it normalises what is
+    # normalised already. Scale and shift come after the last of them.
+    ends = [(wide[len(narrow) - 1], "feed_forward")]
+    for layer in wide[len(narrow) :]:
+        for name in ("self_attention", "cross_attention", "feed_forward"):
+            if hasattr(layer, name):
+                sublayer = getattr(layer, name)
+                for weight in (sublayer.output_kernel, sublayer.output_bias):
+                    if weight is not None:
+                        weight.assign(np.zeros(weight.shape))
+                ends.append((layer, name))
+    for layer, name in ends:
+        norm = getattr(layer, f"{name}_residual").layer_norm
+        norm.gamma.assign(np.ones(norm.gamma.shape))
+        norm.beta.assign(np.zeros(norm.beta.shape))
+    _fill_norm(wide[-1], narrow[-1], "feed_forward_residual")
+
+
+def _fill_attention(wide, narrow):
+    units = _tile(narrow.d_model, wide.d_model)
+    values = _tile_heads(narrow.num_heads, narrow.d_v, wide.num_heads, wide.d_v)
+    keys = _tile_heads(narrow.num_heads, narrow.d_k, wide.num_heads, wide.d_k)
+    # Scores sum over the copies and are divided by the root of their number.
+    query_scale = np.full(len(keys), math.sqrt(narrow.d_k / wide.d_k))
+    unscaled = np.ones(len(keys) + len(values))
+    width = narrow.num_heads * narrow.d_k
+    keys_values = np.concatenate([keys, width + values])
+    for name, outputs, scales in (
+        (
+            "query_key_value",
+            np.concatenate([keys, width + keys_values]),
+            np.concatenate([query_scale, unscaled]),
+        ),
+        ("query", keys, query_scale),
+        ("key_value", keys_values, unscaled),
+    ):
+        if hasattr(narrow, f"{name}_kernel"):
+            _fill_linear(wide, narrow, name, units, outputs, scales)
+    _fill_linear(wide, narrow, "output", values, units)
+
+
+def _fill_linear(wide, narrow, name, inputs, outputs, scales=1.0):
+    """Copies inputs and outputs; divides by the copies of an input."""
+    kernel = _array(getattr(narrow, f"{name}_kernel"))
+    copies = len(inputs) / kernel.shape[0]
+    getattr(wide, f"{name}_kernel").assign(
+        kernel[inputs][:, outputs] * scales / copies
+    )
+    bias = getattr(narrow, f"{name}_bias")
+    if bias is not None:
+        getattr(wide, f"{name}_bias").assign(_array(bias)[outputs] * scales)
+
+
+def _fill_norm(wide, narrow, residual):
+    ours = getattr(wide, residual).layer_norm
+    theirs = getattr(narrow, residual).layer_norm
+    index = _tile(theirs.gamma.shape[0], ours.gamma.shape[0])
+    ours.gamma.assign(_array(theirs.gamma)[index])
+    ours.beta.assign(_array(theirs.beta)[index])
+
+
+def _tile(narrow, wide):
+    """The narrow unit of each wide one: 0 to n - 1 again and again."""
+    return np.arange(wide) % narrow
+
+
+def _tile_heads(heads, width, wide_heads, wide_width):
+    """The same for heads, repeated themselves and inside."""
+    head = _tile(heads, wide_heads)[:, None]
+    return (head * width + _tile(width, wide_width)).reshape(-1)
 
 
 if __name__ == "__main__":

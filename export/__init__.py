@@ -8,9 +8,9 @@ nothing of trainers.
 
 import os
 
-from export.start_up_notes import ensure_utf8, hide_start_up_notes
+from export.start_up_notes import ensure_utf8, select_tensorflow
 
 # Before any module below imports TensorFlow.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ensure_utf8()
-hide_start_up_notes()
+select_tensorflow()

@@ -25,7 +25,7 @@ from export.attention_views.view import (
 )
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.server_runtime.saved_model import exported_version
+from export.server_runtime.export_directory import exported_version
 
 FLAGS = flags.FLAGS
 

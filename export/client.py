@@ -10,9 +10,9 @@ A line gives a line, in order, in the formats of export.translate:
   text TAB alignment            with --alignments, words as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
-and with --n_best=N above 1 up to N lines of Moses' n-best format. Needs
-neither tensorflow nor keras where it runs; both connections are the server's
-own, --grpc without encryption.
+and with --n_best=N above 1 up to N lines of Moses' n-best format. --url needs
+no TensorFlow where it runs; --grpc, which is without encryption, needs it for
+the server's messages.
 """
 
 from absl import flags
@@ -69,9 +69,7 @@ def main(arguments):
             f"--timeout_seconds={FLAGS.timeout_seconds:g} must be above 0 and "
             f"at most {_LONGEST_WAIT}, a day."
         )
-    translator = RemoteTranslator(
-        _server(), FLAGS.url or FLAGS.grpc, FLAGS.batch_size, FLAGS.retries
-    )
+    translator = RemoteTranslator(_server(), FLAGS.batch_size, FLAGS.retries)
     line_flags.translate_stream(translator, form)
 
 
@@ -79,7 +77,7 @@ def _server():
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
     if FLAGS.url is not None:
         return RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
-    # Only who asks with it needs the package.
+    # Imports TensorFlow.
     from export.remote.grpc_server import GrpcServer
 
     return GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)

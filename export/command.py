@@ -8,6 +8,7 @@ import sys
 from absl import app, flags, logging
 
 from export.errors import InputError
+from export.start_up_notes import REQUESTED_BACKEND
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -28,7 +29,7 @@ def run(main, operands=(), any_backend=False):
         main: function of the arguments left after the flags; the program's
             name is the first.
         operands: names of what must be given beside flags, in order.
-        any_backend: whether Keras may run on another backend than TensorFlow.
+        any_backend: whether KERAS_BACKEND may name another than TensorFlow.
     """
 
     def guarded(arguments):
@@ -121,13 +122,10 @@ def _check_empty():
 
 
 def _require_tensorflow():
-    # Where a command needs TensorFlow, it has loaded Keras.
-    keras = sys.modules.get("keras")
-    backend = keras.config.backend() if keras else "tensorflow"
-    if backend != "tensorflow":
+    if REQUESTED_BACKEND != "tensorflow":
         raise InputError(
-            f"This command needs Keras' TensorFlow backend, not {backend!r}; "
-            "start it with KERAS_BACKEND=tensorflow."
+            "This command needs Keras' TensorFlow backend, not "
+            f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
         )
 
 

@@ -13,7 +13,7 @@ import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
 from export.pretrained.tokenizers import tokenizer_of
-from export.server_runtime.saved_model import exported_version
+from export.server_runtime.export_directory import exported_version
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 

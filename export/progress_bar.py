@@ -1,4 +1,4 @@
-"""How far a long piece of work is, with its rate and the time left."""
+"""Progress of long work, with its rate and the time left."""
 
 import sys
 import time
@@ -12,10 +12,10 @@ class ProgressBar:
     """A bar on a terminal; without one a line every half minute.
 
     Args:
-        what: what is being done, such as "Tokenising train".
-        total: how many there are, or None where that is not known.
+        what: description, such as "Tokenising train".
+        total: number of units, or None where that is not known.
         unit: what is counted, in the plural.
-        done: how many were done before.
+        done: number of units that were done before.
         stream: where to print; stderr by default.
     """
 
@@ -34,7 +34,7 @@ class ProgressBar:
         )
 
     def pass_over(self, count):
-        """Adds `count` that turned out to be done before."""
+        """Adds `count` units that turned out to be done before."""
         self._first += count
         if not self._bar.disable:
             self._bar.initial += count

@@ -1,7 +1,7 @@
 """Writes a SavedModel for TensorFlow Serving: `python -m export.saved_model`.
 
-E/<version>/ appears under its number only when it is whole, so a server that
-watches E never loads half of one.
+E/<version>/ appears under its number only when it is complete, so a server
+that watches E never loads half of one.
 """
 
 import errno
@@ -18,14 +18,19 @@ from export import command
 from export.errors import InputError
 from export.files.atomic import written_whole
 from export.model_directory import ModelDirectory
-from export.server_runtime.saved_model import (
+from export.server_runtime.export_directory import (
     DESCRIPTION_FILES,
-    is_version,
+    read_description,
     task_of,
+    version_number,
 )
 from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
-from export.serving.warm_up import WARM_UP_FILE, make_warm_up
+from export.serving.warm_up import (
+    WARM_UP_FILE,
+    warm_up_requests,
+    write_warm_up,
+)
 from export.translators import (
     search_flags,
     shortlist,
@@ -51,8 +56,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_source_tokens",
     None,
-    "Longer sources are cut to this many pieces, the end counted; 256 by "
-    "default. A parser refuses longer ones; 1024 by default.",
+    "Longer sources are truncated to this many tokens, the end token counted; "
+    "256 by default. A parser refuses longer ones; 1024 by default.",
     lower_bound=2,
 )
 flags.DEFINE_boolean(
@@ -63,35 +68,32 @@ flags.DEFINE_boolean(
 )
 
 
-# More than a warm-up request has.
-_LEAST_OF_A_PARSER = 64
-# Of each task: a name for the server, and the signatures.
-_SERVED = {
-    "translation": (
-        "translator",
-        "text -> translation, score; n_best, align, score, tokens, lengths",
-    ),
-    "parsing": ("parser", "text -> tree, score; n_best"),
-}
+# Above what a warm-up request has.
+_MIN_PARSER_TOKENS = 64
+# A name for the server, and flags that do not apply.
+_SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
+_TRANSLATION_FLAGS = (
+    *("stop", "max_output_extra"),
+    *("target_pieces", "shortlist", "shortlist_size"),
+)
 
 
 def main(arguments):
-    """Exports and says how to serve."""
+    """Writes a version and prints how to serve it."""
     del arguments
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
-    path = export_dir / str(_version(export_dir, FLAGS.version))
+    path = export_dir / str(version_number(export_dir, FLAGS.version))
     search = search_flags.given(
         *("max_source_tokens", "target_pieces", "shortlist", "shortlist_size")
     )
-    checks = [_check] if FLAGS.check else []
-    save(directory, path, search, checks)
-    name, signatures = _SERVED[task_of(path)]
+    save(directory, path, search, [_check] if FLAGS.check else [])
+    name = _SERVER_NAMES[task_of(path)]
+    signatures = ", ".join(read_description(path)["signatures"])
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     volume = f"{export_dir.resolve()}:/models/{name}"
     print(
-        f"Wrote {path} ({size / 1e6:.1f} MB), signatures serving_default: "
-        f"{signatures}.",
+        f"Wrote {path} ({size / 1e6:.1f} MB), signatures {signatures}.",
         "Serve it with the TensorFlow Serving image (see docs/serving.md):",
         f"  docker run --rm -p 8501:8501 -e MODEL_NAME={name} \\",
         f"    -v {shlex.quote(volume)} tensorflow/serving",
@@ -106,37 +108,33 @@ def save(directory, path, search, checks=()):
     Args:
         directory: ModelDirectory.
         path: the version's folder; nothing is there yet.
-        search: dict of what ServedTranslator or ServedParser takes, of
-            target pieces the files that have them, of a shortlist its file,
-            with `shortlist_size` beside.
+        search: dict of arguments of ServedTranslator or ServedParser; for
+            `target_pieces` the text files, for `shortlist` its file, with
+            `shortlist_size` beside.
         checks: functions of the model directory's path and the version's
             temporary folder, called before it gets its name; they raise
             InputError.
 
     Raises:
-        InputError: the model directory is not whole, a parser's search cannot
-            be as asked for, a file of target pieces is none, or writing
-            fails.
+        InputError: the model directory is not complete, the search is not
+            valid for it, a file is not valid, or writing fails.
     """
     servable = _servable(directory, search)
     description = describe(directory, servable)
-    warm_up = make_warm_up(servable.tokenizer, servable.signatures())
+    signatures = servable.signatures()
+    requests = warm_up_requests(servable.tokenizer, signatures)
     with written_whole(path) as temporary:
         try:
-            tf.saved_model.save(
-                servable,
-                str(temporary),
-                signatures=servable.signatures(),
-            )
+            tf.saved_model.save(servable, str(temporary), signatures=signatures)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error
-        description["signatures"] = describe_signatures(temporary)
         (temporary / "assets.extra").mkdir()
+        write_warm_up(temporary / WARM_UP_FILE, requests)
+        description["signatures"] = describe_signatures(temporary)
         (temporary / DESCRIPTION_FILES[servable.task]).write_text(
             json.dumps(description, indent=2, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
-        (temporary / WARM_UP_FILE).write_bytes(warm_up)
         if servable.target_pieces is not None:
             (temporary / target_pieces.FILE).write_text(
                 target_pieces.to_text(
@@ -161,56 +159,31 @@ def _servable(directory, search):
     from export.parsing.parser import Parser
     from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
 
-    for name in (
-        *("stop", "max_output_extra"),
-        *("target_pieces", "shortlist", "shortlist_size"),
-    ):
-        if name in search:
-            raise InputError(
-                f"--{name} is of translations, and {directory.path} is a "
-                "parser; leave it out."
-            )
     search = dict(search)
     limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
-    if limit < _LEAST_OF_A_PARSER:
+    for name in set(search).intersection(_TRANSLATION_FLAGS):
         raise InputError(
-            f"--max_source_tokens={limit} is too few for a parser, which "
-            f"refuses longer sentences: give {_LEAST_OF_A_PARSER} at least."
+            f"--{name} is for translators, and {directory.path} is a parser; "
+            "omit it."
+        )
+    if limit < _MIN_PARSER_TOKENS:
+        raise InputError(
+            f"--max_source_tokens must be at least {_MIN_PARSER_TOKENS} for a "
+            f"parser, which refuses longer sentences, got {limit}."
         )
     return ServedParser(Parser.from_directory(directory.path, **search), limit)
 
 
 def _check(model_dir, version):
-    """Runs export.check, in a process that is like a server."""
+    """Runs export.check, which starts without Keras, as a server does."""
     print("Checking the export before it gets its number:", flush=True)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "export.check"),
-            *(f"--model_dir={model_dir}", "--", str(version)),
-        ],
-        stderr=sys.stderr,
-    )
+    order = [sys.executable, "-m", "export.check", f"--model_dir={model_dir}"]
+    done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)
     if done.returncode:
         raise InputError(
             "The export did not pass export.check, which says why above; "
-            "nothing was written, and --nocheck would leave this out."
+            "nothing was written, and --nocheck would skip the check."
         )
-
-
-def _version(export_dir, asked):
-    found = []
-    if export_dir.is_dir():
-        names = [path.name for path in export_dir.iterdir()]
-        found = [int(name) for name in names if is_version(name)]
-    version = max(found, default=0) + 1 if asked is None else asked
-    if version < 1:
-        raise InputError(f"--version must be at least 1, not {version}.")
-    if version in found:
-        raise InputError(
-            f"{export_dir / str(version)} exists and is never overwritten; "
-            "leave --version out for the next free number."
-        )
-    return version
 
 
 if __name__ == "__main__":

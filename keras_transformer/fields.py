@@ -27,8 +27,8 @@ MOST_EXTRA = 100_000
 HIGHEST_ALPHA = 8.0
 
 # Of the types that models compute in.
-_LARGEST_INT = 2**31 - 1
-_SMALLEST_FLOAT, _LARGEST_FLOAT = 1e-30, 1e30
+LARGEST_INT = 2**31 - 1
+_SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
 _BELOW_ONE = 1 - 2**-20
 
 
@@ -51,8 +51,8 @@ _PROBABILITY = (
     lambda value: _is_zero_or_more(value) and value <= _BELOW_ONE,
 )
 _FINITE = (
-    f"finite, and at most {_LARGEST_FLOAT:g}",
-    lambda value: value <= _LARGEST_FLOAT,
+    f"finite, and at most {LARGEST_FLOAT:g}",
+    lambda value: value <= LARGEST_FLOAT,
 )
 _ENOUGH_PIECES = (
     "at least 5 (pad, unknown, begin, end and one piece)",
@@ -64,7 +64,7 @@ _ENOUGH_PIECES_OR_ZERO = (
 )
 
 
-def _at_most(most=_LARGEST_INT):
+def _at_most(most=LARGEST_INT):
     return (f"at most {most:,}", lambda value: value <= most)
 
 
@@ -100,13 +100,13 @@ def pieces_or_zero(role):
     return _field(0, [_ENOUGH_PIECES_OR_ZERO, _at_most()], role)
 
 
-def count(role, default, most=_LARGEST_INT):
+def count(role, default, most=LARGEST_INT):
     """Returns a field of an int, at least 1."""
     limits = [_AT_LEAST_ONE, _at_most(most)]
     return _field(default, limits, role)
 
 
-def count_or_zero(role, default, most=_LARGEST_INT):
+def count_or_zero(role, default, most=LARGEST_INT):
     """Returns a field of an int, at least 0."""
     limits = [_AT_LEAST_ZERO, _at_most(most)]
     return _field(default, limits, role)
@@ -117,7 +117,7 @@ def width(default):
     return _field(default, [_AT_LEAST_ONE, _at_most()], "architecture", "width")
 
 
-def amount(role, default, most=_LARGEST_FLOAT):
+def amount(role, default, most=LARGEST_FLOAT):
     """Returns a field of a float, at least 0."""
     return _field(default, [_AMOUNT, _FINITE, _at_most(most)], role)
 

@@ -3,8 +3,7 @@
 import keras
 from keras import ops
 
-# Rates of more than this many steps are 0 in float32's eyes.
-_MOST = 10**9
+from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -20,18 +19,20 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         scale: factor on the formula; 1 is the paper's.
 
     Raises:
-        ValueError: a number is below 1, the scale not above 0, or one of them
-            above a billion.
+        ValueError: a count is below 1, the scale is not above 0, or one is
+            beyond what TransformerConfig takes.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
         super().__init__()
-        counts = 1 <= d_model <= _MOST and 1 <= warmup_steps <= _MOST
-        if not (counts and 0 < scale <= _MOST):
+        counts = (
+            1 <= d_model <= LARGEST_INT and 1 <= warmup_steps <= LARGEST_INT
+        )
+        if not (counts and 0 < scale <= LARGEST_FLOAT):
             raise ValueError(
                 "d_model and warmup_steps must be at least 1, scale above 0, "
-                f"and none above {_MOST:,}; not {d_model}, {warmup_steps} and "
-                f"{scale}."
+                f"and the scale at most {LARGEST_FLOAT:g}; not {d_model}, "
+                f"{warmup_steps} and {scale}."
             )
         self.d_model = d_model
         self.warmup_steps = warmup_steps
@@ -75,10 +76,10 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, schedule, train_steps, cooldown_steps):
         super().__init__()
-        if not 0 <= cooldown_steps <= train_steps <= _MOST:
+        if not 0 <= cooldown_steps <= train_steps <= LARGEST_INT:
             raise ValueError(
                 "cooldown_steps must be from 0 to train_steps, and that at "
-                f"most {_MOST:,}; not {cooldown_steps} and {train_steps}."
+                f"most {LARGEST_INT:,}; not {cooldown_steps} and {train_steps}."
             )
         self.schedule = schedule
         self.train_steps = train_steps

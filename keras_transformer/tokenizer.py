@@ -9,6 +9,7 @@ import hashlib
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
@@ -43,8 +44,15 @@ class Tokenizer(tf.Module):
         self.proto = proto
         self._pieces_name = f"sentencepiece_{digest}"
         try:
+            model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+            # Either ends the whole process in SentencePiece.
+            if any(each.piece[:1] in ("", "\0") for each in model.pieces):
+                raise ValueError(
+                    "This SentencePiece model has an empty piece, or one that "
+                    "begins with NUL; train another one without it."
+                )
             self._load_pieces()
-        except tf.errors.OpError as error:
+        except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
         ends = self._ends()
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
@@ -53,9 +61,8 @@ class Tokenizer(tf.Module):
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
-                "trainers.prepared.vocabulary."
+                "trainers.data.vocabulary."
             )
-        model = sentencepiece_model_pb2.ModelProto.FromString(proto)
         self._check_control_pieces(model.pieces)
         # SentencePiece drops the space that it adds to a text in front alone.
         rules = model.normalizer_spec

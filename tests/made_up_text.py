@@ -3,7 +3,7 @@
 import functools
 import random
 
-from trainers.prepared.vocabulary import train_vocabulary
+from trainers.data.vocabulary import train_vocabulary
 
 CONSONANTS = "bcdfgklmnprst"
 VOWELS = "aeiouéà"

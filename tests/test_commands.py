@@ -1,6 +1,8 @@
 """Every command, given what is not what its flags ask for."""
 
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -175,6 +177,31 @@ def test_help_is_shown_and_other_flags_are_named(folder, module):
     for name in COMMANDS[module][1]:
         assert f"--{name}:" in done.out.replace("--[no]", "--")
     assert "no_such" in _refusal(module, folder, "--no_such=1")
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_another_backend_is_refused_by_name(folder, module):
+    environment = processes.user_environment() | {"KERAS_BACKEND": "torch"}
+    done = processes.run(
+        {"module": module}, COMMANDS[module][0].split(), folder, environment
+    )
+    assert "Traceback" not in done.raw_err
+    if module not in ("export.client", "trainers.plan", "trainers.results"):
+        assert done.code == 2
+        assert "KERAS_BACKEND" in done.err
+
+
+def test_a_backend_that_is_not_installed_is_refused_by_name():
+    """Where the command imports Keras itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trainers.wmt"],
+        env=processes.user_environment() | {"KERAS_BACKEND": "none"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "KERAS_BACKEND" in done.stderr
 
 
 @pytest.mark.parametrize(

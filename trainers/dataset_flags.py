@@ -1,4 +1,4 @@
-"""The flags that say which text to train on, and the corpus they name."""
+"""Flags that name a corpus, and the corpus that they name."""
 
 import concurrent.futures
 import multiprocessing
@@ -6,19 +6,18 @@ import multiprocessing
 from absl import flags
 
 from trainers import processes
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string(
     "dataset",
     "tatoeba-en-fr",
-    "What to train on: tatoeba-en-fr (fetched from the package index), "
-    "text:PREFIX (files PREFIX.train.en, PREFIX.train.de and so on, .gz too; "
-    "with text:FOLDER/ FOLDER/train.en and so on), "
-    "trees:PREFIX (files of trees PREFIX.train.ptb and so on, .gz too; "
-    "trees:GOLD*4,SILVER mixes those of two prefixes), "
-    "or a translation set of TensorFlow Datasets such as "
+    "Corpus: tatoeba-en-fr (fetched from the package index), text:PREFIX "
+    "(files PREFIX.train.en, PREFIX.train.de and so on, .gz too; with "
+    "text:FOLDER/ FOLDER/train.en and so on), trees:PREFIX (files of trees "
+    "PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER mixes those of "
+    "two prefixes), or a translation set of TensorFlow Datasets such as "
     "wmt14_translate/de-en.",
 )
 flags.DEFINE_string(
@@ -29,31 +28,28 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("data_dir", None, "Where TensorFlow Datasets keeps data.")
 flags.DEFINE_string(
-    "manual_dir", None, "Where files for TensorFlow Datasets lie."
+    "manual_dir", None, "Folder of downloaded files for TensorFlow Datasets."
 )
 flags.DEFINE_integer(
     "workers",
     None,
-    "Threads that tokenise, or of trainers.synthesize processes that "
-    "translate; as many as there are processors by default.",
+    "Number of threads that tokenize, or of processes of trainers.synthesize "
+    "that translate; by default the number of processors.",
     lower_bound=1,
 )
 
 
 def workers():
-    """Returns how many threads or processes work."""
+    """Returns the number of threads or processes."""
     return FLAGS.workers or processes.processor_count()
 
 
 def corpus(usual=None):
-    """Opens the corpus that the flags name, and says which it is.
+    """Opens the corpus that the flags name, and prints which it is.
 
     Args:
-        usual: dict of dataset, source_language and target_language, for
-            those that are not given; None for the flags' own defaults.
-
-    Returns:
-        Corpus.
+        usual: dict of dataset, source_language and target_language, the
+            defaults of flags that are not given; None for the flags' own.
 
     Raises:
         InputError: there is no such corpus or direction.
@@ -61,11 +57,8 @@ def corpus(usual=None):
     return _open(_arguments(usual or {}))
 
 
-def evaluation_set_read_apart(split):
+def read_evaluation_set_in_subprocess(split):
     """Reads a split in a process of its own, which may load TensorFlow.
-
-    Args:
-        split: "train", "dev" or "test".
 
     Returns:
         (code of the target language, EvaluationSet).
@@ -83,8 +76,7 @@ def _arguments(usual):
     given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
     defaults = {name: FLAGS[name].default for name in names}
     chosen = {**defaults, **usual, **given}
-    directories = (FLAGS.data_dir, FLAGS.manual_dir)
-    return (*(chosen[name] for name in names), *directories)
+    return (*chosen.values(), FLAGS.data_dir, FLAGS.manual_dir)
 
 
 def _read(arguments, split):

@@ -2,21 +2,21 @@
 
 python -m trainers.distill --teacher=runs/base --output_dir=runs/student
 
-The student learns from what the teachers say to the sources of a corpus,
-beside the corpus' own pairs (sequence-level knowledge distillation: Kim and
+The student learns from the teachers' translations of the sources of a corpus,
+and from the corpus' own pairs (sequence-level knowledge distillation: Kim and
 Rush 2016). These steps go into --output_dir:
 
   taught/    the teachers' translations, by trainers.synthesize: of several
-             teachers what they say together, and what each says alone
+             teachers as an ensemble, and of each alone
   corpus/    these and the original pairs, each once
   data/      that corpus with the teacher's vocabulary, by trainers.prepare
-  student/   the model directory, by trainers.wmt; begins with layers of the
-             first teacher where it differs in numbers of layers alone
+  student/   the model directory, by trainers.wmt; starts with layers of the
+             first teacher if only the numbers of layers differ
   scores/    translations of the test split by student and teachers, and
              comparison.json: BLEU and the difference with its 95 % interval
 
-Ctrl-C saves. The same command goes on after any end, and passes over the steps
-that are done.
+Ctrl-C saves. The same command resumes after any end, and skips the steps that
+are done.
 """
 
 import dataclasses
@@ -30,41 +30,40 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
-from trainers.corpora import kind_of
-from trainers.distillation.comparison import compare
-from trainers.distillation.journal import Journal
-from trainers.distillation.recipe import Recipe
-from trainers.distillation.steps import go_through
-from trainers.distillation.student import other_than_layers, student_config
-from trainers.prepared.manifest import refuse_other_kind
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
+from trainers.distillation.journal import FILE, read_done_commands, run_steps
+from trainers.distillation.steps import Distillation
+from trainers.distillation.student import (
+    compare_bleu,
+    find_mismatch,
+    student_config,
+)
 from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
-from trainers.synthesis.models import read_model
+from trainers.synthesis.models import hash_model_files
 
 FLAGS = flags.FLAGS
-# Or --help would not show them.
+# Otherwise --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 
 flags.DEFINE_multi_string(
     "teacher",
     None,
-    "Model directory; given several times, teachers with one vocabulary. "
+    "Model directory; repeat it for several teachers with one vocabulary. "
     "Without --dataset the data are those that the first was trained on.",
     required=True,
 )
 flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Where all goes: a new folder, or one to go on in.",
-    required=True,
+    "output_dir", None, "New folder, or one to resume in.", required=True
 )
 flags.DEFINE_string(
     "preset",
     None,
     f"The student's TransformerConfig: {', '.join(PRESETS)}. Default: the "
-    "first teacher's own with num_decoder_layers=1. The vocabulary is the "
-    "teacher's in any case.",
+    "first teacher's own with num_decoder_layers=1. The vocabulary is always "
+    "the teacher's.",
 )
 flags.DEFINE_multi_string(
     "set",
@@ -79,7 +78,7 @@ flags.DEFINE_integer(
 flags.DEFINE_boolean(
     "init_layers",
     True,
-    "Begin with layers of the first teacher where the widths are the same.",
+    "Start with layers of the first teacher if the widths are the same.",
 )
 flags.DEFINE_boolean(
     "keep_original", True, "Learn from the corpus' own pairs too."
@@ -87,14 +86,14 @@ flags.DEFINE_boolean(
 flags.DEFINE_boolean(
     "each_alone",
     True,
-    "Of several teachers: learn from what each says alone too, not only from "
-    "what they say together.",
+    "With several teachers: learn from the translations of each alone too, "
+    "not only from those of the ensemble.",
 )
 flags.DEFINE_integer(
     "best_of",
     1,
-    "Of so many answers of the beam take the one most like the reference, by "
-    "sentence BLEU; 1 for the best of the beam.",
+    "Number of translations in the beam of which the one most like the "
+    "reference by sentence BLEU is taken; 1 for the best of the beam.",
     lower_bound=1,
 )
 flags.DEFINE_multi_string(
@@ -108,43 +107,62 @@ flags.DEFINE_multi_string(
     "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
+# Flags of trainers.wmt that trainers.distill gives, and its own for them.
+_STUDENT_FLAGS = {name: name for name in ("preset", "set", "train_steps")} | {
+    "model_dir": "output_dir",
+    "prepared_dir": "output_dir",
+    "init_layers_from": "init_layers",
+}
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
 
 
 def main(arguments):
-    """Goes through the steps and says how the student compares."""
+    """Runs the steps; prints how the student compares."""
     del arguments
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]
-    digests = _digests(teachers)
+    digests = _hash_teachers(teachers)
     corpus = _corpus(teachers[0])
     tokenize = bleu_tokenizers.choose(corpus.target_language, FLAGS.tokenize)
-    recipe = _recipe(teachers, corpus)
-    facts = _facts(digests, recipe)
-    if not Journal(recipe.folder, facts).begun and FLAGS.wmt_flag:
+    distillation = _distillation(teachers, corpus)
+    folder = distillation.folder
+    facts = _facts(digests, distillation)
+    # A refusal writes nothing, not even the lock.
+    read_done_commands(folder, facts)
+    if FLAGS.wmt_flag and not (folder / FILE).exists():
         # Before hours of work for nothing.
         check = [*FLAGS.wmt_flag, "--only_check_args"]
         code = run_subcommand("trainers.wmt", check)
         if code:
             return code
-    with folder_lock(recipe.folder, "distillation"):
-        # Read once more: another process may have been at it until just now.
-        journal = Journal(recipe.folder, facts)
-        code = go_through(recipe.steps(run_subcommand), journal)
+    with folder_lock(folder, "distillation"):
+        steps = distillation.steps()
+        code = run_steps(steps, folder, facts, run_subcommand)
         if code:
             return code
-        if recipe.split:
-            _compare(recipe, tokenize)
-    _name_next(recipe.student)
+        if distillation.split:
+            lines = compare_bleu(
+                distillation.translations,
+                corpus.evaluation_set(distillation.split),
+                tokenize,
+                folder / "scores" / "comparison.json",
+            )
+            print("", f"{corpus.name}, {distillation.split}:", sep="\n")
+            print(*lines, sep="\n")
+    student = distillation.student
+    translate = command.command_line("export.translate", f"--model={student}")
+    command.print_next(
+        f"{translate} < in > out",
+        command.command_line(
+            *("export.saved_model", f"--model_dir={student}"),
+            f"--export_dir=exports/{folder.name}",
+        ),
+    )
     return 0
 
 
-def _digests(teachers):
-    """Returns the SHA-256 of the teachers' weights, list of str.
-
-    Raises:
-        InputError: one is none, or their vocabularies differ.
-    """
-    models = [read_model(each.path) for each in teachers]
+def _hash_teachers(teachers):
+    """Returns the SHA-256 of the weights; the vocabulary must be the same."""
+    models = [hash_model_files(each.path) for each in teachers]
     for model in models:
         _, vocabulary, _ = model.sha256
         if vocabulary != models[0].sha256[1]:
@@ -158,15 +176,15 @@ def _digests(teachers):
 
 def _corpus(teacher):
     trained_on = teacher.read_run() if teacher.run_path.exists() else {}
-    named = FLAGS["dataset"].present
-    if not named and "dataset" not in trained_on:
+    is_given = FLAGS["dataset"].present
+    if not is_given and "dataset" not in trained_on:
         raise InputError(
             f"{teacher.path} does not say what it was trained on; give "
             "--dataset, whose sources the teachers translate."
         )
-    # By its name alone: a teacher's languages are none of the other kind's.
-    name = FLAGS.dataset if named else trained_on["dataset"]
-    refuse_other_kind(name, kind_of(name), "text")
+    # Before it is opened: trees know other languages.
+    name = FLAGS.dataset if is_given else trained_on["dataset"]
+    validate_kind(name, dataset_kind(name), "text")
     corpus = dataset_flags.corpus(trained_on)
     splits = corpus.splits()
     if "train" not in splits:
@@ -174,8 +192,13 @@ def _corpus(teacher):
             f"{corpus.name} has no train split to learn from; it has "
             f"{', '.join(splits)}."
         )
-    given = (each.lstrip("-").partition("=")[0] for each in FLAGS.wmt_flag)
-    for name in given:
+    for flag in FLAGS.wmt_flag:
+        name = flag.lstrip("-").partition("=")[0]
+        if name in _STUDENT_FLAGS:
+            raise InputError(
+                f"--wmt_flag=--{name} is not for the student: trainers.distill "
+                f"has --{_STUDENT_FLAGS[name]} for it."
+            )
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(
                 f"{corpus.name} has no dev split for --{name} to measure; "
@@ -184,10 +207,22 @@ def _corpus(teacher):
     return corpus
 
 
-def _recipe(teachers, corpus):
+def _distillation(teachers, corpus):
     config, init_layers = _student(teachers[0])
-    best_of = _given(["best_of"])
-    return Recipe(
+    splits = [name for name in ("test", "dev") if name in corpus.splits()]
+    if not splits:
+        print(f"{corpus.name} has neither test nor dev: there is no score.")
+    given = {
+        "data": _given_flags("data_dir", "manual_dir"),
+        "workers": _given_flags("workers"),
+        "tokenize": _given_flags("tokenize"),
+        "synthesize": _given_flags("best_of") + FLAGS.synthesize_flag,
+        "wmt": FLAGS.wmt_flag,
+    }
+    if FLAGS.best_of > 1:
+        # Refused with the best of the beam, which needs none.
+        given["synthesize"] = given["tokenize"] + given["synthesize"]
+    return Distillation(
         folder=pathlib.Path(FLAGS.output_dir),
         corpus=corpus,
         teachers=teachers,
@@ -195,92 +230,51 @@ def _recipe(teachers, corpus):
         init_layers=init_layers,
         keep_original=FLAGS.keep_original,
         each_alone=FLAGS.each_alone,
-        split=_scored_split(corpus),
-        data=_given(["data_dir", "manual_dir"]),
-        workers=_given(["workers"]),
-        tokenize=_given(["tokenize"]),
-        synthesize=[
-            *best_of,
-            # It is of no use to the best of the beam, and refused there.
-            *(_given(["tokenize"]) if FLAGS.best_of > 1 else []),
-            *FLAGS.synthesize_flag,
-        ],
-        wmt=FLAGS.wmt_flag,
+        split=next(iter(splits), None),
+        flags=given,
     )
 
 
+def _given_flags(*names):
+    return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
+
+
 def _student(teacher):
-    """Returns its TransformerConfig, and whether it begins with layers."""
-    theirs = teacher.read_config()
-    steps = []
+    """Returns its TransformerConfig, and whether it starts with layers."""
+    changes = list(FLAGS.set)
     if FLAGS.train_steps is not None:
-        steps = [f"train_steps={FLAGS.train_steps}"]
-    config = student_config(theirs, FLAGS.preset, [*FLAGS.set, *steps])
-    difference = other_than_layers(config, theirs)
-    if FLAGS.init_layers and difference:
+        changes.append(f"train_steps={FLAGS.train_steps}")
+    config = student_config(teacher.read_config(), FLAGS.preset, changes)
+    mismatch = find_mismatch(config, teacher.read_config())
+    if FLAGS.init_layers and mismatch:
         print(
-            "The student begins with fresh weights, not with layers of "
-            f"{teacher.path}: it has {difference}.",
+            "The student starts with fresh weights, not with layers of "
+            f"{teacher.path}: it has {mismatch}.",
             flush=True,
         )
-    init_layers = FLAGS.init_layers and not difference
+    init_layers = FLAGS.init_layers and not mismatch
     if not init_layers:
         settings.refuse_parser_fields(config)
     return config, init_layers
 
 
-def _scored_split(corpus):
-    found = [each for each in ("test", "dev") if each in corpus.splits()]
-    if not found:
-        print(f"{corpus.name} has neither test nor dev: there is no score.")
-    return next(iter(found), None)
-
-
-def _facts(digests, recipe):
-    """Returns what decides the student, beside what the commands check."""
+def _facts(digests, distillation):
+    """Returns what decides the student and no command would refuse."""
     may_change = field_names("ending", "decoding")
-    corpus = recipe.corpus
+    config = dataclasses.asdict(distillation.config)
+    corpus = distillation.corpus
     return {
         "teachers of SHA-256": ", ".join(each[:12] for each in digests),
         "dataset": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
-        "data of fingerprint": corpus.fingerprint(),
+        "fingerprint": corpus.fingerprint(),
         "best_of": FLAGS.best_of,
-        "each_alone": recipe.each_alone,
-        "keep_original": recipe.keep_original,
-        "init_layers": recipe.init_layers,
-        **{
-            name: value
-            for name, value in dataclasses.asdict(recipe.config).items()
-            if name not in may_change
-        },
+        "each_alone": distillation.each_alone,
+        "keep_original": distillation.keep_original,
+        "init_layers": distillation.init_layers,
+        **{name: config[name] for name in config if name not in may_change},
     }
-
-
-def _compare(recipe, tokenize):
-    lines = compare(
-        recipe.translations,
-        recipe.corpus.evaluation_set(recipe.split),
-        tokenize,
-        recipe.folder / "scores" / "comparison.json",
-    )
-    print("", f"{recipe.corpus.name}, {recipe.split}:", *lines, sep="\n")
-
-
-def _given(names):
-    return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
-
-
-def _name_next(student):
-    translate = command.command_line("export.translate", f"--model={student}")
-    command.print_next(
-        f"{translate} < in > out",
-        command.command_line(
-            *("export.saved_model", f"--model_dir={student}"),
-            f"--export_dir=exports/{student.parent.name}",
-        ),
-    )
 
 
 if __name__ == "__main__":

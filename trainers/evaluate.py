@@ -25,8 +25,8 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
 from trainers import dataset_flags, provenance
-from trainers.corpora import kind_of
-from trainers.prepared.manifest import refuse_other_kind
+from trainers.data import dataset_kind
+from trainers.data.manifest import validate_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,
@@ -173,7 +173,9 @@ def _evaluate_export(translator):
             "give --dataset, --source_language and --target_language."
         )
     _validate_kind(FLAGS.dataset, "text")
-    language_and_set = dataset_flags.evaluation_set_read_apart(FLAGS.split)
+    language_and_set = dataset_flags.read_evaluation_set_in_subprocess(
+        FLAGS.split
+    )
     evaluation = _evaluate(translator, *language_and_set)
     print(
         *evaluation.lines,
@@ -195,7 +197,7 @@ def _open_corpus(directory, kind):
 
 
 def _validate_kind(dataset, kind):
-    refuse_other_kind(dataset, kind_of(dataset), kind)
+    validate_kind(dataset, dataset_kind(dataset), kind)
 
 
 def _evaluate(translator, target_language, evaluation_set):
@@ -223,8 +225,8 @@ def _select_lines(evaluation_set):
             evaluation_set, references=references
         )
     count = len(evaluation_set.sources)
-    evaluation_set = evaluation_set.only(range(count)[: FLAGS.limit])
-    if not evaluation_set.scored:
+    evaluation_set = evaluation_set.subset(range(count)[: FLAGS.limit])
+    if not evaluation_set.scored_indices:
         raise InputError(
             f"None of the first {len(evaluation_set.sources):,} lines of split "
             f"{FLAGS.split} has text on both sides; raise --limit."

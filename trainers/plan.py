@@ -17,7 +17,7 @@ from trainers.cost.cost_report import compare_updates, make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu, parse_gpus
 from trainers.cost.memory import PRECISIONS
 from trainers.cost.published_speeds import published_updates
-from trainers.prepared.prepared_corpus import PreparedCorpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 
 FLAGS = flags.FLAGS

@@ -1,28 +1,25 @@
-"""How processes get along: processors, signals, sub-commands, locks."""
+"""CPU count, signals, subprocesses and folder locks."""
 
 import contextlib
-import errno
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 
+import filelock
+
 from export.errors import InputError
 
 
 def processor_count():
-    """Returns how many processors this process may run on.
-
-    A scheduler may have given it fewer than the machine has.
-    """
+    """Returns the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class StopSignals:
-    """A context in which SIGINT and SIGTERM ask instead of kill.
+    """A context in which the first SIGINT or SIGTERM calls a function.
 
     A second signal acts as usual.
 
@@ -30,7 +27,7 @@ class StopSignals:
         stop: function without arguments, called at the first signal.
 
     Attributes:
-        received: number of the signal, 0 while there was none.
+        received: number of the signal, 0 without one.
     """
 
     def __init__(self, stop):
@@ -59,7 +56,7 @@ class StopSignals:
 
 
 def run_subcommand(module, arguments):
-    """Runs a command as a process of its own, to its end.
+    """Runs a command in a subprocess; returns its exit code as a shell does.
 
     The first Ctrl-C or SIGTERM is passed on, so that a training saves; a
     second one ends both at once.
@@ -67,9 +64,6 @@ def run_subcommand(module, arguments):
     Args:
         module: such as "trainers.wmt".
         arguments: its flags, list of str.
-
-    Returns:
-        Its exit code, as a shell tells it.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -80,10 +74,14 @@ def run_subcommand(module, arguments):
     )
     before = signal.getsignal(signal.SIGTERM)
 
+    def leave(number, frame):
+        del frame
+        sys.exit(128 + number)
+
     def pass_on():
         process.send_signal(signals.received)
         # By default a second one would end this process alone.
-        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(signal.SIGTERM, leave)
 
     signals = StopSignals(pass_on)
     try:
@@ -96,88 +94,38 @@ def run_subcommand(module, arguments):
     return code if code >= 0 else 128 - code
 
 
-def _leave(number, frame):
-    del frame
-    sys.exit(128 + number)
-
-
-_HELD = (errno.EACCES, errno.EAGAIN)
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
-
-
 @contextlib.contextmanager
 def folder_lock(folder, work):
-    """Keeps others with the same work out of a folder.
+    """Locks a folder for one kind of work, without waiting.
 
-    Two in one would take each other's files for their own: a job that was
-    queued again while it still ran, say. The lock is the system's and ends
-    with the process, however that ends; it holds on all machines that share a
-    file system with POSIX locks.
+    The lock is the system's and ends with the process. It holds on all
+    machines that share a file system with locks.
 
     Args:
-        folder: pathlib.Path; made where it is not there.
-        work: what it is kept for, a word: "training" holds `training.lock`.
+        folder: pathlib.Path; it is created if missing.
+        work: a word such as "training", which locks `training.lock`.
 
     Raises:
-        InputError: another process is at it there, or the system refused to
-            write.
+        InputError: another process holds the lock, or the system refused it.
     """
     path = folder / f"{work}.lock"
+    lock = filelock.FileLock(path, blocking=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(path)
+        lock.acquire()
+    except filelock.Timeout:
+        raise InputError(
+            f"Another {work} is under way in {folder} and holds its "
+            f"{path.name}; wait for its end, stop it, or use another folder."
+        ) from None
     except OSError as error:
         raise InputError(
-            f"Cannot write {path}: {error.strerror}; make room or choose "
+            f"Cannot lock {path}: {error.strerror}; free some space or choose "
             "another folder, then run the same command again."
         ) from error
     try:
         yield
     finally:
-        # While it is still locked: who opened it meanwhile finds it gone.
+        # While it is locked: filelock takes no lock of a file that is gone.
         path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _locked(path):
-    """Returns the descriptor of a lock file that is this process's alone."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(descriptor, path)
-            if _is_at(path, descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # The one who held it removed it just now.
-        os.close(descriptor)
-
-
-def _lock(descriptor, path):
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _HELD:
-            raise InputError(
-                f"Another {path.stem} is under way in {path.parent} and holds "
-                f"its {path.name}; wait for its end, stop it, or use another "
-                "folder."
-            ) from None
-        if error.errno not in _NO_LOCKS:
-            raise
-        print(
-            f"Warning: {path.parent} lies on a file system without locks "
-            f"({error.strerror}); see to it that no second {path.stem} uses "
-            "it.",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def _is_at(path, descriptor):
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(there, os.fstat(descriptor))
+        lock.release()

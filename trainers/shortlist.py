@@ -1,13 +1,12 @@
-"""Makes a shortlist: `python -m trainers.shortlist --model=M ...`.
+"""Makes a lexical shortlist: `python -m trainers.shortlist --model=M ...`.
 
-Line N of --translations is taken for a translation of line N of --input, such
-as the two sides of the training data. What the model attends to while it says
-them, forced, tells which pieces each source piece becomes. The file is for
---shortlist of export.saved_model and export.translate, and of the form that
-Marian reads. Lines that the model would cut, and blank ones, are left out.
+Line N of --translations is the translation of line N of --input, as in the
+two sides of the training data. The model's attention while it force-decodes
+them tells which target pieces each source piece becomes. The file is for
+--shortlist of export.saved_model and export.translate, in Marian's format.
+Blank lines and pairs that are too long are skipped.
 """
 
-import contextlib
 import gzip
 import itertools
 import pathlib
@@ -47,70 +46,67 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "best",
     100,
-    "The most target pieces that a source piece has in the file.",
+    "Maximum number of target pieces of a source piece.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
     "max_tokens",
     128,
-    "Pairs with a side of more pieces, the end counted, are left out.",
+    "Pairs with a side of more pieces, the end counted, are skipped.",
     lower_bound=2,
 )
 
-# Lines that are in memory at a time.
+# Lines in memory at a time.
 _CHUNK = 8192
-# Source pieces that share a target piece: those it attends to most.
+# Source pieces that share a target piece: the most attended ones.
 _SHARED_BY = 4
 
 
 def main(arguments):
     """Writes the shortlist."""
     del arguments
-    paths = [pathlib.Path(path) for path in FLAGS.model]
-    model, tokenizer = load_models(paths)
+    model, tokenizer = load_models([pathlib.Path(path) for path in FLAGS.model])
     counts = Counts(model.config.vocabulary_size)
-    attend = one_graph(_attention(model), IDS_SPEC, IDS_SPEC)
-    taken = 0
+
+    def attend(source, target):
+        weights = kt.align_ids(model, source, target)
+        most = tf.minimum(_SHARED_BY, tf.shape(source)[1])
+        return tf.math.top_k(weights, most)
+
+    attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
+    total = 0
     files = [pathlib.Path(FLAGS.input), pathlib.Path(FLAGS.translations)]
     with ProgressBar("Aligning", None, "lines") as bar:
         lines = aligned_lines(files)
         while chunk := [*itertools.islice(lines, _CHUNK)]:
-            pairs = _pairs(tokenizer, chunk)
+            pairs = _encode(tokenizer, chunk)
             lengths = [max(map(len, pair)) for pair in pairs]
             for batch in by_tokens(lengths, BATCH_TOKENS):
                 source, target = (
                     padded(list(side))
                     for side in zip(*[pairs[number] for number in batch])
                 )
-                counts.add(*_aligned(attend, source, target))
-            taken += len(pairs)
+                counts.add(*_align(attend, source, target))
+            total += len(pairs)
             bar.update(len(chunk))
-    if not taken:
+    if not total:
         raise InputError(
             f"No pair of {files[0]} and {files[1]} has text on both sides and "
             f"at most --max_tokens={FLAGS.max_tokens} pieces."
         )
-    with written_whole(FLAGS.output) as temporary, _text_file(temporary) as out:
-        out.writelines(
+    open_text = gzip.open if FLAGS.output.endswith(".gz") else open
+    with (
+        written_whole(FLAGS.output) as temporary,
+        open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(
             f"{line}\n" for line in lines_of(counts, tokenizer, FLAGS.best)
         )
-    print(f"Wrote {FLAGS.output}, of {taken:,} pairs.")
+    print(f"Wrote {FLAGS.output}, of {total:,} pairs.")
 
 
-def _attention(model):
-    """Returns a function that gives the source pieces of each target piece."""
-
-    def attend(source, target):
-        weights = kt.align_ids(model, source, target)
-        return tf.math.top_k(
-            weights, tf.minimum(_SHARED_BY, tf.shape(source)[1])
-        )
-
-    return attend
-
-
-def _pairs(tokenizer, lines):
-    """Returns the ids of the pairs of lines that count."""
+def _encode(tokenizer, lines):
+    """Returns the ids of the pairs of lines that are not skipped."""
     sides = zip(*lines)
     ids = [
         side.encode(list(texts))
@@ -123,23 +119,15 @@ def _pairs(tokenizer, lines):
     ]
 
 
-def _aligned(attend, source, target):
-    """Returns source ids, target ids and shares of the pairs of a batch."""
-    weights, places = (each.numpy() for each in attend(source, target))
+def _align(attend, source, target):
+    """Returns source ids, target ids and shares of all alignments."""
+    weights, indices = (each.numpy() for each in attend(source, target))
     source, target = np.asarray(source), np.asarray(target)
-    sources = np.take_along_axis(source[:, None], places, axis=2)
+    sources = np.take_along_axis(source[:, None], indices, axis=2)
     targets = np.broadcast_to(target[:, :, None], sources.shape)
-    counted = ~np.isin(targets, (PAD_ID, END_ID, UNKNOWN_ID))
-    # Who attends to the end attends to no word.
-    counted &= ~np.isin(sources, (PAD_ID, END_ID, UNKNOWN_ID))
+    excluded = (PAD_ID, END_ID, UNKNOWN_ID)
+    counted = ~np.isin(targets, excluded) & ~np.isin(sources, excluded)
     return sources[counted], targets[counted], weights[counted].astype(float)
-
-
-@contextlib.contextmanager
-def _text_file(path):
-    opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "wt", encoding="utf-8", newline="\n") as stream:
-        yield stream
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What all comparisons share: processes, turns, products, tables.
+"""What all comparisons share: worker processes, turns, tables.
 
-A table of systems and a job come in; each system waits in a process of its
-own, they are visited in turns, and a Markdown table goes out. This room
-imports no other of benchmarks, and no framework.
+Systems and a job come in; each system runs in a process of its own, they are
+timed in turns, and a Markdown table goes out. It may import export and
+trainers, but no other module of benchmarks, and no framework.
 """

@@ -1,160 +1,123 @@
-"""Who is timed when: in turns, and again where other programs disturbed it."""
+"""Times systems in turns, round by round."""
 
-import collections
-import os
-import pathlib
+import contextlib
 import random
 import sys
 import time
 import typing
 
-# Fields of /proc/stat, ticks since boot: user, nice, system, irq, softirq and
-# steal, which is what a virtual machine's host took for others.
-_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
-_NOISE = 0.08
+from benchmarks.harness.worker import Timing, Worker
+from export.errors import InputError
+
+# Threads of some libraries spin for a while after their work.
+_PAUSE = 0.3
 
 
-class Visit(typing.NamedTuple):
-    """Some calls of one system, one after the other.
+class Measurement(typing.NamedTuple):
+    """What was measured of one system.
 
-    Attributes:
-        each: seconds on the clock of every call.
-        cpu_seconds: processor seconds of all calls, of all cores together.
+    `warm_up` has the result of each item's first warm-up, `timings` each
+    item's Timings, one a round. `parameters` is None if it is no model.
     """
 
-    each: list[float]
-    cpu_seconds: float
-
-    @property
-    def seconds(self):
-        """Seconds on the clock of all calls."""
-        return sum(self.each)
-
-    @property
-    def mean(self):
-        """Seconds on the clock of a call."""
-        return self.seconds / len(self.each)
-
-    @property
-    def mean_cpu(self):
-        """Processor seconds of a call."""
-        return self.cpu_seconds / len(self.each)
+    name: str
+    note: str
+    parameters: int | None
+    peak_bytes: int
+    warm_up: dict
+    timings: dict[object, list[Timing]]
 
 
-def timed(calls):
-    """Makes calls one after the other.
+def measure_systems(
+    systems,
+    make_job,
+    items,
+    rounds,
+    *,
+    warm_up=1,
+    arguments=(),
+    skip=(),
+    alone=False,
+):
+    """Times every system on every item, in turns and round by round.
 
     Args:
-        calls: iterable of functions without arguments, each of which returns
-            when its work is done.
+        systems: dict of name to System, in the order in which they start.
+        make_job: function of a name, and a dict of name to `warm_up` of the
+            Measurement for the systems started before; returns a job.
+        items: first arguments of the job's `warm_up` and `calls`.
+        rounds, warm_up: how often each item is timed, and warmed up before.
+        arguments: further ones of the job's `calls`.
+        skip: (name, item) that are not measured.
+        alone: whether one system is in memory at a time, started again in
+            every round.
 
     Returns:
-        Visit.
+        List of Measurement in the order of the systems.
     """
-    cpu, each = time.process_time(), []
-    for call in calls:
-        started = time.perf_counter()
-        call()
-        each.append(time.perf_counter() - started)
-    return Visit(each, time.process_time() - cpu)
+    answers, facts = {}, {}
+    timings = {name: {} for name in systems}
+
+    @contextlib.contextmanager
+    def start(name):
+        log(f"{name}: starting and warming up")
+        with Worker(name, systems[name], make_job(name, answers)) as worker:
+            wanted = [item for item in items if (name, item) not in skip]
+            warm_ups = [
+                {item: worker.warm_up(item) for item in wanted}
+                for _ in range(warm_up)
+            ]
+            answers.setdefault(name, warm_ups[0])
+            yield worker
+            facts[name] = worker.note, worker.parameters, worker.peak_bytes()
+
+    def measure(worker, item):
+        if (worker.name, item) not in skip:
+            time.sleep(_PAUSE)
+            timing = worker.time(item, *arguments)
+            timings[worker.name].setdefault(item, []).append(timing)
+
+    # In another order each time, so that none always follows the same one.
+    order, shuffle = list(systems), random.Random(1).shuffle
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        if not alone:
+            workers = {
+                name: stack.enter_context(start(name)) for name in systems
+            }
+        for number in range(rounds):
+            if alone:
+                shuffle(order)
+                for name in order:
+                    with start(name) as worker:
+                        for item in items:
+                            measure(worker, item)
+            else:
+                for item in items:
+                    shuffle(order)
+                    for name in order:
+                        measure(workers[name], item)
+            log(f"round {number + 1} of {rounds} done")
+    return [
+        Measurement(name, *facts[name], answers[name], timings[name])
+        for name in systems
+    ]
 
 
-def again_for(call, seconds):
-    """Yields a function until so much time has passed, once at least."""
-    end = time.perf_counter() + seconds
-    yield call
-    while time.perf_counter() < end:
-        yield call
-
-
-class Watch:
-    """Measures again what other programs disturbed.
-
-    Attributes:
-        visits: measured so far.
-        disturbed: of those, in which others took more than 8 % of all cores
-            at every try.
-
-    Args:
-        tries: how often a visit is measured, at most.
-    """
-
-    def __init__(self, tries):
-        self.visits = self.disturbed = 0
-        self._tries = tries
-
-    def least(self, measure):
-        """Measures until nothing disturbs or there is no try left.
-
-        Args:
-            measure: function without arguments; returns a Visit.
-
-        Returns:
-            The Visit that nothing disturbed; failing that, the shortest.
-        """
-        made = []
-        for _ in range(self._tries):
-            others = -busy_seconds()
-            one = measure()
-            others += busy_seconds() - one.cpu_seconds
-            made.append(one)
-            disturbed = others > _NOISE * one.seconds * (os.cpu_count() or 1)
-            if not disturbed:
-                break
-        self.visits += 1
-        self.disturbed += disturbed
-        return min(made, key=lambda visit: visit.mean) if disturbed else one
-
-
-def busy_seconds():
-    """Returns the processor seconds used since boot; 0 where not known."""
-    try:
-        text = pathlib.Path("/proc/stat").read_text(encoding="ascii")
-    except OSError:
-        return 0.0
-    ticks = [int(field) for field in text.splitlines()[0].split()[1:]]
-    busy = sum(ticks[field] for field in _BUSY_FIELDS)
-    return busy / os.sysconf("SC_CLK_TCK")
-
-
-def new_orders(names):
-    """Yields the names in another order each time, without end.
-
-    So none always follows the same.
-    """
-    order, shuffle = list(names), random.Random(1).shuffle
-    while True:
-        shuffle(order)
-        yield list(order)
-
-
-def visits_in_turns(workers, items, rounds, visit):
-    """Visits every worker for every item, round by round.
-
-    Args:
-        workers: iterable of Worker.
-        items: what each is visited for: batches' numbers, or sizes.
-        rounds: how often.
-        visit: function of a Worker and an item; returns a Visit.
-
-    Returns:
-        Dict of (worker's name, item) to a list of Visit, one a round.
-    """
-    made = collections.defaultdict(list)
-    orders = new_orders(workers)
-    for number in range(rounds):
-        for item in items:
-            for worker in next(orders):
-                made[worker.name, item].append(visit(worker, item))
-        say_round(number, rounds)
-    return made
-
-
-def say_round(number, rounds):
-    """Tells the user that a round is done; the first is number 0."""
-    say(f"round {number + 1} of {rounds} done")
-
-
-def say(line):
-    """Tells the user how it goes."""
+def log(line):
+    """Prints a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
+
+
+def parse_numbers(flag, values, least=1):
+    """Returns a list flag's values as whole numbers."""
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < least:
+        raise InputError(
+            f"Expected --{flag} to be whole numbers from {least} on, separated "
+            f"by commas, got {','.join(values)!r}."
+        )
+    return numbers

@@ -1,28 +1,30 @@
 """A system in a process of its own: both ends of the pipe to it.
 
-    python -m benchmarks.harness.worker NAME DESCRIPTOR
-
-The process gets a job and a system through the pipe that the descriptor is
-of, makes what runs it, and answers questions until the other end is closed.
-The name is for who lists processes.
+The process receives a job and a system, makes the peer that runs the system,
+and answers questions until the other end is closed.
 """
 
 import contextlib
+import dataclasses
+import importlib.util
 import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
-import resource
+import pkgutil
 import subprocess
 import sys
 import tempfile
+import time
+import typing
 
-from benchmarks.harness.turns import timed
 from export.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15
-# Of a framework's module: the most bytes its tensors took on the GPU.
+# Its arguments: the system's name, for whoever lists processes, and the pipe.
+_MAIN = "from benchmarks.harness.worker import main; main()"
+# Peak memory of a framework's tensors on the GPU, from its module.
 _GPU_PEAKS = {
     "tensorflow": lambda tensorflow: (
         tensorflow.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -34,47 +36,138 @@ _GPU_PEAKS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class System:
+    """Something to time: how it is made, and what it needs.
+
+    Attributes:
+        maker: "module:function" in benchmarks.peers, a function of a job and
+            options that returns a peer. A peer has a `note` about what it
+            runs on, `parameters` if it is a model, and `framework` if that
+            can tell how much GPU memory it uses.
+        packages: required besides the Keras backend, separated by spaces.
+        keras_backend: that it runs on; None for the backend of the run.
+        options: keyword arguments of the maker.
+    """
+
+    maker: str
+    packages: str = ""
+    keras_backend: str | None = None
+    options: dict = dataclasses.field(default_factory=dict)
+
+    def make(self, job):
+        """Returns the peer."""
+        maker = pkgutil.resolve_name(f"benchmarks.peers.{self.maker}")
+        return maker(job, **self.options)
+
+    def missing_package(self):
+        """Returns the name of a package that is not installed, or None."""
+        for package in (self.keras_backend, *self.packages.split()):
+            if importlib.util.find_spec(package) is None:
+                return package
+        return None
+
+
+def select_systems(tables, backend, names):
+    """Returns a dict of name to System, with `keras_backend` set.
+
+    Args:
+        tables: dict of Keras backend to a dict of name to System.
+        backend: of Keras.
+        names: of systems; none for all whose packages are installed.
+    """
+    if backend not in tables:
+        raise InputError(
+            f"KERAS_BACKEND={backend} is not supported here; set it to "
+            f"{' or '.join(tables)}."
+        )
+    known = {
+        name: dataclasses.replace(
+            each, keras_backend=each.keras_backend or backend
+        )
+        for name, each in tables[backend].items()
+    }
+    names = names or [
+        name for name, each in known.items() if each.missing_package() is None
+    ]
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"There is no system {name!r} on {backend}; there are: "
+                f"{', '.join(known)}."
+            )
+        if missing := known[name].missing_package():
+            raise InputError(
+                f"System {name} needs the package {missing}; install "
+                "requirements-bench.txt, or remove it from --systems."
+            )
+    return {name: known[name] for name in names}
+
+
+class Timing(typing.NamedTuple):
+    """Wall-clock seconds of each call, and processor seconds of all."""
+
+    each: list[float]
+    cpu_seconds: float
+
+    @property
+    def seconds(self):
+        """Wall-clock seconds of all calls."""
+        return sum(self.each)
+
+    @property
+    def mean(self):
+        """Wall-clock seconds of a call."""
+        return self.seconds / len(self.each)
+
+
+def timed(calls):
+    """Makes the calls of an iterable in order; returns their Timing."""
+    cpu, each = time.process_time(), []
+    for call in calls:
+        started = time.perf_counter()
+        call()
+        each.append(time.perf_counter() - started)
+    return Timing(each, time.process_time() - cpu)
+
+
+def repeat_for(call, seconds):
+    """Yields a function until so much time has passed, at least once."""
+    end = time.perf_counter() + seconds
+    yield call
+    while time.perf_counter() < end:
+        yield call
+
+
 class Worker:
     """One system in a process of its own; use it in a `with` block.
 
-    Systems of one process would share, and disturb, thread pools and memory.
+    In one process, systems would share thread pools and memory.
 
     Args:
         name: of the system.
         system: System.
-        job: what the process is told to do: a picklable object with
-            `device`, "cpu" or "gpu"; `cores`, threads to use on a CPU;
-            `warm_up(peer, *what)`, whose result comes back; and
-            `calls(peer, *what)`, which are timed. A peer is what
-            `system.make(job)` returns.
-        variables: of its environment, beside those that all have.
-
-    Attributes:
-        name: of the system.
-        system: System.
-        note: what it runs on.
-        parameters: trained numbers, or None where it is no model.
+        job: the work: a picklable object with `device`, "cpu" or "gpu";
+            `cores`, threads to use on a CPU; `warm_up(peer, *arguments)`,
+            whose result is returned; and `calls(peer, *arguments)`, an
+            iterable of functions to time.
 
     Raises:
         InputError: the process ended; so do all methods.
     """
 
-    def __init__(self, name, system, job, variables=()):
-        self.name = name
-        self.system = system
-        self._job = job
-        self._environment = _environment(system, job) | dict(variables)
+    def __init__(self, name, system, job):
+        self.name, self.system, self._job = name, system, job
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             # Not a pipe: one that nobody reads would fill up.
-            self._said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            self._output = stack.enter_context(tempfile.TemporaryFile("w+"))
             self._connection = stack.enter_context(self._start())
-            # It holds nothing worth keeping, and TensorFlow takes long to
-            # leave.
+            # It holds nothing worth keeping, and TensorFlow exits slowly.
             stack.callback(self._process.wait)
             stack.callback(self._process.kill)
-            self._tell(self._job, self.system)
+            self._send(self._job, self.system)
             self.note, self.parameters = self._ask("describe")
             self._close = stack.pop_all().close
         return self
@@ -87,53 +180,46 @@ class Worker:
         ours, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "benchmarks.harness.worker"),
-                    *(self.name, str(theirs.fileno())),
-                ],
+                [sys.executable, "-c", _MAIN, self.name, str(theirs.fileno())],
                 cwd=ROOT,
-                env=self._environment,
+                env=_environment(self.system, self._job),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=self._output,
+                stderr=self._output,
             )
         return ours
 
-    def warm_up(self, *what):
-        """Returns what the job's `warm_up` returns there."""
-        return self._ask("warm_up", *what)
+    def warm_up(self, *arguments):
+        """Returns the result of the job's `warm_up` in the process."""
+        return self._ask("warm_up", *arguments)
 
-    def visit(self, *what):
-        """Returns a Visit: how long each of the job's `calls` took."""
-        return self._ask("visit", *what)
+    def time(self, *arguments):
+        """Returns the Timing of the job's `calls`."""
+        return self._ask("time", *arguments)
 
     def peak_bytes(self):
-        """Returns the most memory it has taken: on the GPU, or all of it."""
+        """Returns the peak memory: of the GPU, or resident memory."""
         return self._ask("peak_bytes")
 
     def _ask(self, *question):
-        self._tell(*question)
+        self._send(*question)
         try:
             return self._connection.recv()
         except (EOFError, ConnectionError):
-            raise InputError(self._why_it_ended()) from None
+            raise InputError(self._failure()) from None
 
-    def _tell(self, *message):
-        # Where the process has ended, reading its answer says why.
+    def _send(self, *message):
+        # If the process has ended, receiving its answer raises the error.
         with contextlib.suppress(ConnectionError):
             self._connection.send(message)
 
-    def _why_it_ended(self):
+    def _failure(self):
         code = self._process.wait()
-        self._said.seek(0)
-        lines = self._said.read().splitlines()[-_LAST_LINES:]
+        self._output.seek(0)
+        lines = self._output.read().splitlines()[-_LAST_LINES:]
         return "\n".join(
-            [
-                f"System {self.name} ended with code {code}; leave it out of "
-                "--systems, or mend what it said last:",
-                *lines,
-            ]
+            [f"System {self.name} ended with code {code}. It wrote:", *lines]
         )
 
 
@@ -142,8 +228,9 @@ def _environment(system, job):
         **os.environ,
         "KERAS_BACKEND": system.keras_backend,
         "OMP_NUM_THREADS": str(job.cores),
+        "TF_NUM_INTRAOP_THREADS": str(job.cores),
         "TOKENIZERS_PARALLELISM": "false",
-        # Several systems wait on the GPU at a time.
+        # Several systems share the GPU.
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
@@ -152,60 +239,37 @@ def _environment(system, job):
     return environment
 
 
-def main(descriptor):
-    """Is the process: answers until there are no more questions."""
+def main():
+    """Runs the process: answers until there are no more questions."""
     # Ctrl-C reaches the whole process group; the parent tells the user.
     with contextlib.suppress(KeyboardInterrupt):
-        connection = multiprocessing.connection.Connection(int(descriptor))
+        connection = multiprocessing.connection.Connection(int(sys.argv[2]))
         job, system = connection.recv()
         peer = system.make(job)
         answers = {
             "describe": lambda: (peer.note, getattr(peer, "parameters", None)),
-            "warm_up": lambda *what: job.warm_up(peer, *what),
-            "visit": lambda *what: timed(job.calls(peer, *what)),
+            "warm_up": lambda *given: job.warm_up(peer, *given),
+            "time": lambda *given: timed(job.calls(peer, *given)),
             "peak_bytes": lambda: _peak_bytes(peer, job.device),
         }
-        for question, *what in _received(connection):
-            connection.send(answers[question](*what))
-
-
-def _received(connection):
-    with contextlib.suppress(EOFError, ConnectionError):
-        while True:
-            yield connection.recv()
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                question, *given = connection.recv()
+                connection.send(answers[question](*given))
 
 
 def _peak_bytes(peer, device):
     framework = getattr(peer, "framework", None)
     if device == "gpu" and framework:
         return _GPU_PEAKS[framework](sys.modules[framework])
-    return own_peak_bytes()
+    return peak_memory()
 
 
-def own_peak_bytes():
-    """Returns the most memory that was resident since this program began.
+def peak_memory(field="VmHWM"):
+    """Returns this process's peak resident memory in bytes, on Linux.
 
-    That of `getrusage` begins with what the parent had at the fork.
+    `getrusage` also counts the parent's memory at the fork.
     """
-    try:
-        return _resident_bytes("VmHWM")
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def own_bytes():
-    """Returns the memory that is resident now; None where none can say."""
-    try:
-        return _resident_bytes("VmRSS")
-    except OSError:
-        return None
-
-
-def _resident_bytes(name):
     status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
-    (line,) = [row for row in status.splitlines() if row.startswith(name)]
+    (line,) = [row for row in status.splitlines() if row.startswith(field)]
     return int(line.split()[1]) * 1024
-
-
-if __name__ == "__main__":
-    main(sys.argv[2])

@@ -1,6 +1,5 @@
-"""What is particular to `complexity.py`: Table 1 of the paper, measured.
+"""Table 1 of the paper, measured: what `complexity.py` runs and writes.
 
-Layers, lengths and widths come in, each layer waits in a process of its own,
-and a page with figures goes out. This room imports harness, the model's layers
-and errors.
+Layer types and sizes come in, a page with figures goes out. It may import
+harness, the model's layers and errors.
 """

@@ -1,205 +1,168 @@
-"""The layer types of Table 1, and what the paper and a count say of each."""
+"""The layer types of Table 1: how they run, their FLOPs and memory."""
 
+import concurrent.futures
 import dataclasses
 import functools
+import multiprocessing
 import typing
 
 import keras
 import tensorflow as tf
 
 import keras_transformer as kt
-from benchmarks.harness.systems import System
+from benchmarks.harness.worker import (
+    System,
+    peak_memory,
+    repeat_for,
+)
+from export.errors import InputError
 from keras_transformer.kernels.gradients import uncompiled
 
-# k of a convolution, and d_k as base and big have it.
+# k of a convolution, and d_k of base and big.
 KERNEL = 3
 _HEAD = 64
-# As many float32 [H, n, n] full attention holds at once, as it was measured;
+# Number of float32 [H, n, n] that full attention holds at once, measured;
 # softmax writes over its input.
 _SCORES_FORWARD, _SCORES_BOTH = 1.2, 3.6
 _SEED = 1
+# Length of the call before, for what TensorFlow allocates once.
+_FIRST_LENGTH = 64
+
+
+class LayerSize(typing.NamedTuple):
+    """Width d, length n, and whether forward and backward or forward only."""
+
+    width: int
+    length: int
+    both: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerJob:
+    """The work of a Worker: calls of a layer."""
+
+    cores: int
+    device: str = "cpu"
+
+    def warm_up(self, peer, size):
+        """Makes the graph and runs it once."""
+        peer.run(size)
+
+    def calls(self, peer, size, seconds):
+        """Yields calls for at least so many seconds."""
+        return repeat_for(lambda: peer.run(size), seconds)
 
 
 def self_attention(width, window=0, **arguments):
-    """Returns a MultiHeadAttention with heads of 64, as base and big have."""
+    """Returns a MultiHeadAttention with heads of 64, as in base and big."""
     heads = max(1, width // _HEAD)
-    part = width // heads
+    size = width // heads
     return kt.MultiHeadAttention(
-        width, heads, part, part, window=window, **arguments
+        width, heads, size, size, window=window, **arguments
     )
 
 
-def gru(width, **arguments):
-    """Returns a recurrent layer that gives a state for every position."""
-    return keras.layers.GRU(width, return_sequences=True, **arguments)
+def recurrent(width, kind, **arguments):
+    """Returns a recurrent layer with a state for every position."""
+    return kind(width, return_sequences=True, **arguments)
 
 
-def lstm(width, **arguments):
-    """Returns the same with long short-term memory."""
-    return keras.layers.LSTM(width, return_sequences=True, **arguments)
-
-
-def convolution(width, padding="same", **arguments):
+def convolution(width, kind, padding="same", **arguments):
     """Returns a convolution over a position and its two neighbours."""
-    return keras.layers.Conv1D(width, KERNEL, padding=padding, **arguments)
-
-
-def separable(width, **arguments):
-    """Returns the same, each column by itself and then a product."""
-    return keras.layers.SeparableConv1D(
-        width, KERNEL, padding="same", **arguments
-    )
-
-
-def _attention_flops(length, width, window=None):
-    seen = length if window is None else min(length, 2 * window + 1)
-    return 8 * length * width**2 + 4 * length * seen * width
-
-
-def _recurrent_flops(length, width, gates):
-    return 4 * gates * length * width**2
-
-
-def _convolution_flops(length, width):
-    return 2 * KERNEL * length * width**2
-
-
-def _separable_flops(length, width):
-    return 2 * length * width * (KERNEL + width)
+    return kind(width, KERNEL, padding=padding, **arguments)
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerType(System):
     """A System of LayerJobs, and a row of Table 1.
 
-    Attributes:
-        title: as figures and tables name it.
-        layer: function of a width; returns a Keras layer from float [B, n, d]
-            to the same.
-        flops: function of n and d; returns the FLOPs of a forward pass that
-            products and convolutions make, those of projections too.
-        complexity: per layer, as Table 1 has it.
-        operations: that must follow one another, as Table 1 has it.
-        path: the longest one, as Table 1 has it.
-        square: whether time and memory grow with the square of n.
+    `layer` is a function of a width, which returns a Keras layer.
     """
 
     maker: str = ""
     keras_backend: str | None = "tensorflow"
     title: str = ""
     layer: typing.Callable | None = None
-    flops: typing.Callable | None = None
     complexity: str = ""
-    operations: str = "O(1)"
-    path: str = ""
-    square: bool = False
 
     def make(self, job):
-        """Returns the LayerWork."""
+        """Returns the peer."""
         del job
-        return LayerWork(self.layer)
-
-    def score_bytes(self, length, width, both):
-        """Returns what scores, weights and their gradients take, [H, n, n].
-
-        Nothing else grows so fast; layers without them take nothing here.
-        """
-        if not self.square:
-            return 0
-        tensors = _SCORES_BOTH if both else _SCORES_FORWARD
-        return int(4 * tensors * max(1, width // _HEAD) * length**2)
+        return LayerRunner(self.layer)
 
 
-def _restricted(window):
-    return LayerType(
-        title=f"restricted, r = {window}",
-        layer=functools.partial(self_attention, window=window),
-        flops=functools.partial(_attention_flops, window=window),
-        complexity="O(r·n·d)",
-        path="O(n/r)",
-    )
+def _type(title, layer, complexity):
+    return LayerType(title=title, layer=layer, complexity=complexity)
 
 
-def _recurrent(title, layer, gates):
-    return LayerType(
-        title=title,
-        layer=layer,
-        flops=functools.partial(_recurrent_flops, gates=gates),
-        complexity="O(n·d²)",
-        operations="O(n)",
-        path="O(n)",
-    )
-
-
+GRU = functools.partial(recurrent, kind=keras.layers.GRU)
+LSTM = functools.partial(recurrent, kind=keras.layers.LSTM)
+CONV = functools.partial(convolution, kind=keras.layers.Conv1D)
+SEPARABLE = functools.partial(convolution, kind=keras.layers.SeparableConv1D)
 FULL = "full"
 TYPES = {
-    "tensorflow": {
-        FULL: LayerType(
-            title="self-attention",
-            layer=self_attention,
-            flops=_attention_flops,
-            complexity="O(n²·d)",
-            path="O(1)",
-            square=True,
-        ),
-        "gru": _recurrent("recurrent, GRU", gru, gates=3),
-        "lstm": _recurrent("recurrent, LSTM", lstm, gates=4),
-        "conv": LayerType(
-            title=f"convolution, k = {KERNEL}",
-            layer=convolution,
-            flops=_convolution_flops,
-            complexity="O(k·n·d²)",
-            path="O(n/k); dilated O(log_k(n))",
-        ),
-        "separable": LayerType(
-            title=f"separable, k = {KERNEL}",
-            layer=separable,
-            flops=_separable_flops,
-            complexity="O(k·n·d + n·d²)",
-            path="O(n/k); dilated O(log_k(n))",
-        ),
-        "restricted-64": _restricted(64),
-        "restricted-256": _restricted(256),
-    }
+    FULL: _type("self-attention", self_attention, "O(n²·d)"),
+    "gru": _type("recurrent, GRU", GRU, "O(n·d²)"),
+    "lstm": _type("recurrent, LSTM", LSTM, "O(n·d²)"),
+    "conv": _type(f"convolution, k = {KERNEL}", CONV, "O(k·n·d²)"),
+    "separable": _type(
+        f"separable, k = {KERNEL}", SEPARABLE, "O(k·n·d + n·d²)"
+    ),
+    **{
+        f"restricted-{window}": _type(
+            f"restricted, r = {window}",
+            functools.partial(self_attention, window=window),
+            "O(r·n·d)",
+        )
+        for window in (64, 256)
+    },
 }
 
 
-class LayerWork:
-    """Calls a layer with one sequence, in a plain TensorFlow graph.
+def flops(name, n, d):
+    """Returns the FLOPs of products and convolutions in a forward pass."""
+    projections = 8 * n * d**2
+    return {
+        FULL: projections + 4 * n * n * d,
+        "gru": 3 * 4 * n * d**2,
+        "lstm": 4 * 4 * n * d**2,
+        "conv": 2 * KERNEL * n * d**2,
+        "separable": 2 * n * d * (KERNEL + d),
+        "restricted-64": projections + 4 * n * min(n, 2 * 64 + 1) * d,
+        "restricted-256": projections + 4 * n * min(n, 2 * 256 + 1) * d,
+    }[name]
 
-    Args:
-        make_layer: function of a width; returns the layer.
-    """
+
+def score_bytes(size):
+    """Returns the memory of full attention's scores and their gradients."""
+    tensors = _SCORES_BOTH if size.both else _SCORES_FORWARD
+    heads = max(1, size.width // _HEAD)
+    return int(4 * tensors * heads * size.length**2)
+
+
+class LayerRunner:
+    """Calls a layer with one sequence, in a plain TensorFlow graph."""
 
     def __init__(self, make_layer):
         keras.utils.set_random_seed(_SEED)
         self.note = f"Keras {keras.__version__}, TensorFlow {tf.__version__}"
         self._make_layer = make_layer
-        self._size = self._function = None
+        self._functions = {}
 
     def prepare(self, size):
-        """Makes weights, input and graph for a LayerSize."""
-        # The one before goes first, and its weights with it.
-        self._size = self._function = None
-        self._function = _function(self._make_layer(size.width), size)
-        self._size = size
+        """Makes weights, input and graph for a LayerSize, once."""
+        if size not in self._functions:
+            layer = self._make_layer(size.width)
+            self._functions[size] = _function(layer, size)
 
     def run(self, size):
-        """Goes through the layer once, and back where that is wanted.
-
-        Args:
-            size: LayerSize; it is prepared if it was not the one before.
-        """
-        if size != self._size:
-            self.prepare(size)
-        self._function()
+        """Calls the layer once, and makes gradients if `size.both`."""
+        self.prepare(size)
+        self._functions[size]()
 
 
 def _function(layer, size):
-    """Returns a function of nothing: the pass through the layer.
-
-    Backward, that is to the inputs and to all weights.
-    """
+    """Returns the call, backward with gradients of inputs and weights."""
     inputs = tf.random.stateless_normal((1, size.length, size.width), (1, 2))
     layer.build(inputs.shape)
     weights = [weight.value for weight in layer.trainable_variables]
@@ -216,3 +179,37 @@ def _function(layer, size):
     call = tf.function(both if size.both else forward)
     with uncompiled():
         return call.get_concrete_function()
+
+
+def measure_memory(layers, calls):
+    """Returns a dict, (name, LayerSize) to peak bytes without the weights.
+
+    TensorFlow keeps freed memory, so in a process that has made larger calls
+    a call seems to take none. Processes are forked from one that has imported
+    TensorFlow and not used it, which takes some tenths of a second each.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.layer_types.layers"])
+    with concurrent.futures.ProcessPoolExecutor(
+        max_workers=1, mp_context=context, max_tasks_per_child=1
+    ) as pool:
+        found = {}
+        for name, size in calls:
+            try:
+                taken = pool.submit(_taken_bytes, layers[name], size).result()
+            except concurrent.futures.process.BrokenProcessPool as error:
+                raise InputError(
+                    f"The process that ran {name} at {size} was killed, "
+                    "usually for want of memory; set --memory_gib to less."
+                ) from error
+            found[name, size] = taken
+    return found
+
+
+def _taken_bytes(layer, size):
+    runner = layer.make(None)
+    runner.run(size._replace(length=min(_FIRST_LENGTH, size.length)))
+    runner.prepare(size)
+    before = peak_memory("VmRSS")
+    runner.run(size)
+    return max(0, peak_memory() - before)

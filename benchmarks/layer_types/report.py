@@ -1,103 +1,147 @@
-"""The page of a run: Table 1 beside what was measured, tables and figures."""
+"""The page of a run: Table 1 and what was measured, tables and figures."""
 
 import math
 import pathlib
+import statistics
 
-from benchmarks.harness.report import markdown
+from benchmarks.harness.report import markdown_table, quartiles, ratio
 from benchmarks.layer_types.figure import log_log_svg
-from benchmarks.layer_types.layers import FULL
+from benchmarks.layer_types.layers import FULL, flops
 from export.files.atomic import written_whole
 
 PASSES = {False: "forward", True: "forward + backward"}
 _SECONDS = {0: "s", -3: "ms", -6: "µs"}
 _BYTES = {9: "GB", 6: "MB", 3: "kB"}
-# The base model's; figures are of it where it was measured.
+# The base model's; figures have it if it was measured.
 _BASE_WIDTH = 512
+# Less cannot be told from what else a process allocates.
+_LEAST_BYTES = 2**20
 
 
-def write(results, counted, left_out, line, output_dir):
-    """Writes complexity.md and the figures that it shows.
+def fitted_exponent(points):
+    """Returns e of y = c x^e for a list of (x, y), or None.
+
+    By least squares of the logarithms; there must be two x.
+    """
+    if len({x for x, _ in points}) < 2:
+        return None
+    logarithms = [(math.log(x), math.log(y)) for x, y in points]
+    return statistics.linear_regression(*zip(*logarithms)).slope
+
+
+class Results:
+    """What was measured of the chosen layer types, by name and LayerSize.
 
     Args:
-        results: Results.
-        counted: dict of n to a list of Counted.
-        left_out: dict of (name, LayerSize) to why.
-        line: how and where it was run.
-        output_dir: complexity.md goes there, figures to complexity/ in it.
+        chosen: dict of name to LayerType.
+        sizes: list of LayerSize.
+        seconds: dict of (name, LayerSize) to a call's seconds, one a round.
+        memory: dict of (name, LayerSize) to a call's bytes.
+        fit_from: exponents of n are of lengths from here on; that of full
+            self-attention from twice as far, where n²·d outweighs n·d².
+    """
 
-    Returns:
-        The page's path.
+    def __init__(self, chosen, sizes, seconds, memory, fit_from):
+        self.chosen, self.sizes, self.rounds = chosen, sizes, seconds
+        self.fit_from = fit_from
+        widths = sorted({size.width for size in sizes})
+        self.width = _BASE_WIDTH if _BASE_WIDTH in widths else widths[-1]
+        self.seconds = {
+            call: quartiles(rounds).median for call, rounds in seconds.items()
+        }
+        self.memory = {
+            call: n for call, n in memory.items() if n > _LEAST_BYTES
+        }
+        self.flops = {
+            (name, size): flops(name, size.length, size.width)
+            for name, size in seconds
+        }
+        # The longest n of which all is measured at every d.
+        missing = {
+            size.length
+            for size in sizes
+            if size.both and any((name, size) not in seconds for name in chosen)
+        }
+        self.length = max(
+            {size.length for size in sizes if size.both} - missing, default=0
+        )
+
+    def over_length(self, values, both, name, least=0):
+        """Returns (n, value) at the shown width, a list."""
+        return [
+            (size.length, values[name, size])
+            for size in self.sizes
+            if (name, size) in values
+            and (size.both, size.width) == (both, self.width)
+            and size.length >= least
+        ]
+
+    def over_width(self, values, name):
+        """Returns (d, value) at the longest length, forward and backward."""
+        return [
+            (size.width, values[name, size])
+            for size in self.sizes
+            if (name, size) in values
+            and (size.both, size.length) == (True, self.length)
+        ]
+
+
+def write(results, counts, line, output_dir):
+    """Writes complexity.md and its figures in complexity/; returns its path.
+
+    `counts` is a dict of n to a list of Counts, `line` the provenance.
     """
     output_dir = pathlib.Path(output_dir)
-    for name, text in _figures(results).items():
-        with written_whole(output_dir / "complexity" / name) as path:
+    figures = _figures(results)
+    texts = {f"complexity/{name}": text for name, text in figures.items()}
+    texts["complexity.md"] = _page(results, counts, line, figures)
+    for name, text in texts.items():
+        with written_whole(output_dir / name) as path:
             path.write_text(text, encoding="utf-8")
-    page = output_dir / "complexity.md"
-    with written_whole(page) as path:
-        text = _page(results, counted, left_out, line)
-        path.write_text(text, encoding="utf-8")
-    return page
+    return output_dir / "complexity.md"
 
 
 def _figures(results):
-    """Returns the text of each figure by its file's name; few have none."""
-    widths = results.widths()
-    width = _shown_width(widths)
-    made = {
-        f"{file}.svg": _figure(
-            f"{what} of a layer, {PASSES[both]}, d = {width}",
-            ("n, positions", what.lower()),
-            results,
-            lambda name, value=value, both=both: results.line(
-                value, name, both, width=width
-            ),
-            units,
-        )
-        for file, what, value, both, units in (
-            ("time-forward", "Time", results.seconds, False, _SECONDS),
-            ("time", "Time", results.seconds, True, _SECONDS),
-            ("memory", "Memory", results.bytes, True, _BYTES),
-        )
+    """Returns a dict, file name to SVG, of what was measured."""
+    time, memory = results.seconds, results.memory
+    lines = {
+        "time-forward.svg": lambda name: results.over_length(time, False, name),
+        "time.svg": lambda name: results.over_length(time, True, name),
+        "memory.svg": lambda name: results.over_length(memory, True, name),
+        "width.svg": lambda name: results.over_width(time, name),
     }
-    if (length := results.shared_length()) and len(widths) > 1:
-        made["width.svg"] = _figure(
-            f"Time of a layer, {PASSES[True]}, n = {length:,}",
-            ("d, width", "time"),
-            results,
-            lambda name: results.line(
-                results.seconds, name, True, length=length
-            ),
-            _SECONDS,
-        )
-    return {name: text for name, text in made.items() if text}
+    figures = {}
+    for file, line_of in lines.items():
+        series = {
+            layer.title: line_of(name) for name, layer in results.chosen.items()
+        }
+        what, units = "Time", _SECONDS
+        if file == "memory.svg":
+            what, units = "Memory", _BYTES
+        x, at = "n, positions", f"d = {results.width:,}"
+        if file == "width.svg":
+            x, at = "d, width", f"n = {results.length:,}"
+        passes = PASSES[file != "time-forward.svg"]
+        if any(series.values()):
+            figures[file] = log_log_svg(
+                f"{what} of a layer, {passes}, {at}",
+                (x, what.lower()),
+                series,
+                lambda power, units=units: _format_power(power, units),
+            )
+    return figures
 
 
-def _figure(title, axes, results, line_of, units):
-    """Returns an SVG, or None where nothing was measured."""
-    series = {
-        layer.title: line_of(name) for name, layer in results.chosen.items()
-    }
-    if not any(series.values()):
-        return None
-    return log_log_svg(title, axes, series, lambda power: _power(power, units))
-
-
-def _power(power, units):
+def _format_power(power, units):
     """Returns a power of 10 in the largest unit that is not above it."""
     base = max((each for each in units if each <= power), default=min(units))
     return f"{10 ** (power - base):g} {units[base]}"
 
 
-def _shown_width(widths):
-    return _BASE_WIDTH if _BASE_WIDTH in widths else widths[-1]
-
-
-def _page(results, counted, left_out, line):
-    figures = "\n\n".join(
-        f"![{name.removesuffix('.svg')}](complexity/{name})"
-        for name in _figures(results)
+def _page(results, counts, line, figures):
+    pictures = "\n\n".join(
+        f"![{name.removesuffix('.svg')}](complexity/{name})" for name in figures
     )
-    length = results.shared_length()
     tables = "\n\n".join(
         f"### {title}, {PASSES[both]}\n\n{_table(results, both, cell)}"
         for title, cell in (("Time", _time), ("Memory", _memory))
@@ -117,15 +161,15 @@ big have; one sequence, float32, no dropout, plain TensorFlow graphs on a CPU.
 ## What a layer costs
 
 The exponent e, where time or memory grows as n^e (at
-d = {_shown_width(results.widths()):,}) or as d^e{_at(length)}, fitted to
+d = {results.width:,}) or as d^e (at n = {results.length:,}), fitted to
 the medians. "Products" is the same fit to a count of FLOPs; attention's
 projections stand in it, n·d² like a recurrent layer, which Table 1 leaves out.
-Memory is what a call takes beside weights and input; the gradients of weights
+Memory is what a call takes without weights and input; the gradients of weights
 are in it, which n does not change.
 
-{_exponents(results, length)}
+{_exponents(results)}
 
-{figures}
+{pictures}
 
 ## What must wait, and how far signals go
 
@@ -136,74 +180,61 @@ take until every output depends on every input? With → outputs look at their o
 and earlier inputs only. A recurrent layer connects all of those by itself, but
 one after the other. The paper's log_k(n) is that of dilated convolutions.
 
-{_counts(counted)}
+{_counts_table(counts)}
 
 ## All sizes
 
 Times are milliseconds of a call, the median of the rounds; × is the share of
-full self-attention's time in the same round. Memory is in MiB.
+full self-attention's time in the same round. Memory is in MiB. Sizes at which
+attention's weights would not fit the memory have no entry.
 
 {tables}
 
-{_left_out(results, left_out)}{line}
+{line}
 """
 
 
-def _at(length):
-    return "" if length is None else f" (at n = {length:,})"
-
-
-def _exponents(results, length):
-    width = _shown_width(results.widths())
+def _exponents(results):
     header = [
-        "layer",
-        "Table 1",
-        "n: products",
-        "n: forward",
-        "n: forward + backward",
-        "n: memory, forward + backward",
-        "d: products",
-        "d: forward + backward",
+        *("layer", "Table 1", "n: products", "n: forward"),
+        *("n: forward + backward", "n: memory, forward + backward"),
+        *("d: products", "d: forward + backward"),
     ]
+    columns = (
+        (results.flops, True),
+        (results.seconds, False),
+        (results.seconds, True),
+        (results.memory, True),
+    )
     rows = []
     for name, layer in results.chosen.items():
-        of_length = [
-            results.exponent_of_length(value, name, both, width)
-            for value, both in (
-                (lambda *at: results.products(*at), True),
-                (results.seconds, False),
-                (results.seconds, True),
-                (results.bytes, True),
-            )
-        ]
-        of_width = [
-            length and results.exponent_of_width(value, name, True, length)
-            for value in (results.products, results.seconds)
-        ]
-        cells = map(_exponent, of_length + of_width)
-        rows.append([layer.title, layer.complexity, *cells])
-    return markdown(header, "ll" + "r" * 6, rows)
+        least = results.fit_from * (2 if name == FULL else 1)
+        lines = [results.over_length(*each, name, least) for each in columns]
+        for values in (results.flops, results.seconds):
+            lines.append(results.over_width(values, name))
+        rows.append([layer.title, layer.complexity, *map(_exponent, lines)])
+    return markdown_table(header, "ll" + "r" * 6, rows)
 
 
-def _exponent(found):
-    if not found:
+def _exponent(points):
+    exponent = fitted_exponent(points)
+    if exponent is None:
         return "-"
-    exponent, low, high = found
-    return f"{exponent:.2f} ({low:,} to {high:,})"
+    return f"{exponent:.2f} ({min(points)[0]:,} to {max(points)[0]:,})"
 
 
-def _counts(counted):
+def _counts_table(counts):
     header = ["layer", "layers by formula"]
-    for length in counted:
+    for length in counts:
         header += [f"products, n = {length:,}", f"layers, n = {length:,}"]
     rows = []
-    for same in zip(*counted.values()):
+    for same in zip(*counts.values()):
         arrow = " →" if same[0].causal else ""
         rows.append([same[0].title + arrow, same[0].formula])
         for each in same:
             layers = "-" if each.layers is None else str(each.layers)
             rows[-1] += [str(each.operations), f"{layers} of {each.expected}"]
-    return markdown(header, "ll" + "rr" * len(counted), rows)
+    return markdown_table(header, "ll" + "rr" * len(counts), rows)
 
 
 def _table(results, both, cell):
@@ -217,35 +248,24 @@ def _table(results, both, cell):
         for size in results.sizes
         if size.both == both
     ]
-    return markdown(header, "r" * len(header), rows)
+    return markdown_table(header, "r" * len(header), rows)
 
 
 def _time(results, name, size):
-    seconds = results.seconds(name, size)
-    if seconds is None:
+    if (name, size) not in results.rounds:
         return "-"
-    beside = results.beside_full(name, size)
-    share = f" ×{beside.median:.2f}" if beside and name != FULL else ""
-    return f"{_short(1000 * seconds)}{share}"
+    share, full = "", results.rounds.get((FULL, size))
+    if full and name != FULL:
+        share = f" ×{ratio(results.rounds[name, size], full).median:.2f}"
+    return f"{_short(1000 * results.seconds[name, size])}{share}"
 
 
 def _memory(results, name, size):
-    taken = results.bytes(name, size)
+    taken = results.memory.get((name, size))
     return _short(taken / 2**20) if taken else "-"
 
 
 def _short(number):
-    """Writes a number with three digits that count, at least."""
+    """Returns a number with at least three significant digits."""
     digits = max(0, 2 - math.floor(math.log10(number)))
     return f"{number:,.{digits}f}"
-
-
-def _left_out(results, left_out):
-    if not left_out:
-        return ""
-    lines = [
-        f"- {results.chosen[name].title}, d = {size.width:,}, "
-        f"n = {size.length:,}, {PASSES[size.both]}: {reason}."
-        for (name, size), reason in left_out.items()
-    ]
-    return "Left out:\n\n" + "\n".join(lines) + "\n\n"

@@ -1,5 +1,5 @@
-"""The systems that are timed, each in a worker process.
+"""The systems to time, each in a worker process.
 
-A job of training_step or of decoding comes in, what runs it goes out. A file
-imports those rooms, harness and its own framework, and no other framework.
+A training_job or a decoding_job comes in, a peer that runs it goes out. Each
+module may import these two, harness and its own framework.
 """

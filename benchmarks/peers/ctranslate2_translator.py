@@ -2,40 +2,40 @@
 
 import ctranslate2
 
-from benchmarks.decoding.job import Pieces
-from export.translators.batches import AT_ONCE
+from benchmarks.decoding_job import SentencePieces
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
 class CTranslate2:
-    """ctranslate2.Translator, one batch a call.
+    """ctranslate2.Translator; its own workers translate parallel batches."""
 
-    Args:
-        job: DecodeJob.
-        at_once: batches that it translates at the same time; they share the
-            threads.
-    """
-
-    def __init__(self, job, at_once=1):
-        self._pieces = Pieces(job.model)
+    def __init__(self, job, parallel_batches=1):
+        self._pieces = SentencePieces(job.model)
         self._config = job.config
         self._translator = ctranslate2.Translator(
             job.prepared,
             device=_DEVICES[job.device],
             compute_type=_compute_type(job),
-            inter_threads=at_once,
-            intra_threads=max(job.cores // at_once, 1),
+            inter_threads=parallel_batches,
+            intra_threads=max(job.cores // parallel_batches, 1),
         )
         self.note = (
             f"CTranslate2 {ctranslate2.__version__}, "
             f"{self._translator.compute_type}; a sentence ends with its "
             "K-th finished hypothesis"
         )
+        if parallel_batches > 1:
+            self.note += f"; {parallel_batches} batches in parallel"
+            self.translate_all = self._translate_all
 
     def translate(self, batch):
         """Returns text and score of each sentence."""
         return self._translate(batch.texts)
+
+    def _translate_all(self, batches):
+        texts = [text for batch in batches for text in batch.texts]
+        return self._translate(texts, max_batch_size=len(batches[0].texts))
 
     def _translate(self, texts, **batching):
         pieces = self._pieces.pieces(texts)
@@ -56,25 +56,8 @@ class CTranslate2:
         ]
 
 
-class SideBySide(CTranslate2):
-    """Several batches at once, by CTranslate2's own workers.
-
-    Args:
-        job: DecodeJob.
-    """
-
-    def __init__(self, job):
-        super().__init__(job, AT_ONCE)
-        self.note += f"; {AT_ONCE} batches at once"
-
-    def translate_all(self, batches):
-        """Returns text and score of each sentence."""
-        texts = [text for batch in batches for text in batch.texts]
-        return self._translate(texts, max_batch_size=len(batches[0].texts))
-
-
 def _compute_type(job):
-    """A folder's own type, unless bfloat16 is asked of a float32 one."""
+    """bfloat16 replaces float32 only; an int8 folder keeps its type."""
     if job.precision == "bfloat16" and job.prepared.endswith("float32"):
         return "bfloat16"
     return "default"

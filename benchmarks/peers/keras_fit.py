@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from benchmarks.training_step.work import pack
+from benchmarks.training_job import pack
 from trainers.training.strategies import has_gpu, make_strategy
 from trainers.training.training_model import TrainingTransformer
 
@@ -11,10 +11,7 @@ from trainers.training.training_model import TrainingTransformer
 class KerasFit:
     """Calls the function that `model.fit` calls, one batch at a time.
 
-    Args:
-        model: a compiled keras.Model.
-        batches: list of (inputs, labels), dicts of int32 arrays [B, L] by
-            the names of the model's inputs, and int32 [B, L].
+    `batches` are (inputs, labels), a dict of int32 [B, L] and int32 [B, L].
     """
 
     framework = "tensorflow"
@@ -22,7 +19,9 @@ class KerasFit:
     def __init__(self, model, batches):
         model.make_train_function()
         self.parameters = model.count_params()
-        self.note = f"TensorFlow {tf.__version__}, fit"
+        self.note = (
+            f"Keras {keras.__version__}, TensorFlow {tf.__version__}, fit"
+        )
         self._model = model
         self._iterators = [self._iterator(batch) for batch in batches]
 
@@ -34,57 +33,32 @@ class KerasFit:
             output_signature=(dict.fromkeys(inputs, ids), ids),
         )
         strategy = self._model.distribute_strategy
-        # Kept as tensors, so that only the step is timed and no input.
+        # Cached as tensors, so that only the step is timed.
         return iter(
             strategy.experimental_distribute_dataset(
                 dataset.cache().repeat().prefetch(2)
             )
         )
 
-    def run(self, shape):
+    def run(self, number):
         """Makes one update with a batch, waits for it, returns the loss."""
-        logs = self._model.train_function(self._iterators[shape])
+        logs = self._model.train_function(self._iterators[number])
         return float(logs["loss"])
 
 
-class OursFit(KerasFit):
-    """TrainingTransformer under `model.fit`, as `trainers.wmt` runs it.
+def ours(job, packed=False, jit=False):
+    """Returns TrainingTransformer under `model.fit`, as trainers.wmt runs it.
 
-    Args:
-        job: StepJob.
-        batches: as of KerasFit.
-        compile_gradient: as of TrainingTransformer.
+    In packed rows, the trainer's default, or one pair a row.
     """
-
-    def __init__(self, job, batches, compile_gradient):
-        keras.utils.set_random_seed(1)
-        with make_strategy("one").scope():
-            model = TrainingTransformer(
-                job.config,
-                compile_gradient=compile_gradient,
-                dtype=job.precision,
-            )
-            model.compile_for_training()
-        super().__init__(model, batches)
-        xla = "XLA" if compile_gradient else "no XLA"
-        self.note = f"Keras {keras.__version__}, {self.note}, {xla}"
-
-
-def padded(job):
-    """One pair a row, and XLA on GPUs only, as the trainer's default."""
-    return OursFit(job, _padded(job), compile_gradient=has_gpu())
-
-
-def compiled(job):
-    """One pair a row, as `--jit` trains."""
-    return OursFit(job, _padded(job), compile_gradient=True)
-
-
-def packed(job):
-    """The same pairs in packed rows: as the trainer runs by default."""
-    batches = [pack(batch) for batch in job.batches]
-    return OursFit(job, batches, compile_gradient=has_gpu())
-
-
-def _padded(job):
-    return [batch.padded for batch in job.batches]
+    keras.utils.set_random_seed(1)
+    jit = jit or has_gpu()
+    with make_strategy("one").scope():
+        model = TrainingTransformer(
+            job.config, compile_gradient=jit, dtype=job.precision
+        )
+        model.compile_for_training()
+    batches = [pack(each) if packed else each.padded for each in job.batches]
+    peer = KerasFit(model, batches)
+    peer.note += ", XLA" if jit else ", no XLA"
+    return peer

@@ -5,12 +5,12 @@ import keras_hub
 from keras import ops
 
 import keras_transformer as kt
-
-PAD = 0
+from benchmarks.peers.keras_fit import KerasFit
+from keras_transformer.config import PAD_ID
 
 
 def make(job):
-    """Returns the peer on the Keras backend that runs."""
+    """Returns the peer."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(job.precision)
     model = _model(job.config)
@@ -23,37 +23,9 @@ def make(job):
         ),
         loss=_smoothed_loss(job.config.label_smoothing),
     )
-    if keras.backend.backend() == "tensorflow":
-        from benchmarks.peers.keras_fit import KerasFit as Trained
-    else:
-        Trained = TrainOnBatch
-    peer = Trained(model, [batch.padded for batch in job.batches])
-    peer.note = (
-        f"keras-hub {keras_hub.__version__} layers, Keras "
-        f"{keras.__version__}, {peer.note}"
-    )
+    peer = KerasFit(model, [batch.padded for batch in job.batches])
+    peer.note = f"keras-hub {keras_hub.__version__} layers, {peer.note}"
     return peer
-
-
-class TrainOnBatch:
-    """Runs `model.train_on_batch`, for JAX.
-
-    Args:
-        model: a compiled keras.Model.
-        batches: list of (inputs, labels).
-    """
-
-    framework = "jax"
-
-    def __init__(self, model, batches):
-        self._model = model
-        self._batches = batches
-        self.parameters = model.count_params()
-        self.note = f"{keras.backend.backend()}, train_on_batch"
-
-    def run(self, shape):
-        """Makes one update with a batch, waits for it, returns the loss."""
-        return float(self._model.train_on_batch(*self._batches[shape]))
 
 
 def _model(config):
@@ -72,7 +44,7 @@ def _model(config):
         embedded = embedded + keras_hub.layers.SinePositionEncoding()(embedded)
         return keras.layers.Dropout(config.dropout)(embedded)
 
-    source_mask, target_mask = source != PAD, target != PAD
+    source_mask, target_mask = source != PAD_ID, target != PAD_ID
     memory = embed(source)
     for _ in range(config.num_layers):
         memory = _layer(keras_hub.layers.TransformerEncoder, config)(
@@ -90,7 +62,7 @@ def _model(config):
         {"source": source, "target": target},
         embedding(states, reverse=True),
     )
-    _without_attention_dropout(model)
+    _disable_attention_dropout(model)
     return model
 
 
@@ -103,19 +75,15 @@ def _layer(kind, config):
     )
 
 
-def _without_attention_dropout(model):
-    """The other systems drop no attention weights, and so are faster."""
+def _disable_attention_dropout(model):
+    """The other systems have no dropout of attention weights."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.MultiHeadAttention):
             layer._dropout = 0.0
 
 
 def _smoothed_loss(smoothing):
-    """Returns a loss from Keras' own; no one-hot [B, T, V] is made.
-
-    A step of the base size took as much processor time with
-    CategoricalCrossentropy(label_smoothing) on one-hot labels.
-    """
+    """Returns a loss from Keras' own that makes no one-hot [B, T, V]."""
 
     def loss(labels, logits):
         logits = ops.cast(logits, "float32")
@@ -123,7 +91,7 @@ def _smoothed_loss(smoothing):
             labels, logits, from_logits=True
         )
         uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
-        real = ops.cast(labels != PAD, "float32")
+        real = ops.cast(labels != PAD_ID, "float32")
         losses = (1.0 - smoothing) * plain + smoothing * uniform
         return ops.sum(losses * real) / ops.sum(real)
 

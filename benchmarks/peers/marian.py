@@ -5,14 +5,12 @@ import torch
 import transformers
 
 import keras_transformer as kt
-from benchmarks.decoding.job import Pieces
+from benchmarks.decoding_job import SentencePieces
 from benchmarks.peers.torch_transformer import PAD, TorchStep, device
 from keras_transformer.config import BEGIN_ID, END_ID, UNKNOWN_ID
 
 
 def _new_model(config):
-    if config.d_k != config.d_model // config.num_heads:
-        raise ValueError("MarianMTModel has no head width of its own.")
     return transformers.MarianMTModel._from_config(
         transformers.MarianConfig(
             vocab_size=config.vocabulary_size,
@@ -55,61 +53,37 @@ class _Logits(torch.nn.Module):
         ).logits
 
 
-def make_step(job):
+def make_step(job, compiled=False):
     """Returns the peer that trains."""
-    return _named(TorchStep(job, _Logits))
-
-
-def make_compiled_step(job):
-    """Returns the same, its forward and backward pass compiled."""
-    return _named(TorchStep(job, _Logits, torch.compile))
-
-
-def _named(peer):
-    peer.note = (
-        f"transformers {transformers.__version__} MarianMTModel, sdpa, "
-        f"{peer.note}"
-    )
-    return peer
+    name = f"transformers {transformers.__version__} MarianMTModel, sdpa"
+    return TorchStep(job, _Logits, name, compiled)
 
 
 class Translator:
-    """`generate` with a beam and a cache.
-
-    Args:
-        job: DecodeJob.
-    """
+    """`generate` with a beam and a cache."""
 
     def __init__(self, job):
         self._device = device(job)
         self._config = job.config
-        self._pieces = Pieces(job.model)
+        self._pieces = SentencePieces(job.model)
         self._model = _with_weights(job).to(self._device)
         self.note = (
             f"transformers {transformers.__version__} MarianMTModel, sdpa, "
             f"PyTorch {torch.__version__}, {job.precision}, "
-            "early_stopping=False: a sentence ends when its best live "
-            "hypothesis, at its present length, is below its worst finished "
-            "one; one maximum length for a batch; no torch.compile"
+            "early_stopping=False, no torch.compile"
         )
 
     def translate(self, batch):
         """Returns text of each sentence, and no score."""
-        source = self._source(batch)
-        return [(text, None) for text in self._texts(self._generate(source))]
-
-    def translate_with_scores(self, batch):
-        """Returns text and score, from a pass over the whole translation."""
-        source = self._source(batch)
-        outputs = self._generate(source)
-        scores = self._scores(source, outputs)
-        return list(zip(self._texts(outputs), scores))
-
-    def _source(self, batch):
         ids = [torch.tensor(row) for row in self._pieces.ids(batch.texts)]
-        return torch.nn.utils.rnn.pad_sequence(
+        source = torch.nn.utils.rnn.pad_sequence(
             ids, batch_first=True, padding_value=PAD
-        ).to(self._device)
+        )
+        rows = self._generate(source.to(self._device)).tolist()
+        texts = self._pieces.text(
+            [token for token in row if token > END_ID] for row in rows
+        )
+        return [(text, None) for text in texts]
 
     @torch.inference_mode()
     def _generate(self, source):
@@ -127,29 +101,6 @@ class Translator:
             suppress_tokens=[PAD, UNKNOWN_ID, BEGIN_ID],
         )
 
-    def _texts(self, outputs):
-        rows = outputs.tolist()
-        return self._pieces.text(
-            [number for number in row if number > END_ID] for row in rows
-        )
-
-    @torch.inference_mode()
-    def _scores(self, source, outputs):
-        labels = outputs[:, 1:]
-        logits = self._model(
-            input_ids=source,
-            attention_mask=source != PAD,
-            decoder_input_ids=outputs[:, :-1],
-        ).logits
-        of_labels = torch.log_softmax(logits.float(), -1).gather(
-            2, labels[..., None]
-        )[..., 0]
-        # `generate` pads with end ids where padding is id 0.
-        is_end = (labels == END_ID).int()
-        real = is_end.cumsum(1) - is_end == 0
-        lengths = real.sum(1) ** self._config["alpha"]
-        return ((of_labels * real).sum(1) / lengths).tolist()
-
 
 def _with_weights(job):
     config = kt.TransformerConfig(**job.config)
@@ -160,7 +111,7 @@ def _with_weights(job):
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = config.layer_norm_epsilon
-    # Given with each call; what the model brings along would go before it.
+    # The model's own defaults would override arguments of each call.
     model.generation_config = transformers.GenerationConfig(
         pad_token_id=PAD,
         bos_token_id=BEGIN_ID,

@@ -10,18 +10,15 @@ _FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 class Served:
-    """ServerSession.
+    """ServerSession; a server may be told that weights never change."""
 
-    Args:
-        job: DecodeJob.
-        note: what is special.
-    """
-
-    def __init__(self, job, note):
+    def __init__(self, job, frozen=False):
+        if frozen:
+            os.environ[_FROZEN] = "1"
         self._session = ServerSession(job.prepared)
         self.note = (
             "exported SavedModel in ServerSession: plain graph, float32; "
-            + note
+            f"{' '.join(job.flags)}" + f"; {_FROZEN}=1" * frozen
         )
 
     def translate(self, batch):
@@ -33,19 +30,3 @@ class Served:
             (text.decode("utf-8"), float(score))
             for text, score in zip(answer["translation"], answer["score"])
         ]
-
-
-def certain(job):
-    """As it is exported by default."""
-    return Served(job, "a sentence stops when its result is certain")
-
-
-def finished(job):
-    """Exported with --stop=finished."""
-    return Served(job, "exported with --stop=finished")
-
-
-def frozen(job):
-    """The same in a server that is told that weights stay."""
-    os.environ[_FROZEN] = "1"
-    return Served(job, f"exported with --stop=finished; {_FROZEN}=1")

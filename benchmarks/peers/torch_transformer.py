@@ -1,4 +1,4 @@
-"""PyTorch: a training step, and torch.nn.Transformer with what it lacks."""
+"""PyTorch: a training step, and torch.nn.Transformer with embeddings."""
 
 import math
 
@@ -8,16 +8,16 @@ PAD = 0
 
 
 def device(job):
-    """Sets PyTorch up for a job; returns the name of its device."""
+    """Configures PyTorch for a job; returns the name of its device."""
     if job.device == "gpu":
-        # What TensorFlow and JAX do by themselves: TF32 products.
+        # TF32 products, the default of TensorFlow and JAX.
         torch.set_float32_matmul_precision("high")
     torch.set_num_threads(job.cores)
     return "cuda" if job.device == "gpu" else "cpu"
 
 
 class _Loss(torch.nn.Module):
-    """The smoothed loss of a module that maps both sides' ids to logits."""
+    """Label-smoothed loss of a module that maps ids to logits."""
 
     def __init__(self, model, smoothing):
         super().__init__()
@@ -33,32 +33,23 @@ class _Loss(torch.nn.Module):
         )
 
 
-def eager(module):
-    """Returns the module as it is, for TorchStep's `prepare`."""
-    return module
-
-
 class TorchStep:
     """Forward, smoothed loss, backward, Adam.
 
-    Args:
-        job: StepJob.
-        make_model: function of the configuration; returns a torch module
-            that maps source and target ids to logits.
-        prepare: function of the module of the loss; returns what is called
-            in its place: `eager` or `torch.compile`.
+    `make_model` is a function of the configuration; it returns a torch module
+    that maps source and target ids to logits.
     """
 
     framework = "torch"
 
-    def __init__(self, job, make_model, prepare=eager):
+    def __init__(self, job, make_model, name, compiled):
         self._device = device(job)
         torch.manual_seed(1)
         config = job.config
         self._bfloat16 = job.precision == "mixed_bfloat16"
         loss = _Loss(make_model(config), config.label_smoothing)
         loss = loss.to(self._device).train()
-        self._loss = prepare(loss)
+        self._loss = torch.compile(loss) if compiled else loss
         weights = [each for each in loss.parameters() if each.requires_grad]
         self._optimizer = torch.optim.Adam(
             weights,
@@ -68,7 +59,14 @@ class TorchStep:
             fused=True,
         )
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
-            self._optimizer, paper_rate(config.d_model, config.warmup_steps)
+            self._optimizer,
+            lambda updates: (
+                config.d_model**-0.5
+                * min(
+                    (updates + 1) ** -0.5,
+                    (updates + 1) * config.warmup_steps**-1.5,
+                )
+            ),
         )
         self._batches = [
             tuple(
@@ -78,15 +76,15 @@ class TorchStep:
             for batch in job.batches
         ]
         self.parameters = sum(each.numel() for each in weights)
-        how = "no torch.compile" if prepare is eager else "torch.compile"
-        self.note = f"PyTorch {torch.__version__}, {how}"
+        how = "torch.compile" if compiled else "no torch.compile"
+        self.note = f"{name}, PyTorch {torch.__version__}, {how}"
 
-    def run(self, shape):
+    def run(self, number):
         """Makes one update with a batch, waits for it, returns the loss."""
         with torch.autocast(
             self._device, torch.bfloat16, enabled=self._bfloat16
         ):
-            loss = self._loss(*self._batches[shape])
+            loss = self._loss(*self._batches[number])
         loss.backward()
         self._optimizer.step()
         self._schedule.step()
@@ -95,16 +93,6 @@ class TorchStep:
         if self._device == "cuda":
             torch.cuda.synchronize()
         return value
-
-
-def paper_rate(d_model, warmup_steps):
-    """Returns the paper's schedule as a function of updates made before."""
-
-    def rate(updates):
-        step = updates + 1
-        return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
-
-    return rate
 
 
 class _Translator(torch.nn.Module):
@@ -125,7 +113,7 @@ class _Translator(torch.nn.Module):
             dropout=config.dropout,
             batch_first=True,
         )
-        _without_inner_dropout(self._transformer)
+        _disable_inner_dropout(self._transformer)
         self.register_buffer(
             "_positions", _sinusoids(config.max_positions, config.d_model)
         )
@@ -150,8 +138,8 @@ class _Translator(torch.nn.Module):
         return torch.nn.functional.linear(states, self._embedding.weight)
 
 
-def _without_inner_dropout(transformer):
-    """The other systems drop neither attention weights nor inner units."""
+def _disable_inner_dropout(transformer):
+    """The other systems have no dropout of attention or inner units."""
     for module in transformer.modules():
         if isinstance(module, torch.nn.MultiheadAttention):
             module.dropout = 0.0
@@ -168,16 +156,6 @@ def _sinusoids(positions, width):
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-def make(job):
-    """Returns the peer."""
-    return _named(TorchStep(job, _Translator))
-
-
-def make_compiled(job):
-    """Returns the peer, its forward and backward pass compiled."""
-    return _named(TorchStep(job, _Translator, torch.compile))
-
-
-def _named(peer):
-    peer.note = f"nn.Transformer of {peer.note}"
-    return peer
+def make_step(job, compiled=False):
+    """Returns the peer that trains."""
+    return TorchStep(job, _Translator, "nn.Transformer", compiled)

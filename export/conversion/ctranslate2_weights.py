@@ -16,8 +16,9 @@ QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
 # Beside it where the source has a vocabulary of its own.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
-# A sinusoid has no end; CTranslate2 wants a table.
-_SINUSOID_POSITIONS = 1024
+# A sinusoid has no end; CTranslate2 wants a table. It takes as many pieces of
+# a source, unless it is asked to take more.
+_SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # The fields that a folder can hold; others must be the default. Those of a
 # search are for whoever calls it, and export.ctranslate2 prints them.
@@ -193,7 +194,7 @@ def _positions(layer, config):
     rows = (
         config.max_positions
         if config.positions == "learned"
-        else _SINUSOID_POSITIONS
+        else _SOURCE_POSITIONS + config.max_output_extra + 1
     )
     return _array(layer.encode(np.arange(rows, dtype="int32")))
 

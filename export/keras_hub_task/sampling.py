@@ -33,6 +33,9 @@ def sample(task, transformer, inputs, stop_token_ids):
     given = ops.cast(inputs["decoder_padding_mask"], "bool")
     source = without_padding(inputs, "encoder")
     decoder = transformer.beam_decoder(1)
+    has_text, longest = _limits(source, transformer.config.max_output_extra)
+    # With the begin id, which is in the first place.
+    longest = ops.minimum(longest, ops.shape(prompt)[1] - 1)
     # The first place that some sentence has nothing in.
     index = ops.min(ops.sum(ops.cast(given, "int32"), axis=-1))
     state, hidden = _after_prompt(
@@ -49,14 +52,16 @@ def sample(task, transformer, inputs, stop_token_ids):
     ids = task.sampler(
         next=next_logits,
         prompt=prompt,
-        cache=(state, _limits(source, transformer.config.max_output_extra)),
+        cache=(state, longest),
         index=index,
         mask=given,
         stop_token_ids=stop_token_ids,
         hidden_states=hidden,
         model=task,
     )
-    return ids, _until_stop(ids, given, stop_token_ids)
+    shown = _until_stop(ids, given, stop_token_ids)
+    begin = ops.arange(ops.shape(ids)[1]) == 0
+    return ids, ops.logical_and(shown, ops.logical_or(has_text[:, None], begin))
 
 
 def _step(decoder, state, tokens, index):
@@ -89,9 +94,13 @@ def _after_prompt(decoder, state, prompt, index):
 
 
 def _limits(source, extra):
-    """Returns int32 [B]: tokens, the end id counted; 1 of an empty source."""
+    """Returns what sources have text, boolean [B], and int32 [B]: tokens.
+
+    With the end id; 1 of an empty source.
+    """
     pieces = ops.logical_and(source != PAD_ID, source != END_ID)
-    return ops.where(ops.any(pieces, axis=1), output_limits(source, extra), 1)
+    has_text = ops.any(pieces, axis=1)
+    return has_text, ops.where(has_text, output_limits(source, extra), 1)
 
 
 def _possible(logits, index, longest):

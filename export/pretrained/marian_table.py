@@ -76,7 +76,9 @@ def _read_table(path):
 
 def _table_of_lines(content, path):
     try:
-        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+        text = content.decode("utf-8").removesuffix("\n")
+        # As Marian reads it.
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text.") from None
     table = {line: number for number, line in enumerate(lines)}

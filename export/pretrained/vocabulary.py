@@ -184,13 +184,22 @@ def _read_model(content, name):
         raise InputError(f"{name} is not a SentencePiece model.") from error
     if not model.pieces:
         raise InputError(f"{name} is not a SentencePiece model.")
+    _require_text([each.piece for each in model.pieces], name)
     return model
+
+
+def _require_text(pieces, name):
+    # Either ends the whole process in SentencePiece.
+    if any(piece[:1] in ("", "\0") for piece in pieces):
+        raise InputError(
+            f"{name} has an empty piece, or one that begins with NUL; remove "
+            "it."
+        )
 
 
 def _names(pieces, name):
     """Returns what the pieces are called in ours, where four are taken."""
-    if "" in pieces:
-        raise InputError(f"The table beside {name} has an empty piece.")
+    _require_text(pieces, f"The table beside {name}")
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

@@ -1,41 +1,38 @@
-"""TensorFlow Serving's gRPC interface, asked without tensorflow."""
+"""Asks TensorFlow Serving over gRPC, with tensorflow-serving-api."""
 
+import math
 import re
 
 import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
 
 from export.errors import InputError
-from export.remote.served_model import (
-    LONGEST_ANSWER,
-    failed,
-    refused,
-    timed_out,
-    unknown_model,
-    unreachable,
-    unreadable,
-)
-from export.server_runtime.predict_messages import (
-    pack_predict_request,
-    unpack_predict_response,
-)
+from export.remote.served_model import MAX_ANSWER_BYTES, ModelServer
 
-_METHOD = "/tensorflow.serving.PredictionService/Predict"
 # gRPC's own limit of 4 MB is less than the alignments of a batch may take.
-_OPTIONS = [("grpc.max_receive_message_length", LONGEST_ANSWER)]
-_WRONG_REQUEST = (
-    grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.FAILED_PRECONDITION,
-)
-_BUSY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+_OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+_KINDS = {
+    grpc.StatusCode.UNAVAILABLE: "unreachable",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "busy",
+    grpc.StatusCode.NOT_FOUND: "unknown",
+    grpc.StatusCode.INVALID_ARGUMENT: "refused",
+    grpc.StatusCode.FAILED_PRECONDITION: "refused",
+}
+# A few bytes of an answer could ask for any number of values.
+_MAX_VALUES = 1 << 28
 
 
-class GrpcServer:
+class GrpcServer(ModelServer):
     """One model of a server, over a connection without encryption.
 
     Args:
         target: such as "host:8500".
         model: ServedModel.
-        timeout_seconds: for an answer to come whole.
+        timeout_seconds: for the whole of an answer.
 
     Raises:
         InputError: the target is no host and port.
@@ -46,39 +43,42 @@ class GrpcServer:
             raise InputError(
                 f"--grpc={target} is not an address; it must be like host:8500."
             )
-        self._target = target
-        self._model = model
-        self._timeout = timeout_seconds
-        # Bytes in, bytes out: what they hold is read here.
-        self._predict = grpc.insecure_channel(
-            target, options=_OPTIONS
-        ).unary_unary(_METHOD)
+        super().__init__(target, model, timeout_seconds)
+        channel = grpc.insecure_channel(target, options=_OPTIONS)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
     def ask(self, signature, texts):
-        """Asks about texts; see `RestServer.ask`.
-
-        Returns:
-            dict, output's name to array; text as objects of bytes.
-        """
-        request = pack_predict_request(self._model, signature, texts)
+        """See the base class; outputs are arrays."""
+        request = predict_pb2.PredictRequest()
+        spec = request.model_spec
+        spec.name, spec.signature_name = self._model.name, signature
+        if self._model.version is not None:
+            spec.version.value = self._model.version
+        if self._model.label is not None:
+            spec.version_label = self._model.label
+        request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string))
         try:
-            answer = self._predict(request, timeout=self._timeout)
+            response = self._stub.Predict(request, timeout=self._timeout)
         except grpc.RpcError as error:
-            raise self._error(error, signature) from None
+            raise self._error(error) from None
         try:
-            return unpack_predict_response(answer)
-        except ValueError as error:
-            raise unreadable(self._target, error) from None
+            return {
+                name: _array(tensor)
+                for name, tensor in response.outputs.items()
+            }
+        except (TypeError, ValueError) as error:
+            raise self.error("unreadable", error) from None
 
-    def _error(self, error, signature):
+    def _error(self, error):
         code = error.code()
-        reason = f"{code.name}, {error.details()}"
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return timed_out(self._target, self._timeout)
-        if code in _BUSY:
-            return unreachable(self._target, reason)
-        if code is grpc.StatusCode.NOT_FOUND:
-            return unknown_model(self._target, self._model, reason)
-        if code in _WRONG_REQUEST:
-            return refused(self._target, self._model, signature, reason)
-        return failed(self._target, reason)
+            return self.error("late", f"{self._timeout:g} s")
+        reason = f"{code.name}, {error.details()}"
+        return self.error(_KINDS.get(code, "failed"), reason)
+
+
+def _array(tensor):
+    shape = [axis.size for axis in tensor.tensor_shape.dim]
+    if min(shape, default=0) < 0 or math.prod(shape) > _MAX_VALUES:
+        raise ValueError(f"a tensor of shape {shape}")
+    return tf.make_ndarray(tensor)

@@ -3,31 +3,26 @@
 import math
 import time
 
-from export.remote.served_model import (
-    Unavailable,
-    no_translator,
-    unreadable,
-)
-from export.server_runtime.library import ServerError
-from export.server_runtime.tensors import as_array
+import numpy as np
+
+from export.errors import InputError
+from export.remote.served_model import Unavailable
 from export.translators.batches import by_count
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_translator import Sentence
 
-# Each signature's outputs that are needed: type and rank.
+# The outputs of each signature that are needed: type and rank.
 _OUTPUTS = {
-    "serving_default": {"translation": ("string", 1), "score": ("float32", 1)},
-    "n_best": {"translations": ("string", 2), "scores": ("float32", 2)},
+    "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
+    "n_best": {"translations": (object, 2), "scores": ("float32", 2)},
     "align": {
-        "translation": ("string", 1),
+        "translation": (object, 1),
         "score": ("float32", 1),
         "source_words": ("int32", 3),
         "target_words": ("int32", 3),
         "alignment": ("float32", 3),
     },
 }
-# Exports of older versions do not say what they truncated.
-_TRUNCATED = "truncated"
 _FIRST_PAUSE_SECONDS = 0.5
 
 
@@ -38,25 +33,24 @@ class RemoteTranslator(SignatureTranslator):
     or has fewer beams than translations are asked for.
 
     Args:
-        server: RestServer or GrpcServer.
-        name: of the server, for messages.
+        server: ModelServer.
         batch_size: sentences in a request; similar lengths go together.
-        retries: how often a request is made again while the server cannot
-            be reached or is too busy, after pauses of 0.5, 1, 2, 4, ... s.
-        sleep: what pauses for a number of seconds.
+        retries: how often a request is repeated while the server cannot be
+            reached or is too busy, after pauses of 0.5, 1, 2, 4, ... s.
+        sleep: function that pauses for a number of seconds.
     """
 
     beam_size = None
 
-    def __init__(self, server, name, batch_size, retries, sleep=time.sleep):
+    def __init__(self, server, batch_size, retries, sleep=time.sleep):
         self._server = server
-        self.name = name
+        self.name = server.address
         self._batch_size = batch_size
         self._retries = retries
         self._sleep = sleep
 
     def _sentences(self, texts):
-        # The server alone knows pieces; characters order them as well.
+        # Only the server knows tokens; characters order them as well.
         return [
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
             for text in texts
@@ -71,23 +65,30 @@ class RemoteTranslator(SignatureTranslator):
 
     def _ask(self, signature, texts):
         """Returns the outputs as arrays, each checked."""
-        outputs = self._patiently(signature, texts)
+        outputs = self._ask_with_retries(signature, texts)
         if {"tree", "trees"} & set(outputs):
-            raise no_translator(self.name)
-        kinds = _OUTPUTS[signature]
-        answer = {
-            name: self._checked(name, outputs.get(name), *kind, len(texts))
-            for name, kind in kinds.items()
-        }
-        if not _fit_together(answer, texts):
-            raise unreadable(self.name, "outputs that do not fit together")
-        given = outputs.get(_TRUNCATED, [False] * len(texts))
-        answer[_TRUNCATED] = self._checked(
-            _TRUNCATED, given, "bool", 1, len(texts)
-        )
+            raise InputError(
+                f"{self.name} answered with trees, as a parser does, and "
+                "export.client asks for translations; name a translator with "
+                "--model_name."
+            )
+        # Exports of older versions do not say what they truncated.
+        outputs = {"truncated": [False] * len(texts)} | outputs
+        kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
+        try:
+            answer = {
+                name: _to_array(name, outputs[name], *kind, len(texts))
+                for name, kind in kinds.items()
+            }
+            _check_shapes(answer, texts)
+        except KeyError as error:
+            reason = f"without the output {error.args[0]}"
+            raise self._server.error("unreadable", reason) from None
+        except ValueError as error:
+            raise self._server.error("unreadable", error) from None
         return answer
 
-    def _patiently(self, signature, texts):
+    def _ask_with_retries(self, signature, texts):
         pause = _FIRST_PAUSE_SECONDS
         for _ in range(self._retries):
             try:
@@ -97,45 +98,63 @@ class RemoteTranslator(SignatureTranslator):
                 pause *= 2
         return self._server.ask(signature, texts)
 
-    def _checked(self, name, value, dtype, rank, count):
-        if value is None:
-            raise unreadable(self.name, f"without the output {name}")
-        try:
-            array = as_array(value, dtype)
-        except (ServerError, ValueError) as error:
-            raise unreadable(
-                self.name, f"an output {name} that is not right: {error}"
-            ) from None
-        if array.shape[:1] != (count,):
-            found = array.shape[0] if array.ndim else "no"
-            raise unreadable(
-                self.name, f"{found} of {name} for {count} sentences"
-            )
-        # Lists cannot say how long the rows are of what holds nothing.
-        is_told = array.size or rank == 1
-        if is_told and array.ndim != rank:
-            raise unreadable(self.name, f"a {name} of shape {array.shape}")
-        return array
+
+def _to_array(name, value, dtype, rank, count):
+    """Returns an output as an array of a type and rank, and of `count` rows."""
+    if getattr(value, "dtype", dtype) != dtype:
+        raise ValueError(f"with {name} of type {value.dtype}")
+    try:
+        array = np.asarray(value, dtype, order="C")
+        if dtype is object:
+            array = np.vectorize(_to_bytes, otypes=[object])(array)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"with a wrong {name}: {error}") from None
+    # Empty lists cannot say how long their rows are.
+    is_right = array.ndim == rank or (rank > 1 and not array.size)
+    if not is_right or array.shape[:1] != (count,):
+        raise ValueError(
+            f"with {name} of shape {array.shape} for {count} sentences"
+        )
+    return array
 
 
-def _fit_together(answer, texts):
+def _to_bytes(text):
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, str):
+        return text.encode("utf-8")
+    raise TypeError(f"expected text, got {text!r:.60}")
+
+
+def _check_shapes(answer, texts):
+    """Refuses outputs that do not fit together."""
+    fits = True
     if "scores" in answer:
-        return answer["scores"].shape == answer["translations"].shape
-    if "alignment" not in answer:
-        return True
-    found, sides = answer["alignment"], []
-    translations = [each.decode("utf-8") for each in answer["translation"]]
-    for name, lines in (("target", translations), ("source", texts)):
-        words = answer[f"{name}_words"]
+        fits = answer["scores"].shape == answer["translations"].shape
+    if "alignment" in answer:
+        fits = _is_alignment(answer, texts)
+    if not fits:
+        raise ValueError("with outputs that do not fit together")
+
+
+def _is_alignment(answer, texts):
+    """Whether words and weights agree; adds missing axes."""
+    translations = [
+        each.decode("utf-8", "replace") for each in answer["translation"]
+    ]
+    shape = [len(texts)]
+    for name, lines in (
+        ("target_words", translations),
+        ("source_words", texts),
+    ):
+        words = answer[name]
         if not words.size:
-            words = words.reshape(len(lines), 0, 2)
-        sides.append(words.shape[1])
-        most = [len(line.split()) for line in lines]
-        if (
-            words.shape[2] != 2
-            or (words.max(axis=(1, 2), initial=-1) >= most).any()
-        ):
+            words = answer[name] = words.reshape(len(lines), 0, 2)
+        shape.append(words.shape[1])
+        counts = [len(line.split()) for line in lines]
+        last = words.max(axis=(1, 2), initial=-1)
+        if words.shape[2] != 2 or (last >= counts).any():
             return False
-        answer[f"{name}_words"] = words
-    shape = (len(texts), *sides)
-    return found.shape == shape or found.size == math.prod(shape) == 0
+    weights = answer["alignment"]
+    is_empty = weights.size == math.prod(shape) == 0
+    return is_empty or list(weights.shape) == shape

@@ -1,21 +1,39 @@
-"""Which of a server's models is asked, and what can go wrong with it."""
+"""The model of a server that a client asks for, and what can go wrong."""
 
+import abc
 import typing
 import urllib.parse
 
 from export.errors import InputError
 
 # Bytes; far more than the alignments of a batch take.
-LONGEST_ANSWER = 1 << 30
+MAX_ANSWER_BYTES = 1 << 30
+_MAX_REASON_LENGTH = 300
+# By kind of error; the reason is in the server's own words.
+_MESSAGES = {
+    "unreachable": "{server} does not answer: {reason}; check that the server "
+    "runs and that address and port are right",
+    "busy": "{server} is too busy: {reason}",
+    "late": "{server} did not answer within {reason}; give more "
+    "--timeout_seconds, or a smaller --batch_size",
+    "unknown": "{server} does not serve {model}: {reason}; check --model_name, "
+    "--version and --label",
+    "refused": "{server} refused the request to {model}: {reason}; the model "
+    "must be an export of export.saved_model",
+    "failed": "{server} failed: {reason}; see its log",
+    "unreadable": "{server} answered {reason}; check that TensorFlow Serving "
+    "listens there, and that the model is an export of export.saved_model",
+}
+_LATER_IT_MAY_ANSWER = ("unreachable", "busy")
 
 
 class ServedModel(typing.NamedTuple):
-    """A model as a client names it.
+    """Identifies a model; its newest version without version and label.
 
     Attributes:
-        name: as the server's configuration has it.
+        name: as in the server's configuration.
         version: number, or None.
-        label: of a version, or None; without both the newest answers.
+        label: of a version, or None.
     """
 
     name: str
@@ -23,7 +41,7 @@ class ServedModel(typing.NamedTuple):
     label: str | None = None
 
     def path(self):
-        """Returns the part of a REST address that names it."""
+        """Returns the path of its REST address."""
         path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
         if self.version is not None:
             return f"{path}/versions/{self.version}"
@@ -39,78 +57,49 @@ class ServedModel(typing.NamedTuple):
         return self.name
 
 
-_LONGEST_MESSAGE = 300
-
-
 class Unavailable(InputError):
     """The server cannot be reached or is too busy: later it may answer."""
 
 
-def unreachable(server, reason):
-    """Returns the Unavailable for a connection that was not made or broke.
+class ModelServer(abc.ABC):
+    """One model of a server.
 
     Args:
-        server: where it was looked for.
-        reason: the system's or the server's words.
+        address: of the server.
+        model: ServedModel.
+        timeout_seconds: for the whole of an answer.
     """
-    return Unavailable(
-        f"{server} does not answer: {one_line(reason)}; check that the server "
-        "runs and that address and port are right."
-    )
 
+    def __init__(self, address, model, timeout_seconds):
+        self.address = address
+        self._model = model
+        self._timeout = timeout_seconds
 
-def timed_out(server, seconds):
-    """Returns the InputError for an answer that did not come in time."""
-    return InputError(
-        f"{server} did not answer within {seconds:g} s; give more "
-        "--timeout_seconds, or a smaller --batch_size."
-    )
+    @abc.abstractmethod
+    def ask(self, signature, texts):
+        """Asks about texts.
 
+        Args:
+            signature: name of the signature, which has one input, `text`.
+            texts: list of str.
 
-def unknown_model(server, model, reason):
-    """Returns the InputError for a model that is not served."""
-    return InputError(
-        f"{server} does not serve {model}: {one_line(reason)}; check "
-        "--model_name, --version and --label."
-    )
+        Returns:
+            dict, output's name to array, or to nested lists; text as bytes or
+            str.
 
+        Raises:
+            Unavailable: the server cannot be reached, or is too busy.
+            InputError: it refuses, fails, is late or is no such server.
+        """
 
-def refused(server, model, signature, reason):
-    """Returns the InputError for a request that the server took for wrong."""
-    return InputError(
-        f"{server} refused the signature {signature} of {model}: "
-        f"{one_line(reason)}; the model must be an export of "
-        "export.saved_model."
-    )
-
-
-def failed(server, reason):
-    """Returns the InputError for any other failure of the server's."""
-    return InputError(
-        f"{server} failed: {one_line(reason)}; its own log says more."
-    )
-
-
-def unreadable(server, what):
-    """Returns the InputError for an answer that is none of a server's."""
-    return InputError(
-        f"{server} answered {one_line(what)}; check that TensorFlow Serving "
-        "listens there, and that the model is an export of "
-        "export.saved_model."
-    )
-
-
-def no_translator(server):
-    """Returns the InputError for a model that answers with trees."""
-    return InputError(
-        f"{server} answered with trees, as a parser does, and export.client "
-        "asks for translations; name a translator with --model_name."
-    )
-
-
-def one_line(text):
-    """Returns words from outside without line breaks, and not too many."""
-    words = " ".join(str(text).split()).rstrip(".;")
-    if len(words) > _LONGEST_MESSAGE:
-        return words[:_LONGEST_MESSAGE] + "..."
-    return words
+    def error(self, kind, reason):
+        """Returns the InputError of one of the kinds in `_MESSAGES`."""
+        reason = " ".join(str(reason).split()).rstrip(".;")
+        if len(reason) > _MAX_REASON_LENGTH:
+            reason = f"{reason[:_MAX_REASON_LENGTH]}..."
+        message = _MESSAGES[kind].format(
+            server=self.address, model=self._model, reason=reason
+        )
+        if kind in _LATER_IT_MAY_ANSWER:
+            return Unavailable(f"{message}.")
+        return InputError(f"{message}.")

@@ -1,39 +1,54 @@
-"""A SavedModel, loaded and run as TensorFlow Serving does it."""
+"""Loads and runs a SavedModel as TensorFlow Serving does.
+
+TensorFlow's session loader, feeds and fetches, as in a server: no eager
+execution, no Keras, and nothing else of this package.
+"""
 
 import contextlib
-import ctypes
+import importlib.util
 import os
 import pathlib
 import tempfile
-import threading
-import weakref
 
-from export.server_runtime.library import (
-    Endpoint,
-    ErrorCode,
-    ServerError,
-    load_runtime,
+from google.protobuf.message import DecodeError
+
+# Else TensorFlow would import Keras, which a server lacks.
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import tensorflow as tf  # noqa: E402
+from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
+
+# tf.keras, where it is used later, is Keras 3.
+del os.environ["TF_USE_LEGACY_KERAS"]
+
+# Or it would warn that a session, which is what a server has, is deprecated.
+tf.get_logger().setLevel("ERROR")
+
+SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
+
+# TensorFlow's own initialisation, which it stores among the signatures.
+_INTERNAL = "__saved_model_"
+# Operations that need Python, XLA or the kernels of a GPU, access files, grow
+# in the server's process, or are newer than TensorFlow Serving 2.8.
+_FOREIGN = (
+    *("PyFunc", "EagerPyFunc", "Xla", "Numpy", "Hash", "Lookup", "Mutable"),
+    *("Cudnn", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader"),
+    *("TextLine", "TFRecord", "FixedLengthRecord", "CreateSummary", "Print"),
+    *("Debug", "RoundRobinTrim", "Utf8Binarize"),
 )
-from export.server_runtime.saved_model import read_signatures
-from export.server_runtime.tensors import as_array, tensor_of, to_array
-
-__all__ = ["ErrorCode", "ServerError", "ServerSession"]
+_COMPILED = "_XlaMustCompile"
 
 
 class ServerSession:
-    """A SavedModel in TensorFlow's C++ runtime, without Python's TensorFlow.
+    """A SavedModel in a session of its own; any number of threads may use it.
 
-    The same loader, kernels and operation libraries as in a stock server,
-    and no XLA, so what cannot be served fails here too. It lives in a
-    process that has not imported tensorflow, and imports neither it nor
-    keras. Any number of threads may call `run` at once.
+    Attributes:
+        signatures: dict, name to SignatureDef.
 
     Args:
         path: the version's folder, with saved_model.pb in it.
 
     Raises:
-        ServerError: it does not load.
-        RuntimeError: this process has imported tensorflow.
+        OSError, tf.errors.OpError: it cannot be loaded.
 
     Example:
         >>> with ServerSession("exports/demo/1") as session:
@@ -43,62 +58,51 @@ class ServerSession:
     """
 
     def __init__(self, path):
-        self._runtime = load_runtime()
-        self._graph, self._session, meta_graph = _load(self._runtime, path)
-        self._free = weakref.finalize(
-            self, _free, self._runtime, self._graph, self._session
-        )
-        # At the end of the process the runtime may be gone already.
-        self._free.atexit = False
-        self._signatures = read_signatures(meta_graph)
-        self._change = threading.Condition()
-        self._running = 0
-        self._closed = False
-
-    def signatures(self):
-        """Returns a dict, name to Signature: (inputs, outputs).
-
-        Both are dicts, name to TensorInfo: (tensor, dtype, shape).
-        """
-        return dict(self._signatures)
+        _load_text_operations()
+        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        load = tf.compat.v1.saved_model.load
+        with (
+            _without_wildcards(path) as plain,
+            self._session.graph.as_default(),
+        ):
+            meta_graph = load(self._session, ["serve"], str(plain))
+        self.signatures = signatures_of(meta_graph)
 
     def run(self, signature, inputs):
         """Answers one request.
 
         Args:
             signature: name of the signature.
-            inputs: dict, name to array or (nested) list; text as bytes or
-                str. Types: string, int32, int64, float32, bool; any rank.
+            inputs: dict, name to array or nested list; text as bytes or str.
 
         Returns:
             dict, output's name to array; text as objects of bytes.
 
         Raises:
-            ServerError: the runtime's error. Also, with the codes of the
-                server: FAILED_PRECONDITION, there is no such signature;
-                INVALID_ARGUMENT, inputs are missing, unknown or of another
-                type.
-            ValueError: the session is closed.
+            ValueError: no such signature, or other inputs than it has.
+            tf.errors.OpError: of the runtime.
         """
-        definition = self._find(signature)
-        _check_names(definition, inputs)
-        arrays = [
-            as_array(inputs[name], info.dtype)
-            for name, info in definition.inputs.items()
-        ]
-        with self._in_use(), contextlib.ExitStack() as stack:
-            tensors = [
-                stack.enter_context(tensor_of(self._runtime, array))
-                for array in arrays
-            ]
-            return self._run(definition, tensors)
+        if signature not in self.signatures:
+            raise ValueError(
+                f"Expected one of the signatures {', '.join(self.signatures)}, "
+                f"got {signature}."
+            )
+        definition = self.signatures[signature]
+        if inputs.keys() != set(definition.inputs):
+            raise ValueError(
+                f"Expected the inputs {', '.join(sorted(definition.inputs))}, "
+                f"got {', '.join(sorted(inputs)) or 'none'}."
+            )
+        fetches = {name: each.name for name, each in definition.outputs.items()}
+        feeds = {
+            definition.inputs[name].name: value
+            for name, value in inputs.items()
+        }
+        return self._session.run(fetches, feeds)
 
     def close(self):
-        """Frees the model, once the calls that are running have ended."""
-        with self._change:
-            self._closed = True
-            self._change.wait_for(lambda: self._running == 0)
-        self._free()
+        """Frees the model; requests in progress are cancelled."""
+        self._session.close()
 
     def __enter__(self):
         return self
@@ -106,80 +110,17 @@ class ServerSession:
     def __exit__(self, *error):
         self.close()
 
-    @contextlib.contextmanager
-    def _in_use(self):
-        with self._change:
-            if self._closed:
-                raise ValueError("This session is closed.")
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._change:
-                self._running -= 1
-                self._change.notify_all()
 
-    def _find(self, signature):
-        if signature not in self._signatures:
-            raise ServerError(
-                ErrorCode.FAILED_PRECONDITION,
-                f'Serving signature key "{signature}" not found; there are: '
-                f"{', '.join(self._signatures)}.",
-            )
-        return self._signatures[signature]
-
-    def _run(self, definition, tensors):
-        runtime = self._runtime
-        sources = self._endpoints(definition.inputs)
-        results = self._endpoints(definition.outputs)
-        answers = (ctypes.c_void_p * len(results))()
-        try:
-            runtime.checked(
-                "TF_SessionRun",
-                *(self._session, None),
-                *(sources, (ctypes.c_void_p * len(tensors))(*tensors)),
-                *(len(tensors), results, answers, len(answers)),
-                *(None, 0, None),
-            )
-            return {
-                name: to_array(runtime, tensor)
-                for name, tensor in zip(definition.outputs, answers)
-            }
-        finally:
-            for tensor in filter(None, answers):
-                runtime.TF_DeleteTensor(tensor)
-
-    def _endpoints(self, infos):
-        found = [self._endpoint(info.tensor) for info in infos.values()]
-        return (Endpoint * len(found))(*found)
-
-    def _endpoint(self, tensor):
-        name, _, index = tensor.partition(":")
-        operation = self._runtime.TF_GraphOperationByName(
-            self._graph, name.encode()
-        )
-        if operation is None:
-            raise ServerError(
-                ErrorCode.NOT_FOUND, f"The graph has no tensor {tensor!r}."
-            )
-        return Endpoint(operation, int(index or 0))
-
-
-def _check_names(definition, inputs):
-    extra = sorted(inputs.keys() - definition.inputs.keys())
-    missing = sorted(definition.inputs.keys() - inputs.keys())
-    if extra or missing:
-        raise ServerError(
-            ErrorCode.INVALID_ARGUMENT,
-            "Request inputs do not match required inputs. Sent extra: "
-            f"{{{', '.join(extra)}}}. Missing but required: "
-            f"{{{', '.join(missing)}}}.",
-        )
+def _load_text_operations():
+    """Loads those of tensorflow-text, whose Python would import Keras."""
+    spec = importlib.util.find_spec("tensorflow_text")
+    for folder in spec.submodule_search_locations if spec else ():
+        tf.load_library(str(pathlib.Path(folder, "python", "ops")))
 
 
 @contextlib.contextmanager
 def _without_wildcards(path):
-    """Gives a path that TensorFlow, which looks for a pattern, finds."""
+    """Yields a path that TensorFlow, which expands patterns, finds."""
     if not set(str(path)) & set("*?[]\\"):
         yield path
         return
@@ -189,32 +130,51 @@ def _without_wildcards(path):
         yield link
 
 
-def _load(runtime, path):
-    """Returns graph, session and the bytes of the MetaGraphDef."""
-    graph = runtime.TF_NewGraph()
-    options = runtime.TF_NewSessionOptions()
-    meta_graph = runtime.TF_NewBuffer()
-    tags = (ctypes.c_char_p * 1)(b"serve")
+def read_meta_graph(version):
+    """Returns the MetaGraphDef of an exported version, which is not run.
+
+    Args:
+        version: pathlib.Path of the version's folder.
+
+    Raises:
+        OSError, ValueError: there is none.
+    """
+    content = (version / "saved_model.pb").read_bytes()
     try:
-        with _without_wildcards(path) as plain:
-            session = runtime.checked(
-                "TF_LoadSessionFromSavedModel",
-                *(options, None, os.fsencode(plain)),
-                *(tags, 1, graph, meta_graph),
-            )
-        content = meta_graph.contents
-        return graph, session, ctypes.string_at(content.data, content.length)
-    except ServerError:
-        runtime.TF_DeleteGraph(graph)
-        raise
-    finally:
-        runtime.TF_DeleteBuffer(meta_graph)
-        runtime.TF_DeleteSessionOptions(options)
+        (meta_graph,) = saved_model_pb2.SavedModel.FromString(
+            content
+        ).meta_graphs
+    except (DecodeError, ValueError) as error:
+        raise ValueError(f"it is no SavedModel, {error}") from error
+    return meta_graph
 
 
-def _free(runtime, graph, session):
-    try:
-        runtime.checked("TF_CloseSession", session)
-    finally:
-        runtime.checked("TF_DeleteSession", session)
-        runtime.TF_DeleteGraph(graph)
+def signatures_of(meta_graph):
+    """Returns a dict of a MetaGraphDef's signatures in order of their names."""
+    return {
+        name: signature
+        for name, signature in sorted(meta_graph.signature_def.items())
+        if not name.startswith(_INTERNAL)
+    }
+
+
+def foreign_operations(meta_graph):
+    """Returns the sorted names of operations that a stock server cannot run.
+
+    "_XlaMustCompile" in it stands for a part that only XLA may run.
+
+    Args:
+        meta_graph: MetaGraphDef.
+    """
+    library = meta_graph.graph_def.library.function
+    nodes = [*meta_graph.graph_def.node]
+    for function in library:
+        nodes += function.node_def
+    names = {node.op for node in nodes if node.op.startswith(_FOREIGN)}
+    if any(_is_compiled(each.attr) for each in (*nodes, *library)):
+        names.add(_COMPILED)
+    return sorted(names)
+
+
+def _is_compiled(attributes):
+    return _COMPILED in attributes and attributes[_COMPILED].b

@@ -1,6 +1,4 @@
 """Makes exports for TensorFlow Serving and compares them with their models.
 
-A model directory comes in, a version's content goes out. This room imports
-translators, parsing and
-server_runtime.
+It imports translators and parsing and server_runtime.
 """

@@ -1,5 +1,6 @@
-"""An export's answers beside those of its model directory."""
+"""Compares an export's answers with those of its model directory."""
 
+import abc
 import dataclasses
 
 import numpy as np
@@ -10,19 +11,19 @@ from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
 from export.translators.word_alignment import word_alignment
 
-# Rounding differs between batches: absolutely, and for a part of the score.
-_TOLERANCE, _SHARE = 1e-4, 1e-5
+# Rounding differs between batches: absolute, and relative to the score.
+_TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
 
 
 @dataclasses.dataclass
 class Comparison:
-    """What comparing one signature's answers has shown so far.
+    """The result of comparing the answers of one signature.
 
     Attributes:
-        texts: how many were asked for.
-        equal: of those, how many answers had the very same text.
-        difference: the largest of two scores.
-        first: what the first answer is that differs, or None.
+        texts: number of answers compared.
+        equal: how many of them had exactly the expected content.
+        difference: the largest difference of two scores.
+        first: describes the first answer that differs; None for none.
     """
 
     texts: int = 0
@@ -30,172 +31,195 @@ class Comparison:
     difference: float = 0.0
     first: str | None = None
 
-    def add(self, text, found, expected, scores, expected_scores):
-        """Adds one answer: its text and its scores, an array or one."""
-        scores, expected_scores = np.array(scores), np.array(expected_scores)
-        apart = np.abs(scores - expected_scores)
+    def add(self, text, answer, expected):
+        """Adds an answer to a text; both are pairs of content and scores."""
+        (content, scores), (right, right_scores) = answer, expected
+        scores, right_scores = np.array(scores), np.array(right_scores)
+        differences = np.abs(scores - right_scores)
+        allowed = _TOLERANCE + _RELATIVE_TOLERANCE * np.abs(right_scores)
         self.texts += 1
-        self.equal += found == expected
-        self.difference = max(self.difference, float(apart.max(initial=0.0)))
-        allowed = _TOLERANCE + _SHARE * np.abs(expected_scores)
-        if self.first is None and found != expected:
-            self.first = f"{found!r} where {expected!r} is right, for {text!r}"
-        elif self.first is None and not (apart <= allowed).all():
+        self.equal += content == right
+        largest = float(differences.max(initial=0.0))
+        self.difference = max(self.difference, largest)
+        if self.first is None and content != right:
+            self.first = f"expected {right!r}, got {content!r} for {text!r}"
+        elif self.first is None and not (differences <= allowed).all():
             self.first = (
-                f"a score of {scores} where {expected_scores} is right, for "
-                f"{text!r}"
+                f"expected a score of {right_scores}, got {scores} for {text!r}"
             )
 
 
-class ModelAnswers:
-    """A model directory's answers to some texts, and questions of them.
+class AnswerReader(abc.ABC):
+    """Asks an export about texts and reads its answers.
+
+    An answer, and what is expected of it, is a pair: content, which must be
+    equal, and scores, which may differ by rounding.
 
     Args:
-        vocabulary: bytes of the SentencePiece model.
+        vocabulary: bytes of the model directory's vocabulary.
         texts: list of str.
-        answers: dict of export.serving.model_answers.
         limits: dict of the export's description.
 
     Attributes:
-        signatures: what is compared of each signature, by its name: functions
-            of ModelAnswers, a text's number and the answer, that give what
-            was found and what is right: a list, and scores.
-        settings: which of the limits make the model directory answer alike.
+        texts: as given.
+        translations: list of str to score, one for each text.
+        signatures: names of the signatures that it can read.
+        settings: names of the limits that the model's search must share.
     """
 
-    signatures = {}
+    signatures = ()
     settings = ()
 
-    def __init__(self, vocabulary, texts, answers, limits):
-        del vocabulary
-        self._texts = texts
-        self._answers = answers
+    def __init__(self, vocabulary, texts, limits):
+        self._source, self._target = plain_tokenizers(vocabulary)
+        self.texts = texts
+        self.translations = texts[::-1]
         self._beam_size = limits["beam_size"]
-        self._most = limits["max_source_tokens"]
+        self._max_source_tokens = limits["max_source_tokens"]
 
-    def inputs(self, signature, start, end):
-        """Returns the inputs of a request about the texts from start to end."""
-        del signature
-        return {"text": self._texts[start:end]}
-
-    def compare(self, signature, start, outputs, comparison):
-        """Compares the answers to a request, the first one of text `start`.
+    def inputs(self, names, start, end):
+        """Returns a request about the texts from start to end.
 
         Args:
-            signature: name of one of `signatures`.
+            names: of the signature's inputs.
             start: number of the first text.
-            outputs: dict of arrays.
-            comparison: Comparison to add to.
+            end: number after the last.
         """
-        for place, row in enumerate(zip(*outputs.values()), start):
-            item = dict(zip(outputs, row))
-            pair = self._pair(signature, place, item)
-            comparison.add(self._texts[place], *pair)
+        texts = self.texts[start:end]
+        values = {
+            "text": texts,
+            "translation": self.translations[start:end],
+            "ids": padded([self._source.ids(text) for text in texts]),
+        }
+        return {name: values[name] for name in names}
 
-    def _pair(self, signature, place, item):
-        return self.signatures[signature](self, place, item)
+    def compare(self, signature, outputs, expected):
+        """Compares the answers of a signature.
 
-    def _all(self, place, scores):
-        """What is right of n_best: texts, and scores beside those given."""
-        expected = self._answers["n_best"][place]
-        missing = self._beam_size - len(expected)
-        texts, right = zip(*expected, *[("", IMPOSSIBLE)] * missing)
-        return list(texts), scores, right
+        Args:
+            signature: its name.
+            outputs: list of dicts of arrays, a request each.
+            expected: list of answers, one for each text.
+
+        Returns:
+            Comparison.
+        """
+        comparison = Comparison()
+        rows = [
+            dict(zip(each, row))
+            for each in outputs
+            for row in zip(*each.values())
+        ]
+        for text, row, right in zip(self.texts, rows, expected, strict=True):
+            comparison.add(text, self._read(signature, row), right)
+        return comparison
+
+    @abc.abstractmethod
+    def expected(self, model):
+        """Returns the model's answers: dict, signature to list.
+
+        Args:
+            model: Translator or Parser of the model directory.
+        """
+
+    @abc.abstractmethod
+    def _read(self, signature, row):
+        """Returns an answer from one row of the outputs, a dict."""
+
+    def _ranked(self, found):
+        """Returns texts and scores, filled up to all beams."""
+        missing = self._beam_size - len(found)
+        texts = [each.text for each in found] + [""] * missing
+        return texts, [each.score for each in found] + [IMPOSSIBLE] * missing
 
 
-class TranslatorAnswers(ModelAnswers):
-    """See the base class; the answers are those of `translations`."""
+class TranslationReader(AnswerReader):
+    """Reads the answers of a translator's export."""
 
+    signatures = (
+        *("serving_default", "n_best", "align"),
+        *("tokens", "score", "lengths"),
+    )
     settings = (
         *("beam_size", "alpha", "stop"),
         *("max_source_tokens", "max_output_extra"),
     )
 
-    def __init__(self, vocabulary, texts, answers, limits):
-        super().__init__(vocabulary, texts, answers, limits)
-        self._source, self._target = plain_tokenizers(vocabulary)
+    def expected(self, model):
+        """See the base class; `model` is a Translator."""
+        best = model.translate(self.texts)
+        truncated = [each.source_is_cut for each in best]
+        ranked = map(self._ranked, model.n_best(self.texts, self._beam_size))
+        n_best = [
+            ([*texts, cut], scores)
+            for (texts, scores), cut in zip(ranked, truncated)
+        ]
+        lengths = [len(self._source.ids(text)) for text in self.texts]
+        pairs = model.given_ids(self.texts, self.translations)
+        scores = model.score(self.texts, self.translations)
+        return {
+            "serving_default": [
+                ([each.text, each.source_is_cut], each.score) for each in best
+            ],
+            "n_best": n_best,
+            "tokens": n_best,
+            "align": [
+                ([each.text, each.alignment, each.source_is_cut], each.score)
+                for each in model.align(self.texts)
+            ],
+            "score": [
+                ([pair.source_is_cut or pair.target_is_cut], score)
+                for pair, score in zip(pairs, scores)
+            ],
+            "lengths": [
+                ([length, self._max_source_tokens, cut], 0.0)
+                for length, cut in zip(lengths, truncated)
+            ],
+        }
 
-    def inputs(self, signature, start, end):
-        """See the base class."""
-        inputs = super().inputs(signature, start, end)
-        if signature == "tokens":
-            return {
-                "ids": padded(
-                    [self._source.ids(text) for text in inputs["text"]]
-                )
-            }
+    def _read(self, signature, row):
+        truncated = bool(row["truncated"])
+        if signature == "lengths":
+            return [int(row["length"]), int(row["limit"]), truncated], 0.0
         if signature == "score":
-            best = self._answers["best"][start:end]
-            inputs["translation"] = [text for text, _ in best]
-        return inputs
-
-    def _pair(self, signature, place, item):
-        found, expected, *scores = super()._pair(signature, place, item)
-        # As text, the longest translation may have more pieces than it had.
-        name = "scores_truncated" if signature == "score" else "truncated"
-        return (
-            [*found, bool(item["truncated"])],
-            [*expected, self._answers[name][place]],
-            *scores,
-        )
-
-    def _best(self, place, item):
-        text, score = self._answers["best"][place]
-        found = item["translation"].decode("utf-8")
-        return [found], [text], item["score"], score
-
-    def _n_best(self, place, item):
-        found = [text.decode("utf-8") for text in item["translations"]]
-        return found, *self._all(place, item["scores"])
-
-    def _tokens(self, place, item):
-        found = [self._target.text(row) for row in item["ids"].tolist()]
-        return found, *self._all(place, item["scores"])
-
-    def _align(self, place, item):
-        text, score, links = self._answers["alignments"][place]
-        found = word_alignment(*alignment_outputs(item, "The export"))
-        return (
-            [item["translation"].decode("utf-8"), *map(list, found)],
-            [text, *map(list, links)],
-            item["score"],
-            score,
-        )
-
-    def _score(self, place, item):
-        return [], [], item["score"], self._answers["scores"][place]
-
-    def _lengths(self, place, item):
-        found = [int(item["length"]), int(item["limit"])]
-        text = self._texts[place]
-        expected = [len(self._source.ids(text)), self._most]
-        return found, expected, 0.0, 0.0
-
-    signatures = {
-        "serving_default": _best,
-        "n_best": _n_best,
-        "align": _align,
-        "tokens": _tokens,
-        "score": _score,
-        "lengths": _lengths,
-    }
+            return [truncated], row["score"]
+        if signature == "tokens":
+            texts = [self._target.text(ids) for ids in row["ids"].tolist()]
+            return [*texts, truncated], row["scores"]
+        if signature == "n_best":
+            return [*_decoded(row["translations"]), truncated], row["scores"]
+        content = [row["translation"].decode("utf-8")]
+        if signature == "align":
+            content.append(
+                word_alignment(*alignment_outputs(row, "The export"))
+            )
+        return [*content, truncated], row["score"]
 
 
-class ParserAnswers(ModelAnswers):
-    """See the base class; the answers are those of `parses`."""
+class TreeReader(AnswerReader):
+    """Reads the answers of a parser's export."""
 
+    signatures = ("serving_default", "n_best")
     settings = ("beam_size", "alpha")
 
-    def _best(self, place, item):
-        text, score = self._answers["best"][place]
-        return [item["tree"].decode("utf-8")], [text], item["score"], score
+    def expected(self, model):
+        """See the base class; `model` is a Parser."""
+        n_best = model.parse(self.texts, self._beam_size)
+        best = [each for (each,) in model.parse(self.texts)]
+        return {
+            "serving_default": [([each.text], each.score) for each in best],
+            "n_best": [*map(self._ranked, n_best)],
+        }
 
-    def _n_best(self, place, item):
-        found = [text.decode("utf-8") for text in item["trees"]]
-        return found, *self._all(place, item["scores"])
+    def _read(self, signature, row):
+        if signature == "n_best":
+            return _decoded(row["trees"]), row["scores"]
+        return [row["tree"].decode("utf-8")], row["score"]
 
-    signatures = {"serving_default": _best, "n_best": _n_best}
+
+def _decoded(texts):
+    return [text.decode("utf-8") for text in texts]
 
 
 # By what the model was trained for.
-ANSWERS = {"translation": TranslatorAnswers, "parsing": ParserAnswers}
+READERS = {"translation": TranslationReader, "parsing": TreeReader}

@@ -1,26 +1,26 @@
-"""Makes what an export says of itself."""
+"""Describes an export."""
 
 import datetime
 import hashlib
 import importlib.metadata
 import json
 
-from tensorflow.core.protobuf import saved_model_pb2
+import tensorflow as tf
 
 import keras_transformer as kt
-from export.server_runtime.saved_model import read_signatures
+from export.server_runtime.session import read_meta_graph, signatures_of
 from keras_transformer.presets import PRESETS
 
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
-# What follows from the text, or from the trees, and not from the preset.
-_OF_TEXT = (
+# They follow from the text, or from the trees, not from the preset.
+_TEXT_FIELDS = (
     *("vocabulary_size", "source_vocabulary_size"),
     *("source_words_from", "target_words_from"),
 )
 
 
 def describe(directory, servable):
-    """Returns what an export says of itself but for the signatures, a dict.
+    """Returns an export's description without its signatures, a dict.
 
     Args:
         directory: ModelDirectory.
@@ -63,37 +63,36 @@ def preset_of(config):
 
 def _architecture(config):
     fields = config.architecture()
-    for name in _OF_TEXT:
+    for name in _TEXT_FIELDS:
         del fields[name]
-    # The sinusoid has no rows to run out of.
+    # Sinusoidal positions have no maximum.
     if config.positions == "sinusoidal":
         del fields["max_positions"]
     return fields
 
 
 def describe_signatures(version):
-    """Returns a dict of the signatures' inputs and outputs.
+    """Returns a dict of the inputs and outputs of each signature.
 
-    They are read from what was saved: asked for before, each would be traced
-    once more when it is saved.
+    Read from what was saved: tf.function would trace each once more.
 
     Args:
         version: pathlib.Path of the version's folder.
     """
-    data = (version / "saved_model.pb").read_bytes()
-    (meta_graph,) = saved_model_pb2.SavedModel.FromString(data).meta_graphs
-    found = read_signatures(meta_graph.SerializeToString())
     return {
         name: {
             "inputs": _tensors(signature.inputs),
             "outputs": _tensors(signature.outputs),
         }
-        for name, signature in found.items()
+        for name, signature in signatures_of(read_meta_graph(version)).items()
     }
 
 
 def _tensors(infos):
     return {
-        name: {"dtype": info.dtype, "shape": info.shape}
-        for name, info in infos.items()
+        name: {
+            "dtype": tf.as_dtype(info.dtype).name,
+            "shape": tf.TensorShape(info.tensor_shape).as_list(),
+        }
+        for name, info in sorted(infos.items())
     }

@@ -21,21 +21,20 @@ class ServedParser(tf.Module):
     """Sentences in, bracketed trees out, everything between in the graph.
 
     As with ServedTranslator the Keras model itself is no attribute. A tree is
-    over all words of its sentence, so none is cut: one that is longer than
-    the limit is an error, and with it its request. A text without words gives
+    over all words of its sentence, so none is truncated: a sentence over the
+    limit is an error, and with it its request. A text without words gives
     empty text. No answer depends on the rest of its batch.
 
     Letters: B sentences, K beams.
 
     Args:
         parser: export.parsing.parser.Parser.
-        max_source_tokens: the most pieces of a sentence, the end id counted:
-            attention takes memory that grows with their square. So many
-            characters of each as `character_limit` says.
+        max_source_tokens: maximum tokens of a sentence, the end id counted:
+            attention takes memory that grows with their square.
+            `character_limit` limits their characters.
     """
 
     task = "parsing"
-    # It says its trees' symbols.
     target_pieces = None
 
     def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
@@ -64,11 +63,11 @@ class ServedParser(tf.Module):
         )
 
     def limits(self):
-        """Returns what its answers are limited by, a dict."""
+        """Returns the search's settings and limits, a dict."""
         return dict(self._limits)
 
     def signatures(self):
-        """Returns the functions of the SavedModel's signatures by name."""
+        """Returns the signatures: dict, name to tf.function."""
         return {"serving_default": self.parse, "n_best": self.n_best}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
@@ -105,7 +104,7 @@ class ServedParser(tf.Module):
     def _answer(self, text, search, count):
         words, ids = self._read(text)
         counts = tf.cast(words.row_lengths(), tf.int32)
-        # Where there are no words the search is about one, and is not used.
+        # Without words the result for one word is computed and not used.
         tokens, scores = search(ids, tf.maximum(counts, 1))
         tokens, scores = tokens[:, :count], scores[:, :count]
         has_words = counts[:, None] > 0
@@ -125,23 +124,23 @@ class ServedParser(tf.Module):
         lengths = tf.strings.length(
             self.tokenizer.readable(text), unit="UTF8_CHAR"
         )
-        text = self._refusing(text, lengths > character_limit(limit))
+        text = self._require(text, lengths <= character_limit(limit))
         words = self._words.words(text)
         ids = self._words.ids(words)
         # The smallest tree has a bracket around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
-        return words, self._refusing(ids.to_tensor(), lengths > limit)
+        return words, self._require(ids.to_tensor(), lengths <= limit)
 
-    def _refusing(self, value, too_long):
+    def _require(self, value, fits):
+        """Returns the value, or fails where one sentence does not fit."""
         limit = self._limits["max_source_tokens"]
         message = (
-            f"A sentence has more than the {limit} pieces, or the "
-            f"{character_limit(limit)} characters, that this export takes; "
-            "none is cut, so divide it, or export the model with a higher "
-            "--max_source_tokens. By their place in the request, from 0:"
+            f"Expected sentences of at most {limit} tokens and "
+            f"{character_limit(limit)} characters: divide longer ones, or "
+            "export the model with a higher --max_source_tokens. Too long, by "
+            "their position in the request, from 0:"
         )
-        fits = tf.reduce_all(~too_long)
-        which = tf.where(too_long)[:, 0]
-        checked = tf.debugging.Assert(fits, [message, which])
+        too_long = tf.where(~fits)[:, 0]
+        checked = tf.debugging.Assert(tf.reduce_all(fits), [message, too_long])
         with tf.control_dependencies([checked]):
             return tf.identity(value)

@@ -31,17 +31,17 @@ class ServedTranslator(tf.Module):
     Keras 3 model passes `tf.saved_model.load` and fails in the server. Its
     variables are, and each is stored once.
 
-    Letters: B sentences, K beams, S source and T target pieces. Text's bytes
-    that are not UTF-8 count as U+FFFD, and NUL as nothing. Empty text, or
-    only spaces, gives empty text. No answer depends on the rest of its batch.
-    Longer sources than the limit are truncated, and `truncated` says so.
+    Letters: B sentences, K beams, S source and T target tokens. Bytes that
+    are not UTF-8 count as U+FFFD, and NUL as nothing. Blank text gives empty
+    text. No answer depends on the rest of its batch. Every signature returns
+    `truncated` bool [B]: whether a text was longer than its limit.
 
     Args:
         model: Transformer.
         tokenizer: Tokenizer or TokenizerPair.
-        max_source_tokens: longer sources are cut to this many ids, the end
-            id counted: one over-long text must not fail a merged batch. Of
-            its characters so many are read as `character_limit` says.
+        max_source_tokens: ids of a source, the end id counted; longer ones
+            are truncated, since one over-long text must not fail a merged
+            batch. `character_limit` limits their characters.
         **search: of IdTranslator: beam_size, alpha, max_output_extra, stop,
             target_pieces, shortlist.
 
@@ -78,11 +78,11 @@ class ServedTranslator(tf.Module):
 
     @property
     def target_pieces(self):
-        """Ids of the pieces that translations are made of; None for all."""
+        """Ids of the tokens that translations may have; None for all."""
         return self._ids.target_pieces
 
     def limits(self):
-        """Returns what its answers are limited by, a dict."""
+        """Returns the search's settings and limits, a dict."""
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
@@ -94,7 +94,7 @@ class ServedTranslator(tf.Module):
         }
 
     def signatures(self):
-        """Returns the functions of the SavedModel's signatures by name."""
+        """Returns the signatures: dict, name to tf.function."""
         return {
             "serving_default": self.translate,
             "n_best": self.n_best,
@@ -113,7 +113,7 @@ class ServedTranslator(tf.Module):
 
         Returns:
             `translation`, string [B]; `score`, float32 [B]: log-probability
-            / length penalty, 0 for empty text; `truncated`, boolean [B].
+            / length penalty, 0 for empty text.
         """
         source, truncated = self._source(text)
         tokens, scores, _ = self._best(source)
@@ -135,7 +135,7 @@ class ServedTranslator(tf.Module):
         Returns:
             `translations`, string [B, K], and `scores`, float32 [B, K], best
             first; "" and -1e9 where there are fewer than K, and after the
-            first of empty text; `truncated`, boolean [B].
+            first of empty text.
         """
         source, truncated = self._source(text)
         tokens, scores, _ = self._all(source)
@@ -158,15 +158,14 @@ class ServedTranslator(tf.Module):
             text: string [B].
 
         Returns:
-            `translation`, `score` and `truncated` as of `serving_default`;
+            `translation` and `score` as of `serving_default`;
             `source_tokens`, string [B, S], and `target_tokens`, string
-            [B, T]: pieces with "</s>" as the last, "" for padding and empty
-            text; `source_words`, int32 [B, S, 2], and `target_words`, int32
-            [B, T, 2]: of which words of text and translation each piece is,
-            see `word_numbers.source_words`; `alignment`, float32 [B, T, S]:
-            cross-attention, the mean over the heads of `kt.alignment_of`;
-            each row sums to 1 over the source's pieces, "</s>" counted; 0 for
-            padding.
+            [B, T], with "</s>" as the last, "" for padding and empty text;
+            `source_words`, int32 [B, S, 2], and `target_words`, int32
+            [B, T, 2]: first and last word of each token, see
+            `word_numbers.source_words`; `alignment`, float32 [B, T, S]:
+            cross-attention, the mean over heads; each row sums to 1 over the
+            source, "</s>" counted; 0 for padding.
         """
         source, truncated = self._source(text)
         found = self._ids.search(source, align=True)
@@ -195,28 +194,27 @@ class ServedTranslator(tf.Module):
 
         Args:
             text: string [B].
-            translation: string [B], one of each text. One longer than the
-                search could give is cut there.
+            translation: string [B], one of each text, truncated to the length
+                that the search could give.
 
         Returns:
             `score`, float32 [B]: log-probability of each translation. For
             empty text 0 where the translation is empty, else -1e9.
-            `truncated`, boolean [B]: text or translation was cut.
         """
         tf.debugging.assert_equal(
             tf.shape(text),
             tf.shape(translation),
             "There must be as many translations as texts.",
         )
-        source, source_is_cut = self._source(text)
-        target, target_is_cut = _truncated(
+        source, source_truncated = self._source(text)
+        target, target_truncated = _truncated(
             self.tokenizer.target, translation, self.max_target_tokens
         )
         of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
         score = self._ids.score(source, target)
         return {
             "score": tf.where(_has_text(source), score, of_nothing),
-            "truncated": source_is_cut | target_is_cut,
+            "truncated": source_truncated | target_truncated,
         }
 
     @tf.function(input_signature=[_IDS], autograph=False)
@@ -225,12 +223,10 @@ class ServedTranslator(tf.Module):
 
         Args:
             ids: int32 [B, S], each sentence ending with the end id 3, then
-                padding 0. Other numbers than the vocabulary's count as the
-                unknown piece; too many ids are cut.
+                padding 0. Ids outside the vocabulary count as unknown.
 
         Returns:
-            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], and
-            `truncated`, boolean [B], as of `n_best`.
+            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as of `n_best`.
         """
         known = (ids >= 0) & (ids < self.config.source_pieces)
         source, truncated = truncate_ids(
@@ -255,13 +251,12 @@ class ServedTranslator(tf.Module):
             text: string [B].
 
         Returns:
-            `length`, int32 [B]: pieces of each text, its end counted;
-            `limit`, int32 [B]: how many of them are translated; `truncated`,
-            boolean [B]. Of a text that is cut for its characters the pieces
-            are those of what is left.
+            `length`, int32 [B]: tokens of each text, its end counted, after
+            its characters were truncated; `limit`, int32 [B]: how many of
+            them are translated.
         """
         tokenizer = self.tokenizer.source
-        text, is_cut = truncate_text(
+        text, truncated = truncate_text(
             tokenizer, text, character_limit(self.max_source_tokens)
         )
         lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
@@ -269,7 +264,7 @@ class ServedTranslator(tf.Module):
         return {
             "length": lengths,
             "limit": limit,
-            "truncated": is_cut | (lengths > limit),
+            "truncated": truncated | (lengths > limit),
         }
 
     def _source(self, text):
@@ -285,7 +280,7 @@ def _truncated(tokenizer, text, limit):
 
 
 def _masked(source, tokens, scores):
-    """What was found, but for empty text, which has empty text alone."""
+    """Returns tokens and scores with nothing but "" for empty text."""
     is_text = _has_text(source)
     nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
     return (

@@ -2,21 +2,30 @@
 
 import pathlib
 import random
-import struct
 
 import sentencepiece
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow_serving.apis import prediction_log_pb2
 
-from export.errors import InputError
-from export.server_runtime.predict_messages import pack_request, unpack_request
+from export.server_runtime.export_directory import unusable
+
+# Relative to the version's folder; where TensorFlow Serving looks for it.
+WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
+
+# Tokens of the sentences of each request: one, and a few of mixed lengths.
+_REQUESTS = ([6], [1, 4, 9, 14])
+# The server reads only the signature of a warm-up request.
+_MODEL_NAME = "translator"
 
 
-def made_up_texts(vocabulary, lengths):
-    """Returns a list of str, the same ones each time.
+def random_texts(vocabulary, lengths):
+    """Returns a list of str of random tokens, the same ones each time.
 
     Args:
         vocabulary: bytes of a SentencePiece model.
-        lengths: list of the numbers of pieces that each is made of; read
-            again it may have others.
+        lengths: list of the number of tokens that each is made of; tokenized
+            again it may have more or fewer.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
@@ -30,114 +39,77 @@ def made_up_texts(vocabulary, lengths):
     ]
 
 
-# TFRecord by TensorFlow would be read in a process that export.check wants to
-# be without it, so the checksum, CRC-32C, is here.
-_POLYNOMIAL = 0x82F63B78
-_MASK = 0xA282EAD8
-
-
-def pack_records(records):
-    """Returns the bytes of a file of these records.
-
-    Args:
-        records: iterable of bytes.
-    """
-    packed = b""
-    for record in records:
-        length = struct.pack("<Q", len(record))
-        packed += length + _checksum(length) + record + _checksum(record)
-    return packed
-
-
-def unpack_records(content):
-    """Returns the records of a file's bytes.
-
-    Raises:
-        ValueError: a record is cut off or its checksum is another.
-    """
-    records, place = [], 0
-    while place < len(content):
-        length = content[place : place + 8]
-        end = place + 12 + int.from_bytes(length, "little")
-        record = content[place + 12 : end]
-        found = content[place + 8 : place + 12] + content[end : end + 4]
-        if found != _checksum(length) + _checksum(record):
-            raise ValueError(f"record {len(records) + 1} is damaged")
-        records.append(record)
-        place = end + 4
-    return records
-
-
-def _checksum(data):
-    """Returns the masked CRC-32C."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    masked = ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
-    return struct.pack("<I", masked)
-
-
-def _table_entry(number):
-    for _ in range(8):
-        number = number >> 1 ^ (_POLYNOMIAL if number & 1 else 0)
-    return number
-
-
-_TABLE = tuple(map(_table_entry, range(256)))
-
-
-# Relative to the version's folder; where TensorFlow Serving looks for it.
-WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
-
-# Pieces of the sentences of each request: one, and a few of mixed lengths.
-_REQUESTS = ([6], [1, 4, 9, 14])
-
-
-def make_warm_up(tokenizer, names):
-    """Returns the content of a file of requests for every signature.
+def warm_up_requests(tokenizer, signatures):
+    """Makes requests for the signatures.
 
     Args:
         tokenizer: Tokenizer or TokenizerPair.
-        names: of the signatures; those of ServedTranslator or ServedParser.
+        signatures: of ServedTranslator or ServedParser: dict, name to
+            tf.function.
+
+    Returns:
+        dict, signature's name to list of its requests' inputs.
     """
-    return pack_records(
-        pack_request(name, _inputs(name, tokenizer, lengths))
-        for name in names
-        for lengths in _REQUESTS
-    )
+    requests = {name: [] for name in signatures}
+    for lengths in _REQUESTS:
+        texts = random_texts(tokenizer.source.proto, lengths)
+        values = {
+            "text": texts,
+            "translation": random_texts(tokenizer.target.proto, lengths[::-1]),
+            "ids": tokenizer.source.tokenize(texts).to_tensor().numpy(),
+        }
+        for name, function in signatures.items():
+            names = [spec.name for spec in function.input_signature]
+            requests[name].append({each: values[each] for each in names})
+    return requests
+
+
+def write_warm_up(path, requests):
+    """Writes a TFRecord file of PredictionLog.
+
+    Args:
+        path: of the file.
+        requests: as of `warm_up_requests`.
+    """
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for name, inputs in (
+            (name, inputs) for name, each in requests.items() for inputs in each
+        ):
+            log = prediction_log_pb2.PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.name = _MODEL_NAME
+            request.model_spec.signature_name = name
+            for key, value in inputs.items():
+                request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+            writer.write(log.SerializeToString())
 
 
 def read_warm_up(version):
-    """Returns a dict, signature's name to list of its requests' inputs.
+    """Reads a version's requests.
 
     Args:
         version: pathlib.Path of the version's folder.
 
+    Returns:
+        As of `warm_up_requests`; each input an array.
+
     Raises:
-        InputError: there is no such file, or it is damaged.
+        InputError: the file is missing or damaged.
     """
     path = version / WARM_UP_FILE
     requests = {}
     try:
-        for record in unpack_records(path.read_bytes()):
-            name, inputs = unpack_request(record)
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            log = prediction_log_pb2.PredictionLog.FromString(record)
+            request = log.predict_log.request
+            name = request.model_spec.signature_name
+            if not name:
+                raise ValueError("a request names no signature")
+            inputs = {
+                key: tf.make_ndarray(tensor)
+                for key, tensor in request.inputs.items()
+            }
             requests.setdefault(name, []).append(inputs)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} cannot be used ({error}); export the model again with "
-            "export.saved_model."
-        ) from error
+    except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
+        raise unusable(path, error) from error
     return requests
-
-
-def _inputs(name, tokenizer, lengths):
-    texts = made_up_texts(tokenizer.source.proto, lengths)
-    if name == "tokens":
-        ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
-        return {"ids": ("int32", ids)}
-    inputs = {"text": ("string", texts)}
-    if name == "score":
-        translations = made_up_texts(tokenizer.target.proto, lengths[::-1])
-        inputs["translation"] = ("string", translations)
-    return inputs

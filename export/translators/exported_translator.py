@@ -1,7 +1,7 @@
 """Translates text with an exported version, as a server would."""
 
 from export.errors import InputError
-from export.server_runtime.session import ServerError, ServerSession
+from export.server_runtime.session import SERVER_ERRORS, ServerSession
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_ids import list_of_texts
@@ -24,15 +24,15 @@ class ExportedTranslator(SignatureTranslator):
         self.name = str(path)
         try:
             self._session = ServerSession(path)
-        except ServerError as error:
+        except SERVER_ERRORS as error:
             raise InputError(
                 f"{path} is not an exported version that TensorFlow Serving "
                 f"could load: {error}"
             ) from error
-        self._signatures = self._session.signatures()
+        self._signatures = self._session.signatures
         if "n_best" in self._signatures:
-            outputs = self._signatures["n_best"].outputs
-            self.beam_size = outputs["scores"].shape[1]
+            scores = self._signatures["n_best"].outputs["scores"]
+            self.beam_size = scores.tensor_shape.dim[1].size
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""

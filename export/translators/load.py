@@ -3,7 +3,7 @@
 import pathlib
 
 from export.errors import InputError
-from export.server_runtime.saved_model import (
+from export.server_runtime.export_directory import (
     exported_version,
     is_folder,
     task_of,
@@ -47,8 +47,7 @@ def load_translator(models, batch_tokens, search, wanted=()):
                 "version was expected."
             )
     versions = [exported_version(path) for path in paths]
-    # Only one of the two is imported: a session that behaves as the server's
-    # wants a process without Python's TensorFlow.
+    # Only one of the two is imported: an export needs no Keras.
     if not any(versions):
         from export.translators.translator import Translator
 

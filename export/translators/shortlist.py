@@ -208,6 +208,9 @@ def lines_of(counts, tokenizer, best):
     pairs, values = counts.pairs()
     order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
     for source, rows in _grouped(pairs[order], values[order]):
+        if sources.names[source] == ANY_SOURCE:
+            # The format has no other way to write a piece of this name.
+            continue
         total = sum(value for _, value in rows)
         for target, value in rows[:best]:
             yield f"{targets.names[target]} {sources.names[source]} " + (

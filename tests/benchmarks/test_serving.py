@@ -3,14 +3,13 @@
 import concurrent.futures
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
-from benchmarks.load_test.batcher import Batcher, BatchingRules
-from benchmarks.load_test.callers import measure_load
+from benchmarks.harness.load_test import Batcher, BatchingConfig, Load
 from tests import made_up_text
+from tests.benchmarks.commands import run_alone
 from tests.export import tiny
 
 
@@ -19,11 +18,8 @@ class Doubler:
 
     def __init__(self):
         self.sizes = []
-        self.may_run = threading.Event()
-        self.may_run.set()
 
     def __call__(self, inputs):
-        self.may_run.wait()
         self.sizes.append(len(inputs["x"]))
         if -1 in inputs["x"]:
             raise ValueError("no doubling -1")
@@ -41,7 +37,7 @@ def ask_all(batcher, requests):
 def test_each_request_gets_its_own_rows(threads):
     double = Doubler()
     requests = [[n] * (n % 4 + 1) for n in range(60)]
-    with Batcher(double, BatchingRules(16, 0.01, threads)) as batcher:
+    with Batcher(double, BatchingConfig(16, 0.01, threads)) as batcher:
         found = ask_all(batcher, requests)
     assert found == [[2 * n for n in each] for each in requests]
     assert max(double.sizes) <= 16
@@ -49,25 +45,26 @@ def test_each_request_gets_its_own_rows(threads):
     assert len(double.sizes) < len(requests)
 
 
-def test_a_full_batch_does_not_wait():
+@pytest.mark.parametrize(
+    "size, timeout, requests",
+    [
+        # A full batch does not wait; a lone request and a large one do not
+        # wait for ever.
+        (4, 3600.0, [[1], [2], [3], [4]]),
+        (4, 0.01, [[5]]),
+        (2, 0.01, [[1, 2, 3]]),
+    ],
+)
+def test_when_a_batch_starts(size, timeout, requests):
     double = Doubler()
-    with Batcher(double, BatchingRules(4, 3600.0, 1)) as batcher:
-        assert ask_all(batcher, [[1], [2], [3], [4]]) == [[2], [4], [6], [8]]
-    assert double.sizes == [4]
-
-
-def test_a_lone_request_does_not_wait_for_ever():
-    with Batcher(Doubler(), BatchingRules(4, 0.01, 1)) as batcher:
-        assert ask_all(batcher, [[5]]) == [[10]]
-
-
-def test_one_larger_than_a_batch_goes_alone():
-    with Batcher(Doubler(), BatchingRules(2, 0.01, 1)) as batcher:
-        assert ask_all(batcher, [[1, 2, 3]]) == [[2, 4, 6]]
+    with Batcher(double, BatchingConfig(size, timeout, 1)) as batcher:
+        found = ask_all(batcher, requests)
+    assert found == [[2 * n for n in each] for each in requests]
+    assert double.sizes == [sum(map(len, requests))]
 
 
 def test_an_error_reaches_every_caller_of_its_batch():
-    with Batcher(Doubler(), BatchingRules(2, 3600.0, 1)) as batcher:
+    with Batcher(Doubler(), BatchingConfig(2, 3600.0, 1)) as batcher:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             asked = [pool.submit(batcher.ask, {"x": [n]}) for n in (7, -1)]
         for each in asked:
@@ -80,15 +77,16 @@ def test_wrong_answers_and_errors_are_counted():
     def answer(question):
         return question + (question == 3)
 
-    load = measure_load(answer, [1, 2, 3], lambda n, a: a == n + 1, 4, 0.2)
-    assert load.answers > load.wrong > 0
-    assert load.errors == ()
+    load = Load(answer, [1, 2, 3], lambda n, a: a == n + 1, 4, 0.2)
+    # All answers are checked, and those after a quarter of the time counted.
+    assert load.answers > 0 < load.wrong
+    assert load.errors == []
 
     def fail(question):
         raise ValueError("none")
 
-    load = measure_load(fail, [1], lambda n, a: True, 4, 0.1)
-    assert load.errors == ("none",) * 4
+    load = Load(fail, [1], lambda n, a: True, 4, 0.1)
+    assert load.errors == ["none"] * 4
     assert load.answers == 0
 
 
@@ -102,20 +100,13 @@ def test_batching_serves_many_callers_sooner(tmp_path):
     subprocess.run(export, cwd=tiny.ROOT, check=True, capture_output=True)
     text = tmp_path / "text"
     text.write_text("\n".join(made_up_text.sentences()), encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(sys.executable, "benchmarks/serving.py", "--seconds=16"),
-            *(f"--export={tmp_path / 'e'}", f"--text={text}"),
-        ],
-        cwd=tiny.ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()[2:]]
+    arguments = [f"--export={tmp_path / 'e'}", f"--text={text}"]
+    done = run_alone("serving", "--seconds=16", *arguments)
+    assert done.code == 0, done.err
+    rows = [line.split() for line in done.out.splitlines()[2:]]
     assert len(rows) == 2
     for row in rows:
         assert row[7] == "0"
         assert float(row[8]) < 150
     # Of processor time, since others may be using the machine.
-    assert float(rows[1][-1]) >= 3, done.stdout
+    assert float(rows[1][-1]) >= 3, done.out

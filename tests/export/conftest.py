@@ -85,9 +85,9 @@ def exported(export_command):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server():
     """A process that has ServerSession and none of our other modules."""
-    with Server(tmp_path_factory.mktemp("server")) as running:
+    with Server() as running:
         yield running
 
 

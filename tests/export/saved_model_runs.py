@@ -28,18 +28,6 @@ def run(*arguments):
     return printed.getvalue(), None
 
 
-def run_without_saving(*arguments):
-    """The same, but the version is an empty folder: for its number alone."""
-    from export import saved_model
-
-    real = saved_model.save
-    saved_model.save = lambda directory, path, *rest: path.mkdir(parents=True)
-    try:
-        return run(*arguments)
-    finally:
-        saved_model.save = real
-
-
 def run_interrupted(*arguments):
     """The same, but Ctrl-C comes when half is written."""
     from export import saved_model
@@ -61,12 +49,12 @@ def run_interrupted(*arguments):
 
 
 def run_failing_the_check(*arguments):
-    """The same, but the export has no warm-up requests that can be read."""
+    """The same, but the export's warm-up requests are damaged."""
     from export import saved_model
 
-    real = saved_model.make_warm_up
-    saved_model.make_warm_up = lambda *_: b"damaged"
+    real = saved_model.write_warm_up
+    saved_model.write_warm_up = lambda path, _: path.write_bytes(b"bad" * 9)
     try:
         return run(*arguments)
     finally:
-        saved_model.make_warm_up = real
+        saved_model.write_warm_up = real

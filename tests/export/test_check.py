@@ -1,6 +1,5 @@
 """The check of an export: what passes, what does not."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -11,151 +10,164 @@ import tensorflow as tf
 
 from export.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.predict_messages import pack_request, unpack_request
-from export.server_runtime.saved_model import (
+from export.server_runtime.export_directory import (
     DESCRIPTION_FILES,
     read_description,
 )
-from export.serving.comparison import Comparison, TranslatorAnswers
-from export.serving.model_answers import translations
-from export.serving.warm_up import WARM_UP_FILE, pack_records, read_warm_up
+from export.serving.comparison import TranslationReader
+from export.serving.warm_up import WARM_UP_FILE, read_warm_up, write_warm_up
+from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny
 
-TEXTS = [*made_up_text.sentences()[:4], "", "g " * 40]
+TEXTS = [*made_up_text.sentences()[:9], "", " \t", "g " * 40]
 
 
 @pytest.fixture(scope="module")
-def answers(translator, exported):
+def reader(exported):
     limits = read_description(exported)["limits"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
-        # As they come from the other process.
-        found = json.loads(json.dumps(translations(translator, TEXTS)))
-    return TranslatorAnswers(made_up_text.vocabulary(), TEXTS, found, limits)
+    return TranslationReader(made_up_text.vocabulary(), TEXTS, limits)
+
+
+@pytest.fixture(scope="module")
+def outputs(server, exported, reader):
+    """The export's answers: dict, signature to list of one dict of arrays."""
+    found = {}
+    names = {"tokens": ["ids"], "score": ["text", "translation"]}
+    for signature in reader.signatures:
+        inputs = reader.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
+        found[signature] = [server.run(exported, signature, **inputs).arrays]
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(reader, model_path):
+    translator = Translator.from_directory(
+        model_path, max_source_tokens=tiny.MAX_SOURCE_TOKENS
+    )
+    return reader.expected(translator)
 
 
 @pytest.fixture
-def outputs(server, exported, answers):
-    """The export's answers about all but the first text."""
+def compared(reader, outputs, expected):
+    """Compares a signature's answers after a change of one output."""
 
-    def asked(signature):
-        inputs = answers.inputs(signature, 1, len(TEXTS))
-        found = server.run(exported, signature, **inputs).arrays
-        return {name: array.copy() for name, array in found.items()}
+    def compared_with(signature, name=None, place=None, value=None):
+        (arrays,) = outputs[signature]
+        arrays = {key: array.copy() for key, array in arrays.items()}
+        if name is not None:
+            arrays[name][place] = value
+        return reader.compare(signature, [arrays], expected[signature])
 
-    return asked
-
-
-def compared(answers, signature, outputs):
-    comparison = Comparison()
-    answers.compare(signature, 1, outputs, comparison)
-    return comparison
-
-
-@pytest.mark.parametrize("signature", TranslatorAnswers.signatures)
-def test_the_same_answers_pass(answers, outputs, signature):
-    found = compared(answers, signature, outputs(signature))
-    assert (found.texts, found.equal, found.first) == (5, 5, None)
-    assert found.difference <= 1e-3
+    return compared_with
 
 
 CHANGES = {
-    "serving_default": ("translation", 2, b"other"),
-    "n_best": ("translations", (2, 3), b"other"),
-    "align": ("source_words", 2, 0),
-    "tokens": ("ids", (2, 1, 0), 9),
-    "lengths": ("length", 2, 77),
-    "score": ("truncated", 2, True),
+    "serving_default": ("translation", 3, b"other"),
+    "n_best": ("translations", (3, 3), b"other"),
+    "align": ("source_words", 3, 0),
+    "tokens": ("ids", (3, 1, 0), 9),
+    "lengths": ("length", 3, 77),
+    "score": ("truncated", 3, True),
 }
 
 
 @pytest.mark.parametrize("signature", CHANGES)
-def test_another_text_is_told(answers, outputs, signature):
-    changed = outputs(signature)
-    name, place, value = CHANGES[signature]
-    changed[name][place] = value
-    found = compared(answers, signature, changed)
-    assert (found.texts, found.equal) == (5, 4)
-    assert repr(TEXTS[3]) in found.first
+def test_equal_answers_pass_and_others_are_named(compared, signature):
+    same = compared(signature)
+    assert (same.texts, same.equal, same.first) == (12, 12, None)
+    assert same.difference <= 1e-3
+    other = compared(signature, *CHANGES[signature])
+    assert (other.texts, other.equal) == (12, 11)
+    assert repr(TEXTS[3]) in other.first
 
 
+@pytest.mark.parametrize("change", [0.01, np.nan])
 @pytest.mark.parametrize(
     ("signature", "name", "place"),
     [
-        ("serving_default", "score", 2),
-        ("n_best", "scores", (2, 3)),
-        ("align", "score", 2),
-        ("tokens", "scores", (2, 0)),
-        ("score", "score", 2),
+        ("serving_default", "score", 3),
+        ("n_best", "scores", (3, 3)),
+        ("align", "score", 3),
+        ("tokens", "scores", (3, 0)),
+        ("score", "score", 3),
     ],
 )
-def test_another_score_is_told(answers, outputs, signature, name, place):
-    changed = outputs(signature)
-    changed[name][place] += 0.01
-    found = compared(answers, signature, changed)
-    assert found.equal == 5
-    assert found.difference == pytest.approx(0.01, abs=1e-3)
+def test_another_score_is_named(
+    compared, outputs, signature, name, place, change
+):
+    score = outputs[signature][0][name][place]
+    found = compared(signature, name, place, score + change)
+    assert found.equal == 12
     assert repr(TEXTS[3]) in found.first
+    if not np.isnan(change):
+        assert found.difference == pytest.approx(change, abs=1e-3)
 
 
-def test_a_score_that_is_no_number_is_told(answers, outputs):
-    changed = outputs("serving_default")
-    changed["score"][1] = np.nan
-    assert compared(answers, "serving_default", changed).first is not None
+def test_a_signature_that_cannot_be_compared_is_refused(
+    exported, model_path, tmp_path
+):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda text: {"gate": text},
+        input_signature=[tf.TensorSpec([None], tf.string, "text")],
+        autograph=False,
+    )
+    tf.saved_model.save(module, str(tmp_path), {"gated": module.call})
+    shutil.copytree(exported / "assets.extra", tmp_path / "assets.extra")
+    write_warm_up(tmp_path / WARM_UP_FILE, {"gated": [{"text": ["a"]}]})
+    assert "gated" in check(tmp_path, f"--model_dir={model_path}")[1]
 
 
-def test_a_request_survives_packing():
-    inputs = {
-        "text": ("string", [[b"a", b"\xff\x00"], ["\u00e9", ""]]),
-        "ids": ("int32", np.arange(-3, 3, dtype="int32").reshape(2, 3)),
-        "none": ("int32", np.zeros((0, 4), "int32")),
-    }
-    name, found = unpack_request(pack_request("s", inputs))
-    assert name == "s"
-    assert found["text"].tolist() == [[b"a", b"\xff\x00"], [b"\xc3\xa9", b""]]
-    for key in ("ids", "none"):
-        np.testing.assert_array_equal(found[key], inputs[key][1])
+def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
+    (tmp_path / "assets.extra").mkdir()
+    texts = ["a", "\u00e9\U0001f600", ""]
+    ids = np.arange(-3, 3, dtype="int32").reshape(2, 3)
+    write_warm_up(
+        tmp_path / WARM_UP_FILE,
+        {"s": [{"text": texts}], "tokens": [{"ids": ids}]},
+    )
+    found = read_warm_up(tmp_path)
+    assert found["s"][0]["text"].tolist() == [text.encode() for text in texts]
+    np.testing.assert_array_equal(found["tokens"][0]["ids"], ids)
+    content = bytearray((tmp_path / WARM_UP_FILE).read_bytes())
+    content[20] ^= 1
+    for damaged in (content, content[:-1], b"damaged" * 4):
+        (tmp_path / WARM_UP_FILE).write_bytes(damaged)
+        with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
+            read_warm_up(tmp_path)
 
 
-@pytest.mark.parametrize("record", [b"\xff", b"", pack_request("", {})])
-def test_what_is_no_request_is_refused(tmp_path, record):
-    path = tmp_path / WARM_UP_FILE
-    path.parent.mkdir()
-    path.write_bytes(pack_records([record]))
-    with pytest.raises(InputError, match=str(path)):
+@pytest.mark.parametrize("record", [b"\xff", b""])
+def test_records_that_are_no_requests_are_refused(tmp_path, record):
+    (tmp_path / "assets.extra").mkdir()
+    with tf.io.TFRecordWriter(str(tmp_path / WARM_UP_FILE)) as writer:
+        writer.write(record)
+    with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
         read_warm_up(tmp_path)
 
 
 def check(*arguments):
-    return subprocess.run(
+    """Runs the command; returns stdout and the line of its error."""
+    done = subprocess.run(
         [sys.executable, "-m", "export.check", *map(str, arguments)],
         cwd=tiny.ROOT,
         capture_output=True,
         text=True,
     )
-
-
-def last_line(done):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    return done.stderr.splitlines()[-1]
-
-
-def test_no_export_is_an_error_of_one_line(tmp_path):
-    assert "EXPORT is missing" in last_line(check())
-    assert f"no exported version in {tmp_path}" in last_line(check(tmp_path))
+    return done.stdout, done.stderr.splitlines()[-1]
 
 
 def test_a_version_that_no_server_would_load_is_refused(exported, tmp_path):
     version = tmp_path / "1"
     shutil.copytree(exported, version)
     (version / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
-    message = last_line(check(tmp_path))
-    assert f"could not load {version}" in message
+    assert f"could not load {version}" in check(tmp_path)[1]
 
 
-def test_what_reaches_for_files_is_not_run(exported, server, tmp_path):
+def test_what_accesses_files_is_not_run(exported, server, tmp_path):
     """Neither when it is loaded nor when its warm-up requests are asked."""
     version, written = tmp_path / "1", tmp_path / "written"
     module = tf.Module()
@@ -165,22 +177,18 @@ def test_what_reaches_for_files_is_not_run(exported, server, tmp_path):
         tf.io.write_file(str(written), text[0])
         return {"translation": text}
 
-    signatures = {"serving_default": write}
-    tf.saved_model.save(module, str(version), signatures)
-    request = {"text": ("string", ["written by the server"])}
-    warm_up = version / WARM_UP_FILE
-    warm_up.parent.mkdir(exist_ok=True)
-    warm_up.write_bytes(
-        pack_records([pack_request("serving_default", request)])
-    )
+    tf.saved_model.save(module, str(version), {"serving_default": write})
+    (version / WARM_UP_FILE).parent.mkdir(exist_ok=True)
+    request = {"text": ["written by the server"]}
+    write_warm_up(version / WARM_UP_FILE, {"serving_default": [request]})
     description = DESCRIPTION_FILES["translation"]
     shutil.copy(exported / description, version / description)
-    message = last_line(check(tmp_path))
+    message = check(tmp_path)[1]
     assert f"{version} was not run" in message
     assert "WriteFile" in message
     assert not written.exists()
-    # Or this test would say nothing.
-    server.run(version, "serving_default", text=["x"])
+    # Or this test would prove nothing.
+    server.run(version, text=["x"])
     assert written.read_text() == "x"
 
 
@@ -192,8 +200,8 @@ def test_another_models_export_is_refused(exported, model_path, tmp_path):
     model = directory.load_model()
     model.weights[-1].assign(model.weights[-1] * 1.5)
     directory.write_weights(model)
-    done = check(exported.parent, f"--model_dir={other}")
-    assert "does not answer as the model directory does" in last_line(done)
-    assert "72/72" in done.stdout
-    done = check(exported, f"--model_dir={tmp_path / 'none'}")
-    assert str(tmp_path / "none") in last_line(done)
+    out, message = check(exported.parent, f"--model_dir={other}")
+    assert "does not answer as the model directory does" in message
+    assert "72/72" in out
+    none = tmp_path / "none"
+    assert str(none) in check(exported, f"--model_dir={none}")[1]

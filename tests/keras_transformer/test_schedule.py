@@ -1,10 +1,13 @@
 """The learning-rate schedule against formula 3."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.schedule import update_schedule
 from tests.keras_transformer import reference
 
 STEPS = [1, 2, 3999, 4000, 4001, 100_000, 300_000]
@@ -58,3 +61,18 @@ def test_survives_serialisation():
     optimizer = keras.optimizers.Adam(schedule)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert float(again.learning_rate) == float(schedule(1))
+
+
+@pytest.mark.parametrize(
+    "field", [each.name for each in dataclasses.fields(kt.TransformerConfig)]
+)
+def test_what_a_configuration_takes_its_schedule_takes(field):
+    config = kt.TransformerConfig.preset("tiny", vocabulary_size=9)
+    for value in (0, 1, 2**31 - 1, 1e-30, 1e30):
+        try:
+            changed = config.replace(**{field: value})
+        except ValueError:
+            continue
+        schedule = update_schedule(changed)
+        rates = [float(schedule(step)) for step in (0, 1, 10**7)]
+        assert np.isfinite(rates).all()

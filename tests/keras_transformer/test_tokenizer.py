@@ -10,6 +10,7 @@ import sentencepiece
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.tokenizer import Tokenizer
@@ -235,3 +236,14 @@ def test_two_models_in_one_export_stay_apart(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path))
     for found, ids in zip(loaded.ids(texts), expected):
         np.testing.assert_array_equal(found.numpy(), ids)
+
+
+@pytest.mark.parametrize("piece", ["", "\0", "\0a"])
+def test_a_piece_that_would_end_the_process_is_refused(piece):
+    """SentencePiece crashes at it, where nothing can be caught."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        made_up_text.vocabulary()
+    )
+    model.pieces[-1].piece = piece
+    with pytest.raises(ValueError, match="NUL"):
+        Tokenizer(model.SerializeToString())

@@ -6,7 +6,7 @@ import pytest
 from export.model_directory import ModelDirectory
 from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import HISTORIES, fill, new_model
-from tests.trainers.prepared.memory_corpus import (
+from tests.trainers.data.memory_corpus import (
     MemoryCorpus,
     prepare,
     splits,

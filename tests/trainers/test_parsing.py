@@ -194,7 +194,7 @@ def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
         for folder in (trained[0] / "m", tmp_path / "n")
     )
     assert theirs == ours
-    assert "Pairs of train left out of training and perplexity: 1" in result.out
+    assert "Pairs of train skipped in training and perplexity: 1" in result.out
     assert "Training a vocabulary" not in result.out
     (record,) = json.loads((tmp_path / "n" / "scores.json").read_text())
     assert (record["split"], record["sentences"]) == ("test", 1)

@@ -10,14 +10,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @pytest.fixture(autouse=True)
 def usual():
-    """What a process of its own would do; restored after the test."""
+    """The handlers of a process of its own; restored after the test."""
 
     def terminate(number, frame):
         raise SystemExit(128 + number)
 
-    handlers = (signal.default_int_handler, terminate)
+    handlers = [signal.default_int_handler, terminate]
     before = [signal.signal(*pair) for pair in zip(SIGNALS, handlers)]
-    yield list(handlers)
+    yield handlers
     for pair in zip(SIGNALS, before):
         signal.signal(*pair)
 
@@ -26,35 +26,27 @@ def _handlers():
     return [signal.getsignal(number) for number in SIGNALS]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_asks_once_and_does_not_kill(number, usual):
-    asked = []
-    with StopSignals(lambda: asked.append(number)) as signals:
-        assert signals.received == 0
-        os.kill(os.getpid(), number)
-        assert asked == [number]
-    assert signals.received == number
-    assert _handlers() == usual
-
-
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.parametrize(
     ("second", "expected"),
     [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)],
 )
-def test_a_second_signal_acts_as_usual(first, second, expected, usual):
-    asked = []
-    with pytest.raises(expected), StopSignals(lambda: asked.append(1)):
-        os.kill(os.getpid(), first)
-        os.kill(os.getpid(), second)
-    assert asked == [1]
-    assert _handlers() == usual
-
-
-def test_handlers_are_restored_without_a_signal_and_after_an_error(usual):
-    with StopSignals(lambda: None):
+def test_the_first_signal_asks_and_the_second_acts(
+    first, second, expected, usual
+):
+    calls = []
+    with StopSignals(lambda: calls.append(1)) as signals:
+        assert signals.received == 0
         assert _handlers() != usual
+        os.kill(os.getpid(), first)
+        assert signals.received == first
+        with pytest.raises(expected):
+            os.kill(os.getpid(), second)
+    assert calls == [1]
     assert _handlers() == usual
+
+
+def test_handlers_are_restored_after_an_error(usual):
     with pytest.raises(ValueError), StopSignals(lambda: None):
         raise ValueError
     assert _handlers() == usual

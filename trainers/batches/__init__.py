@@ -1,25 +1,22 @@
-"""Which sentence pairs make up which update, and those as arrays.
+"""Plans batches and collates them into arrays.
 
-`make_plan` is the way in. Lengths come in, batches go out, a pure function of
-seed and step. This room imports no other.
+`make_plan` is the way in: a plan is a pure function of lengths and seed, and
+each of its batches one of the step. Does not import other subpackages.
 """
 
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
 
-NAMES = ("length", "pack")
+BATCHINGS = ("length", "pack")
 
 
 def make_plan(pairs, config, plan):
-    """Returns the batches of all epochs.
+    """Returns the BatchPlan of a training.
 
     Args:
         pairs: TokenPairs.
-        config: TransformerConfig, for its budget of tokens.
+        config: TransformerConfig, for its `batch_tokens`.
         plan: TrainingPlan.
-
-    Returns:
-        BatchPlan.
     """
     lengths = pairs.source_lengths, pairs.target_lengths
     if plan.batching == "pack":

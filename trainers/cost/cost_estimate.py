@@ -10,7 +10,7 @@ import dataclasses
 import functools
 
 from export.errors import InputError
-from trainers.batches.plan import most_rows
+from trainers.batches.batch_plan import max_rows
 from trainers.cost.devices import Device
 from trainers.cost.flops import (
     EMBEDDINGS,
@@ -224,7 +224,7 @@ def training_cost(config, row, device, count, precision, accumulate=None):
             more devices than rows.
     """
     rows = int(
-        most_rows(row.source_length, row.target_length, config.batch_tokens)
+        max_rows(row.source_length, row.target_length, config.batch_tokens)
     )
     if count > rows:
         raise InputError(

@@ -130,7 +130,7 @@ def _totals(cost, hour_price):
 
 def _data(cost, pairs, means):
     epochs = cost.config.train_steps * cost.target_tokens / means[1] / pairs
-    # Ids are uint16 where they fit (trainers/prepared/shards.py), and each
+    # Ids are uint16 where they fit (trainers/data/shards.py), and each
     # pair has two lengths of two bytes.
     width = 2 if cost.config.vocabulary_size <= 2**16 else 4
     size = pairs * (width * sum(means) + 4)

@@ -1,116 +1,125 @@
-"""`distill.json`: what a distillation was begun with, and which steps are done.
+"""Runs steps one after the other; `distill.json` records which are done.
 
-Steps come one after the other, so that what follows on a step that is made
-again is made again too.
+After a step that runs again, all later steps run again.
 """
 
 import json
+import pathlib
+import typing
+from collections.abc import Callable
 
 from export.errors import InputError
-from export.files.atomic import remove_unfinished, written_whole
+from export.files.atomic import remove_unfinished
+from export.files.places import readable
+from trainers.data.corpus import describe_fingerprint_change
+from trainers.synthesis.manifest import validate_output_folder, write_json
 
 FILE = "distill.json"
 _FORMAT = 1
 
 
-class Journal:
-    """The steps that are done in a folder.
-
-    Args:
-        folder: pathlib.Path.
-        facts: dict of what decides the student, JSON; other facts make
-            another one.
-
-    Raises:
-        InputError: the folder holds something else, or a distillation that
-            was begun with other facts.
+class Step(typing.NamedTuple):
+    """One step of a distillation.
 
     Attributes:
-        begun: whether it was there before.
+        title: for the user, such as "Training the student".
+        command: module and flags, list of str; what the step depends on.
+        output: pathlib.Path that exists once it is done.
+        function: called in place of the command, if there is one.
     """
 
-    def __init__(self, folder, facts):
-        self._path = folder / FILE
-        self._facts = facts
-        self.begun = self._path.exists()
-        self._done = self._read()
+    title: str
+    command: list[str]
+    output: pathlib.Path
+    function: Callable[[], None] | None = None
 
-    def is_done(self, number, order):
-        """Returns whether the step of this number, from 0, is done.
 
-        Args:
-            number: of the step.
-            order: what it was to do, a list of str.
-        """
-        return self._done[number : number + 1] == [order]
+def run_steps(steps, folder, facts, run_command):
+    """Runs the steps that are not done yet.
 
-    def begin(self, number):
-        """Forgets the step of this number and those after it.
+    Args:
+        steps: list of Step.
+        folder: pathlib.Path of the distillation.
+        facts: as for `read_done_commands`.
+        run_command: function of a module and its flags that returns the exit
+            code, such as `processes.run_subcommand`.
 
-        Raises:
-            InputError: the system refused to write.
-        """
-        self._done = self._done[:number]
-        self._write()
+    Returns:
+        0, or the exit code of the command that failed.
 
-    def note(self, order):
-        """Writes that the step that was begun last is done.
+    Raises:
+        InputError: as for `read_done_commands`, raised by a step, or the
+            journal cannot be written.
+    """
+    done = read_done_commands(folder, facts)
+    remove_unfinished(folder, FILE)
+    for number, step in enumerate(steps):
+        head = f"{step.title}, step {number + 1} of {len(steps)}"
+        if done[number : number + 1] == [step.command] and step.output.exists():
+            print(f"{head}: done before.", flush=True)
+            continue
+        print(f"{head}.", flush=True)
+        done = done[:number]
+        _write(folder, facts, done)
+        code = 0
+        if step.function:
+            step.function()
+        else:
+            module, *arguments = step.command
+            code = run_command(module, arguments)
+        if code:
+            reason = f"failed with exit code {code}."
+            if code > 128:
+                reason = "was interrupted; the same command resumes."
+            print(f"Step {number + 1} {reason}")
+            return code
+        done.append(step.command)
+        _write(folder, facts, done)
+    return 0
 
-        Args:
-            order: what it was to do, a list of str.
 
-        Raises:
-            InputError: the system refused to write.
-        """
-        self._done.append(order)
-        self._write()
+def read_done_commands(folder, facts):
+    """Returns the commands of the steps that are done; [] if none is.
 
-    def _read(self):
-        try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise ValueError("it is of another version of this program")
-            before, done = dict(content["facts"]), list(content["done"])
-        except FileNotFoundError:
-            self._refuse_foreign()
-            return []
-        except OSError as error:
-            raise InputError(
-                f"Cannot use {self._path.parent} as --output_dir: "
-                f"{error.strerror}."
-            ) from error
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InputError(
-                f"{self._path} does not say how far a distillation is "
-                f"({error!r}); give another --output_dir."
-            ) from error
-        for name, value in self._facts.items():
-            # Before a step is done, the first one itself refuses others.
-            if done and before.get(name) != value:
-                raise InputError(
-                    f"{self._path.parent} was begun with {name} "
-                    f"{before.get(name)}, not {value}; put back what was there "
-                    "and give the same flags to go on, or give another "
-                    "--output_dir."
+    Args:
+        folder: pathlib.Path of the distillation.
+        facts: dict of what decides the student, JSON.
+
+    Raises:
+        InputError: the folder holds other files, or a distillation that was
+            begun with other facts.
+    """
+    validate_output_folder(folder, FILE, "distillation.lock")
+    path = folder / FILE
+    if not path.exists():
+        return []
+    try:
+        with readable(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ValueError("it is of another version of this program")
+        before, done = dict(content["facts"]), list(content["done"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(
+            f"{path} does not say how far a distillation is ({error!r}); give "
+            "another --output_dir."
+        ) from error
+    # Until a step is done, other facts do no harm.
+    for name, value in facts.items() if done else ():
+        if before.get(name) != value:
+            change = f"with {name} {before.get(name)}, not {value}"
+            if name == "fingerprint":
+                changed = describe_fingerprint_change(
+                    str(before.get(name)), value
                 )
-        return done
-
-    def _refuse_foreign(self):
-        folder = self._path.parent
-        if folder.exists():
-            remove_unfinished(folder, FILE)
-            there = sorted(path.name for path in folder.iterdir())
-            there = [name for name in there if name != "distillation.lock"]
-            if there:
-                raise InputError(
-                    f"{folder} holds other files, such as {there[0]}; give an "
-                    "empty or a new --output_dir."
-                )
-
-    def _write(self):
-        content = {"format": _FORMAT, "facts": self._facts, "done": self._done}
-        with written_whole(self._path) as temporary:
-            temporary.write_text(
-                json.dumps(content, indent=2, ensure_ascii=False) + "\n",
-                encoding="utf-8",
+                change = f"with another {facts['dataset']}: {changed}"
+            raise InputError(
+                f"{folder} was begun {change}; put back what was there and "
+                "give the same flags to go on, or give another --output_dir."
             )
+    return done
+
+
+def _write(folder, facts, done):
+    content = {"format": _FORMAT, "facts": facts, "done": done}
+    write_json(folder / FILE, content)

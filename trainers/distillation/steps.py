@@ -1,69 +1,213 @@
-"""Steps one after the other; those that are done are passed over."""
+"""The steps of a distillation: which command does what, with which flags."""
 
+import dataclasses
 import pathlib
-import typing
-from collections.abc import Callable
+
+import keras_transformer as kt
+from export.files.atomic import remove_unfinished
+from export.lines.files import aligned_lines
+from export.model_directory import ModelDirectory
+from export.progress_bar import ProgressBar
+from trainers import settings
+from trainers.data import Corpus
+from trainers.distillation.journal import Step
+from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
 
-class Step(typing.NamedTuple):
-    """One step of a distillation.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """A distillation as the flags give it.
 
     Attributes:
-        title: what is done, such as "Training the student".
-        order: what decides its outcome, list of str.
-        proof: pathlib.Path of what is there when it is done.
-        run: function without arguments, that returns an exit code.
+        folder: pathlib.Path of the output.
+        corpus: Corpus whose sources the teachers translate.
+        teachers: list of ModelDirectory.
+        config: TransformerConfig of the student.
+        init_layers: whether the student starts with layers of the first
+            teacher.
+        keep_original: whether it learns from the corpus' own pairs.
+        each_alone: whether it learns from each teacher alone, too.
+        split: that student and teachers are scored on; None for none.
+        flags: further flags, lists of str by what they are for: "data",
+            "workers", "tokenize", "synthesize" and "wmt".
     """
 
-    title: str
-    order: list
-    proof: pathlib.Path
-    run: Callable[[], int]
+    folder: pathlib.Path
+    corpus: Corpus
+    teachers: list[ModelDirectory]
+    config: kt.TransformerConfig
+    init_layers: bool
+    keep_original: bool
+    each_alone: bool
+    split: str | None
+    flags: dict[str, list[str]]
+
+    @property
+    def student(self):
+        """The student's model directory, a pathlib.Path."""
+        return self.folder / "student"
+
+    @property
+    def translations(self):
+        """The files of student and teachers, a list of pathlib.Path."""
+        return [self.folder / "scores" / n for n in ("student", "teacher")]
+
+    def steps(self):
+        """Returns the list of Step."""
+        corpus = self.folder / "corpus"
+        synthetic = self._synthetic()
+        return [
+            *(self._translate(*each) for each in synthetic.items()),
+            Step(
+                "Mixing the corpus",
+                ["mix"],
+                corpus / f"train.{self.corpus.target_language}",
+                lambda: self._mix(corpus, list(synthetic)),
+            ),
+            self._prepare(corpus),
+            self._train(),
+            *(self._score(corpus) if self.split else []),
+        ]
+
+    def _synthetic(self):
+        """Returns folders of translations, with the teachers of each."""
+        paths = [each.path for each in self.teachers]
+        groups = {"all": paths}
+        if self.each_alone and len(paths) > 1:
+            groups |= {str(n): [path] for n, path in enumerate(paths, 1)}
+        return {self.folder / "taught" / name: groups[name] for name in groups}
+
+    def _dataset_flags(self, dataset):
+        return [
+            f"--dataset={dataset}",
+            f"--source_language={self.corpus.source_language}",
+            f"--target_language={self.corpus.target_language}",
+        ]
+
+    def _translate(self, folder, teachers):
+        command = [
+            "trainers.synthesize",
+            *self._dataset_flags(self.corpus.name),
+            *self.flags["data"],
+            *(f"--model={path}" for path in teachers),
+            f"--output_dir={folder}",
+            *self.flags["workers"],
+            *self.flags["synthesize"],
+        ]
+        title = f"Translating by {' and '.join(map(str, teachers))}"
+        return Step(title, command, folder / "manifest.json")
+
+    def _mix(self, folder, synthetic):
+        count = write_mixture(
+            folder, self.corpus, synthetic, self.keep_original
+        )
+        print(f"{count:,} different pairs.", flush=True)
+
+    def _prepare(self, corpus):
+        command = [
+            "trainers.prepare",
+            *self._dataset_flags(f"text:{corpus}/"),
+            f"--vocabulary={self.teachers[0].vocabulary_path}",
+            f"--vocabulary_size={self.config.source_pieces}",
+            f"--output_dir={self.folder / 'data'}",
+            *self.flags["workers"],
+        ]
+        output = self.folder / "data" / "manifest.json"
+        return Step("Preparing the data", command, output)
+
+    def _train(self):
+        assignments = settings.assignments_of(self.config, "base")
+        initial = [f"--init_layers_from={self.teachers[0].path}"]
+        command = [
+            "trainers.wmt",
+            f"--prepared_dir={self.folder / 'data'}",
+            f"--model_dir={self.student}",
+            "--preset=base",
+            *(f"--set={each}" for each in assignments),
+            *(initial if self.init_layers else []),
+            *self.flags["tokenize"],
+            # It is scored in a step of its own.
+            "--noscore",
+            *self.flags["wmt"],
+        ]
+        output = self.student / "model.weights.h5"
+        return Step("Training the student", command, output)
+
+    def _score(self, corpus):
+        student, teacher = self.translations
+        evaluate = [
+            "trainers.evaluate",
+            *self._dataset_flags(self.corpus.name),
+            *self.flags["data"],
+            f"--model_dir={self.student}",
+            f"--split={self.split}",
+            f"--output={student}",
+            *self.flags["tokenize"],
+        ]
+        # trainers.evaluate takes one model, and writes into its folder.
+        translate = [
+            "export.translate",
+            *(f"--model={each.path}" for each in self.teachers),
+            f"--input={corpus / self.split}.{self.corpus.source_language}",
+            f"--output={teacher}",
+        ]
+        return [
+            Step("Scoring the student", evaluate, student),
+            Step("Translating by the teachers", translate, teacher),
+        ]
 
 
-def subcommand(title, module, arguments, proof, run):
-    """Returns a Step that is another command.
+def write_mixture(folder, corpus, synthetic, keep_original):
+    """Writes a corpus that `text:FOLDER/` names, each pair once.
+
+    Its dev and test splits are those of the original.
 
     Args:
-        title: as of Step.
-        module: such as "trainers.wmt".
-        arguments: its flags, list of str.
-        proof: as of Step.
-        run: function of a module and its flags that returns the exit code,
-            such as `processes.run_subcommand`.
-    """
-    order = [module, *arguments]
-    return Step(title, order, proof, lambda: run(module, arguments))
-
-
-def go_through(steps, journal):
-    """Runs the steps that are not done yet.
-
-    Args:
-        steps: list of Step.
-        journal: Journal.
+        folder: pathlib.Path.
+        corpus: Corpus, the original.
+        synthetic: list of pathlib.Path, output folders of
+            trainers.synthesize.
+        keep_original: whether the original's pairs are included.
 
     Returns:
-        0, or the exit code of the step that did not end well.
+        The number of pairs in the train split.
 
     Raises:
-        InputError: of a step, or the journal cannot be written.
+        InputError: something cannot be read, or the system refused to write.
     """
-    for number, step in enumerate(steps):
-        head = f"{step.title}, step {number + 1} of {len(steps)}"
-        if journal.is_done(number, step.order) and step.proof.exists():
-            print(f"{head}: done before.", flush=True)
-            continue
-        print(f"{head}.", flush=True)
-        journal.begin(number)
-        code = step.run()
-        if code > 128:
-            print(
-                f"Interrupted in step {number + 1}; the same command goes on."
+    languages = corpus.source_language, corpus.target_language
+
+    def pairs():
+        if keep_original:
+            yield from corpus.pairs("train")
+        for each in synthetic:
+            paths = [each / f"train.{language}" for language in languages]
+            yield from aligned_lines(paths)
+
+    def paths(split, *suffixes):
+        names = [f"{split}.{language}" for language in languages]
+        return [folder / name for name in (*names, *suffixes)]
+
+    remove_unfinished(folder, "*")
+    with ProgressBar("Mixing", None, "pairs") as bar:
+
+        def counted():
+            for pair in pairs():
+                yield pair
+                bar.update(1)
+
+        count = write_parallel(paths("train"), drop_duplicates(counted()))
+    for split in ("dev", "test"):
+        if split in corpus.splits():
+            written = corpus.evaluation_set(split)
+            most = max(map(len, written.references))
+            # A blank line is no reference.
+            rows = (
+                (source, *references, *[""] * (most - len(references)))
+                for source, references in zip(
+                    written.sources, written.references
+                )
             )
-        elif code:
-            print(f"Step {number + 1} ended with exit code {code}.")
-        if code:
-            return code
-        journal.note(step.order)
-    return 0
+            more = [f"{split}.{languages[1]}.{n}" for n in range(1, most)]
+            write_parallel(paths(split, *more), rows)
+    return count

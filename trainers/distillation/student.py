@@ -1,17 +1,19 @@
-"""What a student is: its configuration, and what it begins with."""
+"""The student: its configuration, its initial layers, and its BLEU."""
 
 import dataclasses
 
 from export.errors import InputError
+from export.lines.files import read_sentences
 from trainers import settings
+from trainers.scores.metrics import bleu_difference, score_bleu
+from trainers.synthesis.manifest import write_json
 
-# Pieces are those of the teacher.
-_PIECES = ("vocabulary_size", "source_vocabulary_size")
+_VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
 
 
 def student_config(teacher, preset, assignments):
-    """Returns the student's configuration.
+    """Returns the student's TransformerConfig, with the teacher's vocabulary.
 
     Args:
         teacher: TransformerConfig of the first teacher.
@@ -19,45 +21,74 @@ def student_config(teacher, preset, assignments):
             with one decoder layer.
         assignments: list of "field=value" that change it.
 
-    Returns:
-        TransformerConfig, with as many pieces as the teacher has.
-
     Raises:
         InputError: an unknown preset or field, a value out of range, or
-            another number of pieces.
+            another vocabulary size.
     """
-    asked = settings.values_of(assignments)
-    pieces = {name: getattr(teacher, name) for name in _PIECES}
-    for name, value in pieces.items():
-        if asked.get(name, value) != value:
+    changes = settings.values_of(assignments)
+    sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
+    for name, value in sizes.items():
+        if changes.get(name, value) != value:
             raise InputError(
-                f"--set={name}={asked[name]} is not the teacher's {value}, "
+                f"--set={name}={changes[name]} is not the teacher's {value}, "
                 "and a student has the vocabulary of its teacher; leave it "
                 "out."
             )
     if preset is not None:
-        own = [f"{name}={value}" for name, value in pieces.items()]
+        own = [f"{name}={value}" for name, value in sizes.items()]
         return settings.make_config(preset, [*assignments, *own])
     try:
         defaults = dataclasses.asdict(teacher)
-        shorter = settings.shorter_cooldown(defaults, asked)
-        return teacher.replace(**{"num_decoder_layers": 1, **asked, **shorter})
+        changes |= settings.shorter_cooldown(defaults, changes)
+        return teacher.replace(**{"num_decoder_layers": 1, **changes})
     except ValueError as error:
         raise InputError(str(error)) from error
 
 
-def other_than_layers(student, teacher):
-    """Says why a student cannot begin with layers of a teacher.
+def find_mismatch(student, teacher):
+    """Returns why a student cannot start with layers of a teacher.
+
+    It is "" if it can, else such as "d_model=64, not 128". Both are
+    TransformerConfigs.
+    """
+    own, expected = student.architecture(), teacher.architecture()
+    for name, value in expected.items():
+        if name not in _LAYERS and own[name] != value:
+            return f"{name}={own[name]}, not {value}"
+    return ""
+
+
+def compare_bleu(paths, evaluation_set, tokenize, output):
+    """Scores the translations of student and teachers, and writes the scores.
 
     Args:
-        student: TransformerConfig.
-        teacher: TransformerConfig.
+        paths: of the files of the student's and the teachers' translations.
+        evaluation_set: EvaluationSet.
+        tokenize: name of sacreBLEU's tokenizer.
+        output: pathlib.Path of the .json file for the scores.
 
     Returns:
-        Such as "d_model=64, not 128"; "" where it can.
+        Lines to print, a list of str.
+
+    Raises:
+        InputError: a file cannot be read or written.
     """
-    ours, theirs = student.architecture(), teacher.architecture()
-    for name, value in theirs.items():
-        if name not in _LAYERS and ours[name] != value:
-            return f"{name}={ours[name]}, not {value}"
-    return ""
+    places = evaluation_set.scored_indices
+    scored = evaluation_set.subset(places)
+    lines = [list(read_sentences(path)) for path in paths]
+    texts = [[each[place] for place in places] for each in lines]
+    student, teacher = (score_bleu(each, scored, tokenize) for each in texts)
+    difference = bleu_difference(*texts, scored, tokenize)
+    content = {
+        "student": student.score,
+        "teacher": teacher.score,
+        "signature": student.signature,
+        "sentences": len(places),
+        **dataclasses.asdict(difference),
+    }
+    write_json(output, content)
+    return [
+        f"teacher: BLEU {teacher.score:.2f}",
+        f"student: BLEU {student.score:.2f}; {difference.line}",
+        f"{len(places):,} sentences, {student.signature}",
+    ]

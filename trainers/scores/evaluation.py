@@ -36,7 +36,7 @@ def measure_perplexity(translator, evaluation_set):
     """
     pairs = [
         (evaluation_set.sources[index], reference)
-        for index in evaluation_set.scored
+        for index in evaluation_set.scored_indices
         for reference in evaluation_set.references[index]
     ]
     sources, references = map(list, zip(*pairs))
@@ -145,8 +145,8 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     Returns:
         Evaluation.
     """
-    indices = evaluation_set.scored
-    scored = evaluation_set.only(indices)
+    indices = evaluation_set.scored_indices
+    scored = evaluation_set.subset(indices)
     texts = [hypotheses[index] for index in indices]
     return Evaluation(
         bleu=metrics.score_bleu(texts, scored, tokenize),

@@ -89,7 +89,7 @@ def score_test_split(prepared, tokenize, provenance):
 
 def _print_samples(texts, evaluation_set):
     # Evenly spread, so that they are the same after every training.
-    indices = evaluation_set.scored
+    indices = evaluation_set.scored_indices
     stride = max(len(indices) // _SAMPLES, 1)
     for index in indices[::stride][:_SAMPLES]:
         print(

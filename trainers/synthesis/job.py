@@ -1,160 +1,161 @@
-"""A job from its lines to its corpus; what was done before is kept."""
+"""From lines to a corpus; shards that are finished are skipped."""
 
+import collections
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 
 from export.errors import InputError
 from export.files.atomic import remove_unfinished
-from export.files.places import (
-    explained,
-    is_here,
-    names_in,
-    place_of,
-    readable,
-    reason,
-)
+from export.files.places import explained, is_here, place_of
 from export.progress_bar import ProgressBar
 from trainers.processes import folder_lock
-from trainers.synthesis.assembly import assemble
-from trainers.synthesis.lines import jobs_of, read_again, read_through
 from trainers.synthesis.manifest import (
     FILE,
+    OUTCOMES,
     Manifest,
+    format_counts,
     read_manifest,
-    write_manifest,
+    validate_output_folder,
+    validate_same,
+    write_json,
 )
-from trainers.synthesis.models import refuse_changed
-from trainers.synthesis.shards import Shards
-from trainers.synthesis.work import Work
+from trainers.synthesis.models import (
+    FILES,
+    TranslationJob,
+    validate_unchanged,
+)
+from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
 
-SHARDS_FOLDER = "shards"
 
-
-def synthesize(folder, source, models, rules, workers):
-    """Makes a corpus of lines, or goes on with making it.
+def synthesize(folder, source, models, options, workers):
+    """Translates lines into a corpus, or resumes that.
 
     Args:
-        folder: str, path or URL of where it goes; `text:FOLDER/` is then its
-            name.
-        source: TextFile or CorpusSide.
-        models: tuple of Model.
-        rules: Rules.
-        workers: function of a Work and an iterator of Job that yields
-            (Job, Made) in any order, such as `local_workers.run`.
+        folder: str, path or URL of the output; `text:FOLDER/` is then the
+            corpus' name.
+        source: LineSource.
+        models: tuple of ModelFiles.
+        options: SynthesisOptions.
+        workers: function of a TranslationJob and an iterator of Shard that
+            yields (Shard, ShardResult) in any order, such as
+            `workers.run_local`.
 
     Returns:
-        Manifest, complete.
+        Manifest with counts.
 
     Raises:
         InputError: the lines cannot be read, a model cannot be used, the
-            folder holds something else, another job or one of other lines,
-            models or rules, or the system refused to write.
+            folder holds something else or pairs of other lines, models or
+            options, or the system refused to write.
     """
     folder = place_of(folder)
-    _refuse_foreign(folder)
+    validate_output_folder(folder, FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
-    manifest = Manifest(read_through(source), models, rules)
-    with _alone_in(folder):
-        shards = Shards(folder / SHARDS_FOLDER)
-        _clear(folder, shards)
+    keys, manifest = _describe(source, models, options)
+    with _lock(folder):
+        store = ShardStore(folder / "shards")
+        _remove_unfinished(folder, store)
         before = read_manifest(folder)
-        if before is not None:
-            if before.complete or shards.any():
-                _refuse_other(folder, before, manifest)
-            if before.complete:
-                _check_outputs(folder, before)
-                shards.remove()
-                return before
-        write_manifest(folder, manifest)
+        if before and (before.counts or not store.is_empty()):
+            validate_same(folder, before, manifest)
+        languages = options.source_language, options.target_language
+        paths = [folder / f"train.{code}" for code in languages]
+        if before and before.counts and _all_exist(folder, paths):
+            store.remove()
+            return before
+        write_json(folder / FILE, dataclasses.asdict(manifest))
+        job = TranslationJob(models, options)
         try:
-            keys = _make_shards(manifest, source, shards, workers)
+            counts = _translate_shards(
+                job, source, keys, manifest.input["lines"], store, workers
+            )
         except InputError:
-            # A wrong flag, most likely: there is nothing to go on with.
-            if not shards.any():
-                shards.remove()
+            # Most likely a wrong flag: there is nothing to resume.
+            if store.is_empty():
+                store.remove()
                 with explained(folder):
                     (folder / FILE).unlink()
             raise
-        return _finish(folder, manifest, shards, keys)
+        validate_unchanged(models)
+        if not counts["translated"]:
+            raise InputError(
+                f"No pair is left: {format_counts(counts)}; give other lines "
+                "or softer filters, and another --output_dir."
+            )
+        written = assemble(paths, store, keys, options.keep_duplicates)
+        counts["written"] = written
+        counts["duplicate"] = counts["translated"] - written
+        counts = {name: counts[name] for name in OUTCOMES}
+        manifest = dataclasses.replace(manifest, counts=counts)
+        write_json(folder / FILE, dataclasses.asdict(manifest))
+        store.remove()
+        return manifest
 
 
-def _finish(folder, manifest, shards, keys):
-    refuse_changed(manifest.models)
-    counts, outputs = assemble(folder, shards, keys, manifest.rules)
-    manifest = dataclasses.replace(manifest, counts=counts, outputs=outputs)
-    write_manifest(folder, manifest)
-    shards.remove()
-    return manifest
+def _describe(source, models, options):
+    """Reads all lines; returns the shards' keys, and the Manifest."""
+    num_lines, keys, digest = 0, [], hashlib.sha256()
+    for shard in cut_into_shards(source, options.shard_lines):
+        num_lines += len(shard.lines)
+        keys.append(shard.key)
+        digest.update(shard.key.encode())
+    return keys, Manifest(
+        input={
+            "name": source.name,
+            "lines": num_lines,
+            "sha256": digest.hexdigest(),
+        },
+        models=[
+            {"path": model.path, "sha256": dict(zip(FILES, model.sha256))}
+            for model in models
+        ],
+        options=dataclasses.asdict(options),
+    )
 
 
-def _make_shards(manifest, source, shards, workers):
-    """Makes the shards that are not there; returns the keys of all."""
-    keys, rules = [], manifest.rules
-    lines = read_again(source, manifest.input)
-    with ProgressBar("Translating", manifest.input.lines, "lines") as bar:
+def _translate_shards(job, source, keys, total, store, workers):
+    """Writes the shards that are missing; returns the counts of all."""
+    counts = collections.Counter()
+    with ProgressBar("Translating", total, "lines") as bar:
 
         def missing():
-            for job in jobs_of(lines, rules.shard_lines):
-                keys.append(job.key)
-                if shards.read(job.number, job.key) is None:
-                    yield job
+            shards = cut_into_shards(source, job.options.shard_lines)
+            for key, shard in itertools.zip_longest(keys, shards):
+                if shard is None or shard.key != key:
+                    raise InputError(
+                        f"{source.name} has changed while it was read; put "
+                        "back what was there and run the same command again, "
+                        "or use another --output_dir."
+                    )
+                result = store.read(shard.number, key)
+                if result is None:
+                    yield shard
                 else:
-                    bar.pass_over(len(job.lines))
+                    counts.update(result.counts)
+                    bar.pass_over(len(shard.lines))
 
-        work = Work(manifest.models, rules)
-        for job, made in workers(work, missing()):
-            shards.write(job, made)
-            bar.update(len(job.lines))
-    return keys
+        for shard, result in workers(job, missing()):
+            store.write(shard, result)
+            counts.update(result.counts)
+            bar.update(len(shard.lines))
+    return counts
 
 
-def _alone_in(folder):
-    # No such lock is known to all that fsspec opens.
+def _lock(folder):
+    # No lock works with everything that fsspec opens.
     if not is_here(folder):
         return contextlib.nullcontext()
     return folder_lock(folder, "synthesis")
 
 
-def _clear(folder, shards):
+def _remove_unfinished(folder, store):
     for pattern in (FILE, "train.*"):
         remove_unfinished(folder, pattern)
-    shards.clear()
+    store.remove_unfinished()
 
 
-def _refuse_foreign(folder):
-    try:
-        there = names_in(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(
-            f"Cannot use {folder} as --output_dir: {reason(error)}."
-        ) from error
-    ours = any(FILE in name or name == "synthesis.lock" for name in there)
-    if there and not ours:
-        raise InputError(
-            f"{folder} holds other files, such as {min(there)}; give an empty "
-            "or a new --output_dir."
-        )
-
-
-def _refuse_other(folder, before, manifest):
-    difference = before.difference(manifest)
-    if difference:
-        raise InputError(
-            f"{folder} was made with {difference}; put back what was there "
-            "and give the same flags to go on, or give another --output_dir."
-        )
-
-
-def _check_outputs(folder, manifest):
-    for name, digest in manifest.outputs.items():
-        path = folder / name
-        with readable(path), path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != digest:
-            raise InputError(
-                f"{path} is not as it was written; remove {folder} and run the "
-                "same command again."
-            )
+def _all_exist(folder, paths):
+    with explained(folder):
+        return all(path.exists() for path in paths)

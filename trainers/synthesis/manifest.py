@@ -1,122 +1,176 @@
-"""The manifest: what pairs are made of, and at the end what they are."""
+"""The manifest in an output folder: what synthetic pairs are made from."""
 
 import dataclasses
 import json
 
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.files.places import reached, reason
-from trainers.synthesis.lines import Input
-from trainers.synthesis.models import FILES, Model
-from trainers.synthesis.rules import Rules
+from export.files.places import names_in, reached, reason
 
 FILE = "manifest.json"
+# What becomes of lines, in the order in which it is reported.
+OUTCOMES = (
+    *("read", "blank", "too_long", "empty_translation", "length_ratio"),
+    *("low_score", "duplicate", "written"),
+)
 _FORMAT = 1
-# What reading JSON of another form raises.
-_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+# What JSON of another form raises.
+_INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
-@dataclasses.dataclass(frozen=True)
-class Manifest:
-    """All facts about a folder of pairs.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SynthesisOptions:
+    """What decides the pairs besides lines and models.
 
-    Attributes:
-        input: Input.
-        models: tuple of Model.
-        rules: Rules.
-        counts: of lines and pairs, by what became of them; empty before the
-            end.
-        outputs: file's name to its SHA-256, hex; empty before the end.
+    The fields are flags of trainers.synthesize. None for a search option is
+    the model's own value. `batch_tokens` and `threads` may change the last bit
+    of a score.
     """
 
-    input: Input
-    models: tuple[Model, ...]
-    rules: Rules
-    counts: dict[str, int] = dataclasses.field(default_factory=dict)
-    outputs: dict[str, str] = dataclasses.field(default_factory=dict)
+    way: str
+    source_language: str
+    target_language: str
+    decoding: str = "beam"
+    beam_size: int | None = None
+    alpha: float | None = None
+    max_output_extra: int | None = None
+    stop: str | None = None
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    best_of: int = 1
+    metric: str = "bleu"
+    tokenize: str = "13a"
+    seed: int = 1
+    tag: str = ""
+    word_drop: float = 0.0
+    word_swap: int = 0
+    max_pieces: int = 256
+    max_ratio: float | None = None
+    min_score: float | None = None
+    keep_duplicates: bool = False
+    shard_lines: int = 1000
+    batch_tokens: int = 2048
+    threads: int = 1
 
     @property
-    def complete(self):
-        """Whether nothing is left to do."""
-        return bool(self.outputs)
+    def direction(self):
+        """The languages that the models translate from and into."""
+        pair = self.source_language, self.target_language
+        return pair if self.way == "forward" else pair[::-1]
 
-    def difference(self, other):
-        """Says in what the two would make other pairs.
+    @property
+    def search(self):
+        """The search options that are set, as Translator takes them."""
+        names = ("beam_size", "alpha", "max_output_extra", "stop")
+        values = {name: getattr(self, name) for name in names}
+        return {name: each for name, each in values.items() if each is not None}
 
-        Args:
-            other: Manifest.
 
-        Returns:
-            "what there and what here" in words; "" where they agree. Names of
-            files do not count, their contents do.
-        """
-        there, here = self._decisive(), other._decisive()
-        for name, value in there.items():
-            if here[name] != value:
-                return f"{name} {value}, not {here[name]}"
-        return ""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a folder of synthetic pairs is made from. All fields are JSON.
 
-    def _decisive(self):
-        models = [
+    Attributes:
+        format: version of this form.
+        input: name, number of lines and SHA-256 of the input.
+        models: path and SHA-256 of each file of each model.
+        options: fields of SynthesisOptions.
+        counts: number of lines or pairs by `OUTCOMES`; {} until the end.
+    """
+
+    format: int = _FORMAT
+    input: dict
+    models: list
+    options: dict
+    counts: dict = dataclasses.field(default_factory=dict)
+
+    def facts(self):
+        """Returns what decides the pairs, by name, in words for a message."""
+        digests = [
             f"{name} of SHA-256 {digest[:12]}"
             for model in self.models
-            for name, digest in zip(FILES, model.sha256)
+            for name, digest in model["sha256"].items()
         ]
         return {
-            "an input of": f"{self.input.lines:,} lines and SHA-256 "
-            f"{self.input.sha256[:12]}",
-            "the model": ", ".join(models),
-            **dataclasses.asdict(self.rules),
+            **self.options,
+            "an input of": f"{self.input['lines']:,} lines and SHA-256 "
+            f"{self.input['sha256'][:12]}",
+            "the model": ", ".join(digests),
         }
 
 
-def write_manifest(folder, manifest):
-    """Writes a folder's manifest whole.
+def format_counts(counts):
+    """Returns the `counts` of a Manifest in words."""
+    words = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(words).replace("_", " ")
 
-    Args:
-        folder: pathlib.Path or UPath.
-        manifest: Manifest.
 
-    Raises:
-        InputError: the system refused to write.
-    """
-    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
-    for model in content["models"]:
-        model["sha256"] = dict(zip(FILES, model["sha256"]))
+def write_json(path, content):
+    """Writes JSON to a pathlib.Path or UPath, atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with written_whole(folder / FILE) as temporary:
+    with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def read_manifest(folder):
-    """Returns the Manifest of a folder, None where there is none.
+def validate_output_folder(folder, *own_names):
+    """Raises InputError if a folder holds files, but none of `own_names`.
 
-    Args:
-        folder: pathlib.Path or UPath.
+    Names of unfinished files contain these.
+    """
+    try:
+        names = names_in(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"Cannot use {folder} as --output_dir: {reason(error)}."
+        ) from error
+    if names and not any(own in name for own in own_names for name in names):
+        raise InputError(
+            f"{folder} holds other files, such as {min(names)}; give an empty "
+            "or a new --output_dir."
+        )
+
+
+def read_manifest(folder):
+    """Returns the Manifest of a folder, None if there is none.
 
     Raises:
-        InputError: it cannot be read, or is none of ours.
+        InputError: it cannot be read, or is not such a manifest.
     """
     path = folder / FILE
     try:
         with reached(path):
             text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
-        if content.pop("format") != _FORMAT:
-            raise ValueError("it is of another version of this program")
-        models = tuple(
-            Model(model["path"], tuple(model["sha256"][name] for name in FILES))
-            for model in content.pop("models")
-        )
-        read = Input(**content.pop("input"))
-        rules = Rules(**content.pop("rules"))
-        return Manifest(read, models, rules, **content)
+        manifest = Manifest(**json.loads(text))
+        if manifest.format != _FORMAT:
+            raise ValueError(f"format {manifest.format}, not {_FORMAT}")
+        # These fail on other values.
+        manifest.facts()
+        format_counts(manifest.counts)
+        return manifest
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {reason(error)}.") from error
-    except _NOT_OURS as error:
+    except _INVALID as error:
         raise InputError(
             f"{path} is not the manifest of synthesized pairs ({error!r}); "
             "give another --output_dir."
         ) from error
+
+
+def validate_same(folder, before, manifest):
+    """Raises InputError if two manifests of a folder make other pairs.
+
+    Names of files do not count, their contents do.
+    """
+    now = manifest.facts()
+    for name, value in before.facts().items():
+        if now.get(name) != value:
+            raise InputError(
+                f"{folder} was made with {name} {value}, not {now.get(name)}; "
+                "put back what was there and give the same flags to go on, or "
+                "give another --output_dir."
+            )

@@ -1,19 +1,22 @@
-"""Models by their files: which they are, and whether they changed."""
+"""Model files: their digests, loading, and copies on other machines."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
+import tempfile
 
 from export.errors import InputError
+from trainers.synthesis.manifest import SynthesisOptions
 
-# All that decides what a translator says.
+# All that decides what a translator generates.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
-    """A model directory as it was when it was read.
+class ModelFiles:
+    """The files of a model directory.
 
     Attributes:
         path: of the folder.
@@ -24,14 +27,11 @@ class Model:
     sha256: tuple[str, ...]
 
 
-def read_model(path):
-    """Returns the Model of a model directory.
-
-    Args:
-        path: of the folder.
+def hash_model_files(path):
+    """Returns the ModelFiles of a model directory.
 
     Raises:
-        InputError: it holds no translator.
+        InputError: it is not the model directory of a translator.
     """
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
@@ -50,47 +50,118 @@ def read_model(path):
                 f"read ({error.strerror}); give a model directory, as "
                 "trainers.wmt writes it."
             ) from error
-    return Model(str(path), tuple(digests))
+    return ModelFiles(str(path), tuple(digests))
 
 
-def refuse_other_direction(path, source, target):
-    """Refuses a model that was trained to translate the other way round.
-
-    Args:
-        path: of the model directory.
-        source: code of the language that it is to translate from.
-        target: code of the language that it is to translate into.
-
-    Raises:
-        InputError: its run.json says that it does the reverse.
-    """
+def validate_model_direction(path, source, target):
+    """Raises InputError if a model's run.json names the other direction."""
     try:
-        content = pathlib.Path(path, "run.json").read_text("utf-8")
-        run = json.loads(content)
-        there = run["source_language"], run["target_language"]
-    # What was not trained here need not say it.
+        run = json.loads(pathlib.Path(path, "run.json").read_text("utf-8"))
+        languages = run["source_language"], run["target_language"]
+    # A model that was not trained here need not have one.
     except (OSError, ValueError, TypeError, KeyError):
         return
-    if there == (target, source):
+    if languages == (target, source):
         raise InputError(
-            f"--model={path} translates from {target} into {source}, and "
-            f"{source} is to be translated into {target}; give a model of "
+            f"--model={path} translates from {target} into {source}, but "
+            f"{source} must be translated into {target}; give a model of "
             "that direction, or another --way."
         )
 
 
-def refuse_changed(models):
-    """Refuses models that are not as they were.
-
-    Args:
-        models: list of Model.
-
-    Raises:
-        InputError: a file has changed or gone.
-    """
+def validate_unchanged(models):
+    """Raises InputError if a file of a ModelFiles changed."""
     for model in models:
-        if read_model(model.path) != model:
+        if hash_model_files(model.path) != model:
             raise InputError(
                 f"The model {model.path} has changed while it was used; put "
-                "back what was there, or begin anew in another --output_dir."
+                "back what was there, or use another --output_dir."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationJob:
+    """A picklable function from lines to pairs, which workers call.
+
+    On machines of one kind its result depends on the lines with their numbers,
+    the models' files and the options alone.
+
+    Attributes:
+        models: tuple of ModelFiles, an ensemble.
+        options: SynthesisOptions.
+    """
+
+    models: tuple[ModelFiles, ...]
+    options: SynthesisOptions
+
+    def __call__(self, lines):
+        """Returns the ShardResult of a sequence of Line."""
+        # The process that starts workers needs no TensorFlow.
+        from trainers.synthesis.generate import generate_pairs
+
+        return generate_pairs(load_translator(self), lines, self.options)
+
+
+@functools.lru_cache(maxsize=1)
+def load_translator(job):
+    """Returns the Translator of a TranslationJob, loaded once in a process.
+
+    Raises:
+        InputError: a model changed or cannot be loaded.
+    """
+    import tensorflow as tf
+
+    from export.translators.load import load_models
+    from export.translators.translator import Translator
+
+    options = job.options
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # Otherwise the first worker takes all of its memory.
+        tf.config.experimental.set_memory_growth(gpu, True)
+    validate_unchanged(job.models)
+    return Translator(
+        *load_models([pathlib.Path(model.path) for model in job.models]),
+        batch_tokens=options.batch_tokens,
+        at_once=1,
+        **options.search,
+    )
+
+
+def read_model_files(models):
+    """Returns of each ModelFiles the bytes of each of `FILES`."""
+    return [
+        [pathlib.Path(model.path, name).read_bytes() for name in FILES]
+        for model in models
+    ]
+
+
+_LOADED = {}
+
+
+def load_received(job, fetch):
+    """Returns a TranslationJob with its models loaded, once in a process.
+
+    Args:
+        job: TranslationJob of a machine whose files are not here.
+        fetch: returns what `read_model_files` returned there.
+    """
+    if job not in _LOADED:
+        # Not kept on disk: a killed worker would leave it behind.
+        with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
+            models = []
+            for number, (model, contents) in enumerate(
+                zip(job.models, fetch())
+            ):
+                # Messages name the model's own folder.
+                name = pathlib.Path(model.path).resolve().name
+                path = pathlib.Path(folder, f"{number}", name)
+                path.mkdir(parents=True)
+                for name, content in zip(FILES, contents):
+                    (path / name).write_bytes(content)
+                models.append(dataclasses.replace(model, path=str(path)))
+            here = dataclasses.replace(job, models=tuple(models))
+            load_translator(here)
+        _LOADED[job] = here
+    return _LOADED[job]

@@ -1,81 +1,166 @@
-"""Shards of pairs: each a file that is whole or not there."""
+"""Shards: lines cut into them, their translations stored, and the corpus."""
 
+import collections
 import dataclasses
 import hashlib
+import itertools
 import json
+import typing
+from collections.abc import Callable, Iterable
 
+from export.errors import InputError
 from export.files.atomic import remove_unfinished, written_whole
 from export.files.places import explained, reached
-from trainers.synthesis.filters import Counts
-from trainers.synthesis.work import Made
+from export.lines.files import read_lines
+from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
-# What reading a file of another form raises.
-_NOT_OURS = (OSError, ValueError, TypeError, KeyError, RecursionError)
+# What a file of another form raises.
+_INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
-class Shards:
-    """The shards in a folder.
+class Line(typing.NamedTuple):
+    """A line to translate.
+
+    Attributes:
+        number: position in the input, from 0.
+        text: stripped; "" for a blank line.
+        reference: human translation; "" if there is none.
+    """
+
+    number: int
+    text: str
+    reference: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class LineSource:
+    """Where lines come from.
+
+    Attributes:
+        name: for messages.
+        read: returns an iterator of (text, reference).
+        has_references: whether lines have references.
+    """
+
+    name: str
+    read: Callable[[], Iterable[tuple[str, str]]]
+    has_references: bool
+
+
+def text_source(path):
+    """Returns the LineSource of a text file, plain or .gz, or its URL."""
+
+    def read():
+        return ((text.strip(), "") for text in read_lines(path))
+
+    return LineSource(str(path), read, has_references=False)
+
+
+def corpus_source(corpus, split, way):
+    """Returns the LineSource of a Corpus, the other side as references.
 
     Args:
-        folder: pathlib.Path or UPath; it need not exist.
+        corpus: Corpus.
+        split: "train", "dev" or "test".
+        way: "forward" for the corpus' sources, "backward" for its targets.
     """
+    order = 1 if way == "forward" else -1
+
+    def read():
+        return (pair[::order] for pair in corpus.pairs(split))
+
+    return LineSource(f"{corpus.name}, {split}", read, has_references=True)
+
+
+class Shard(typing.NamedTuple):
+    """Lines that one worker translates.
+
+    Attributes:
+        number: of the shard, from 0.
+        key: hex digest of its lines.
+        lines: tuple of Line.
+    """
+
+    number: int
+    key: str
+    lines: tuple[Line, ...]
+
+
+def cut_into_shards(source, shard_lines):
+    """Yields the Shards of a LineSource, of `shard_lines` lines each.
+
+    Raises:
+        InputError: the lines cannot be read.
+    """
+    lines = (Line(n, *pair) for n, pair in enumerate(source.read()))
+    for number in itertools.count():
+        chunk = tuple(itertools.islice(lines, shard_lines))
+        if not chunk:
+            return
+        # No side contains a line break.
+        content = "".join(f"{n}\n{text}\n{ref}\n" for n, text, ref in chunk)
+        yield Shard(number, hashlib.sha256(content.encode()).hexdigest(), chunk)
+
+
+class ShardResult(typing.NamedTuple):
+    """The pairs of a shard.
+
+    Attributes:
+        counts: collections.Counter of what became of its lines.
+        pairs: list of (source, target), in the order of the lines.
+    """
+
+    counts: collections.Counter
+    pairs: list[tuple[str, str]]
+
+
+class ShardStore:
+    """Files of translated shards in a folder (pathlib.Path or UPath)."""
 
     def __init__(self, folder):
         self.folder = folder
 
-    def write(self, job, made):
-        """Writes a shard whole.
-
-        Args:
-            job: Job.
-            made: Made of it.
-
-        Raises:
-            InputError: the system refused to write.
-        """
-        lines = "".join(_line(pair) for pair in made.pairs).encode()
-        header = {
-            "key": job.key,
-            "counts": dataclasses.asdict(made.counts),
-            "sha256": hashlib.sha256(lines).hexdigest(),
-        }
-        with written_whole(self._path(job.number)) as temporary:
-            temporary.write_bytes(_line(header).encode() + lines)
+    def write(self, shard, result):
+        """Writes the ShardResult of a Shard atomically."""
+        lines = map(_json_line, [result.counts, *result.pairs])
+        content = "".join(lines).encode()
+        digest = hashlib.sha256(content).hexdigest()
+        header = {"key": shard.key, "sha256": digest}
+        with written_whole(self._path(shard.number)) as temporary:
+            temporary.write_bytes(_json_line(header).encode() + content)
 
     def read(self, number, key):
-        """Returns the Made of a shard; None where it is to be made.
+        """Returns the ShardResult of a shard.
 
-        That is where there is none, or it is damaged, or of other lines.
-
-        Args:
-            number: of the shard.
-            key: hex digest of its lines.
+        It is None if the file is missing, damaged, or of lines with another
+        key.
         """
         try:
             with reached(self.folder):
-                content = self._path(number).read_bytes()
-            first, _, lines = content.partition(b"\n")
-            header = json.loads(first)
-            digest = hashlib.sha256(lines).hexdigest()
+                file = self._path(number).read_bytes()
+            header, _, content = file.partition(b"\n")
+            header = json.loads(header)
+            digest = hashlib.sha256(content).hexdigest()
             if (header["key"], header["sha256"]) != (key, digest):
                 return None
-            pairs = [tuple(json.loads(line)) for line in lines.splitlines()]
-            return Made(Counts(**header["counts"]), pairs)
-        except _NOT_OURS:
+            counts, *pairs = map(json.loads, content.splitlines())
+            counts = collections.Counter(counts)
+            return ShardResult(counts, [tuple(pair) for pair in pairs])
+        except _INVALID:
             return None
 
-    def any(self):
-        """Returns whether there are shards."""
+    def is_empty(self):
+        """Returns whether there is no shard."""
         with explained(self.folder):
-            return any(self.folder.glob("*.jsonl"))
+            return not any(self.folder.glob("*.jsonl"))
 
-    def clear(self):
-        """Removes what a killed process left half written."""
+    def remove_unfinished(self):
+        """Removes files that a killed process did not finish."""
         remove_unfinished(self.folder, "*.jsonl")
 
     def remove(self):
-        """Removes all shards, and the folder where nothing else is in it."""
-        self.clear()
+        """Removes all shards, and the folder if it is empty then."""
+        self.remove_unfinished()
         with explained(self.folder):
             for path in self.folder.glob("*.jsonl"):
                 path.unlink()
@@ -86,6 +171,36 @@ class Shards:
         return self.folder / f"{number:07d}.jsonl"
 
 
-def _line(content):
-    # ASCII: what some call a line break is written as an escape.
+def _json_line(content):
+    # ASCII: other line breaks are escaped.
     return json.dumps(content) + "\n"
+
+
+def assemble(paths, store, keys, keep_duplicates):
+    """Writes the pairs of all shards, sources and targets.
+
+    Args:
+        paths: of the two files, pathlib.Path or UPath.
+        store: ShardStore.
+        keys: list of the shards' keys.
+        keep_duplicates: whether repeated pairs are written.
+
+    Returns:
+        The number of pairs written.
+
+    Raises:
+        InputError: a shard is damaged, or the system refused to write.
+    """
+
+    def pairs():
+        for number, key in enumerate(keys):
+            result = store.read(number, key)
+            if result is None:
+                raise InputError(
+                    f"Shard {number} in {store.folder} is damaged or missing; "
+                    "run the same command again, which translates it again."
+                )
+            yield from result.pairs
+
+    rows = pairs() if keep_duplicates else drop_duplicates(pairs())
+    return write_parallel(paths, rows)

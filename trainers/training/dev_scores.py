@@ -11,7 +11,7 @@ import numpy as np
 
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
-from trainers.batches.token_pairs import texts_of
+from trainers.batches.token_pairs import decode_pairs
 from trainers.scores import bleu_tokenizers
 
 # As a measure of dev has them, and as people read them; more is better.
@@ -91,7 +91,7 @@ class DevBleu(DevScore):
         sample = _spread(pairs, sentences)
         self._translator = Translator(model, tokenizer)
         self._metric = bleu_tokenizers.metric(tokenize)
-        self._sources, self._references = texts_of(tokenizer, pairs, sample)
+        self._sources, self._references = decode_pairs(tokenizer, pairs, sample)
 
     def __call__(self):
         """See the base class."""

@@ -6,8 +6,8 @@ import time
 import keras
 import tensorflow as tf
 
-from trainers.batches import input_data, make_plan
-from trainers.batches.token_pairs import texts_of
+from trainers.batches import input_pipeline, make_plan
+from trainers.batches.token_pairs import decode_pairs
 from trainers.checkpoints import Checkpoints
 from trainers.pictures.summaries import AttentionSummaries, choose_sentences
 from trainers.processes import StopSignals
@@ -172,7 +172,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
         noticing_lost_workers(strategy),
     ):
         model.fit(
-            input_data.training_data(
+            input_pipeline.training_data(
                 strategy, prepared.training, batches, counter.first
             ),
             steps_per_epoch=counter.last - counter.first,
@@ -191,7 +191,7 @@ def _show_attention(model, prepared, plan, counter):
         counter,
         model,
         tokenizer,
-        *texts_of(tokenizer, prepared.dev, numbers),
+        *decode_pairs(tokenizer, prepared.dev, numbers),
         prepared.directory.logs_path,
         plan.attention_steps or plan.dev_steps,
     )
@@ -199,7 +199,7 @@ def _show_attention(model, prepared, plan, counter):
 
 def _measure_dev(model, prepared, plan, counter, history, report):
     batches = make_plan(prepared.dev, prepared.config, plan)
-    data = input_data.evaluation_data(
+    data = input_pipeline.evaluation_data(
         model.distribute_strategy, prepared.dev, batches
     )
     return MeasureDev(

@@ -14,17 +14,21 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings
-from trainers.prepared import preparation_flags
-from trainers.prepared.manifest import (
+from trainers.data import preparation_flags
+from trainers.data.manifest import (
     read_manifest,
-    refuse_other_kind,
-    refuse_other_vocabulary,
+    validate_kind,
+    validate_vocabulary,
 )
-from trainers.prepared.prepared_corpus import (
+from trainers.data.preparation import (
+    MAX_STORED_TOKENS,
+    make_source,
+    prepare_corpus,
+)
+from trainers.data.prepared_corpus import (
     PreparedCorpus,
-    refuse_other_symbols,
+    validate_symbols,
 )
-from trainers.prepared.writing import STORED_TOKENS, prepare_corpus, source_of
 from trainers.processes import folder_lock
 from trainers.training import initial_weights, run
 from trainers.training import plan as training_plan
@@ -265,23 +269,23 @@ def _corpus_and_directory(task, config, plan, init_from):
     named = FLAGS["dataset"].present
     if FLAGS.strategy == "multiworker" or (manifest and not named):
         corpus = PreparedCorpus(folder)
-        refuse_other_kind(folder, corpus.manifest.kind, task.kind)
+        validate_kind(folder, corpus.manifest.kind, task.kind)
         _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source, init_from)
         plan = task.settled_plan(plan, directory, corpus.manifest.source)
         vocabulary, symbols = _given(task, directory, init_from)
-        refuse_other_vocabulary(folder, corpus.manifest, vocabulary)
-        refuse_other_symbols(folder, corpus.manifest, symbols)
+        validate_vocabulary(folder, corpus.manifest, vocabulary)
+        validate_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, plan
     raw = dataset_flags.corpus()
-    refuse_other_kind(raw.name, raw.kind, task.kind)
-    stored = max(STORED_TOKENS, plan.max_tokens)
+    validate_kind(raw.name, raw.kind, task.kind)
+    stored = max(MAX_STORED_TOKENS, plan.max_tokens)
     normalization = FLAGS.normalization
     if manifest:
         stored = manifest.source.max_tokens
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
-    source = source_of(raw, config.source_pieces, stored, normalization)
+    source = make_source(raw, config.source_pieces, stored, normalization)
     directory = _directory(source, init_from)
     plan = task.settled_plan(plan, directory, source)
     # Before hours of work for nothing.
@@ -336,5 +340,5 @@ def _given(task, directory, init_from):
 def _refuse_other_ids(task, corpus, model):
     """Refuses data whose ids mean other things than a model's."""
     prepared = corpus.folder, corpus.manifest
-    refuse_other_vocabulary(*prepared, model.read_vocabulary())
-    refuse_other_symbols(*prepared, task.known_symbols(model))
+    validate_vocabulary(*prepared, model.read_vocabulary())
+    validate_symbols(*prepared, task.known_symbols(model))

@@ -7,7 +7,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import settings
-from trainers.batches import NAMES as BATCHINGS
+from trainers.batches import BATCHINGS
 from trainers.scores import bleu_tokenizers
 
 

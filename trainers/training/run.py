@@ -7,7 +7,7 @@ from export.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
-from trainers.corpora.corpus import EvaluationSet, explain_change
+from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
 
 # What decides, beside the configuration, which update follows on which.
@@ -180,7 +180,7 @@ def refuse_other_training(directory, config, source, plan):
     for name, value in new.items():
         if name not in may_change and old.get(name) != value:
             if name == "fingerprint":
-                change = explain_change(str(old.get(name)), value)
+                change = describe_fingerprint_change(str(old.get(name)), value)
                 raise InputError(
                     f"The data of the training in {directory.path} changed "
                     f"since it began: {change}; restore them to go on with "
@@ -212,7 +212,7 @@ def _pairs(corpus, split, limits):
         return None
     flag = min(limits, key=limits.get)
     max_tokens = limits[flag]
-    kept = pairs.no_longer_than(max_tokens)
+    kept = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
     left_out = "".join(
         f", {count:,} pairs of more than {limit:,} left out"

@@ -46,7 +46,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
     Make and compile it inside the strategy's scope, and give fit what
-    `trainers.batches.input_data` makes.
+    `trainers.batches.input_pipeline` makes.
 
     Args:
         config: TransformerConfig.

@@ -188,6 +188,21 @@ def test_greedy_takes_the_likeliest_piece(tmp_path, tokenizer):
 
 
 @needs_ctranslate2
+def test_there_are_positions_for_the_longest_translation(tmp_path, tokenizer):
+    model = tiny.model(norm="post", max_output_extra=1500)
+    save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
+    (source,) = tokenizer.encode(TEXTS[:1])
+    length = len(source) + 1500
+    (result,) = translator(tmp_path / "folder").translate_batch(
+        [pieces_of(tokenizer, source[:-1])],
+        beam_size=1,
+        min_decoding_length=length,
+        max_decoding_length=length,
+    )
+    assert len(result.hypotheses[0]) == length
+
+
+@needs_ctranslate2
 @pytest.mark.parametrize("quantization", ["int8", "int16", "float16"])
 def test_a_quantized_folder_is_smaller_and_near(
     tmp_path, tokenizer, quantization

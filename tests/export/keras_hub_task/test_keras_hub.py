@@ -100,15 +100,28 @@ def test_greedy_takes_what_is_likeliest(searching):
     logits[:, 0, 3] = -np.inf
     limits = (source > 3).sum(axis=1) + tiny.CONFIG["max_output_extra"]
     limits[3] = 1
+    assert limits[2] < 9 < limits[1]
+    limits = np.minimum(limits, 9)
     for row, start, scores, limit in zip(ids, given, logits, limits):
         wanted = scores[start - 1 : -1].argmax(axis=-1)
         wanted[max(limit - start, 0) :] = 3
         length = (wanted == 3).argmax() + 1 if 3 in wanted else len(wanted)
         assert row[start:][:length].tolist() == wanted[:length].tolist()
     lengths = np.asarray(found["decoder_padding_mask"]).sum(axis=1) - 1
-    assert limits[2] < 9 < limits[1]
-    assert lengths.tolist() == np.minimum(limits, 9).tolist()
+    assert lengths.tolist() == [*limits[:3], 0]
     assert searching.generate(["", " "]) == ["", ""]
+
+
+def test_samplers_keep_the_length_and_say_nothing_of_no_text(searching):
+    """As our own search does."""
+    request = {"encoder_text": [*TEXTS[:2], ""], "decoder_text": ["", "", "ba"]}
+    found = []
+    for sampler in ("greedy", TranslationSearch(beam_size=1, stop="finished")):
+        searching.compile(sampler=sampler, run_eagerly=True)
+        found.append(
+            [searching.generate(request, max_length=n) for n in (3, 4, 8)]
+        )
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ["top_k", "beam"])
@@ -266,7 +279,7 @@ def test_the_command_writes_both(model_path, tmp_path):
     assert (tmp_path / "back" / "model.weights.h5").exists()
     done = _run(*command, back)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: Give --preset")
+    assert "\nError: Give --preset" in f"\n{done.stderr}"
 
 
 @pytest.mark.slow

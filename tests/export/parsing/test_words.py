@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from export.parsing.trees import penn_word, without_odd_spaces
 from export.parsing.words import WordTokenizer
 from tests.export import fuzzed
-from trainers.prepared.vocabulary import train_vocabulary
+from trainers.data.vocabulary import train_vocabulary
 
 END = 3
 SENTENCES = [

@@ -8,7 +8,7 @@ from export.parsing.trees import read_trees, words
 from export.parsing.words import WordTokenizer
 from tests.export import tiny
 from tests.export.parsing.made_trees import TRAIN
-from trainers.prepared.vocabulary import train_vocabulary
+from trainers.data.vocabulary import train_vocabulary
 
 
 @functools.cache

@@ -18,7 +18,6 @@ _PATH = re.compile(
     r"/v1/models/(?P<name>[^/:]+)"
     r"(/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?:predict"
 )
-_STATUS = {"FAILED_PRECONDITION": 400, "INVALID_ARGUMENT": 400}
 
 
 class Backend:
@@ -83,21 +82,12 @@ def _rest_answer(backend, path, body):
     if not is_served(**found.groupdict()):
         return 404, {"error": "Servable not found for request: Latest(x)"}
     request = json.loads(body)
-    signature = request.get("signature_name", "serving_default")
-    if "instances" in request:
-        inputs = {"text": request["instances"]}
-    else:
-        inputs = request["inputs"]
     try:
-        outputs = backend.run(signature, inputs)
+        outputs = backend.run(request["signature_name"], request["inputs"])
     except Refused as error:
-        code, message = error.args
-        return _STATUS[code], {"error": message}
+        return 400, {"error": str(error)}
     outputs = {name: _plain(array) for name, array in outputs.items()}
-    if "inputs" in request:
-        return 200, {"outputs": outputs}
-    rows = zip(*outputs.values())
-    return 200, {"predictions": [dict(zip(outputs, row)) for row in rows]}
+    return 200, {"outputs": outputs}
 
 
 def _plain(array):
@@ -124,8 +114,7 @@ def grpc_interface(backend):
         try:
             outputs = backend.run(spec.signature_name, inputs)
         except Refused as error:
-            code, message = error.args
-            context.abort(grpc.StatusCode[code], message)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()
         for name, array in outputs.items():
             response.outputs[name].CopyFrom(as_proto_field(array))

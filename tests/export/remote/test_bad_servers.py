@@ -7,13 +7,15 @@ import time
 import grpc
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
 
 from export.errors import InputError
 from export.remote import rest_server
 from export.remote.grpc_server import GrpcServer
 from export.remote.remote_translator import RemoteTranslator
 from export.remote.rest_server import RestServer
-from export.remote.served_model import ServedModel, Unavailable
+from export.remote.served_model import ModelServer, ServedModel, Unavailable
 from tests.export.remote import fake_serving
 
 MODEL = ServedModel("translator")
@@ -42,27 +44,24 @@ def test_a_refused_connection(ask):
         ask(f"127.0.0.1:{port}")
 
 
-def test_a_server_that_hangs(ask):
+@pytest.mark.parametrize("scheme", ["http", "https", "grpc"])
+def test_a_server_that_hangs(scheme):
     with (
         fake_serving.answering(None) as address,
         pytest.raises(InputError, match="did not answer within 0.3 s") as error,
     ):
-        ask(address, timeout=0.3)
+        if scheme == "grpc":
+            ask_grpc(address, timeout=0.3)
+        else:
+            RestServer(f"{scheme}://{address}", MODEL, 0.3).ask("x", ["a"])
     assert not isinstance(error.value, Unavailable)
 
 
-def test_a_server_that_closes_the_connection(ask):
+@pytest.mark.parametrize("content", [b"", b"\x00\x01 garbage\r\n\r\n"])
+def test_a_server_that_closes_or_speaks_another_protocol(ask, content):
     with (
-        fake_serving.answering(b"") as address,
+        fake_serving.answering(content) as address,
         pytest.raises(Unavailable, match="does not answer"),
-    ):
-        ask(address)
-
-
-def test_a_server_that_speaks_another_protocol(ask):
-    with (
-        fake_serving.answering(b"\x00\x01 garbage\r\n\r\n") as address,
-        pytest.raises(InputError, match="does not answer"),
     ):
         ask(address)
 
@@ -77,14 +76,13 @@ _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8)
     ("ask", "first", "part"),
     [
         (ask_rest, b"", b"H"),
-        (ask_rest, _HEAD, b"x"),
         (ask_rest, _HEAD, b"A: b\r\n"),
         (ask_rest, b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         (ask_rest, _HEAD + b"Content-Length: 1000\r\n\r\n", b" "),
         (ask_rest, _HEAD + b"\r\n", b" "),
         (ask_grpc, _SETTINGS, _PING),
     ],
-    ids=["line", "header", "headers", "continue", "body", "endless", "grpc"],
+    ids=["line", "headers", "continue", "body", "endless", "grpc"],
 )
 def test_each_part_comes_in_time_and_the_whole_never(ask, first, part):
     before = threading.active_count()
@@ -101,14 +99,6 @@ def _wait_for_threads(count):
             return
         time.sleep(0.05)
     raise AssertionError(threading.enumerate())
-
-
-def test_a_server_that_never_ends_its_greeting():
-    with (
-        fake_serving.answering(None) as address,
-        pytest.raises(InputError, match="did not answer within 0.3 s"),
-    ):
-        RestServer(f"https://{address}", MODEL, 0.3).ask("x", ["a"])
 
 
 def test_a_name_that_is_found_too_late_gets_no_request(monkeypatch):
@@ -146,7 +136,6 @@ def test_an_answer_that_stops_half_way():
         b"",
         b"\xff",
         b"[1]",
-        b"7",
         b'{"outputs"',
         b'{"predictions": []}',
         b'{"outputs": ["c", "d"]}',
@@ -157,9 +146,7 @@ def test_an_answer_that_is_no_prediction(body):
     content = fake_serving.http_answer(body)
     with (
         fake_serving.answering(content) as address,
-        pytest.raises(
-            InputError, match="check that TensorFlow Serving listens"
-        ) as error,
+        pytest.raises(InputError, match="TensorFlow Serving listens") as error,
     ):
         ask_rest(address)
     assert "\n" not in str(error.value)
@@ -167,16 +154,18 @@ def test_an_answer_that_is_no_prediction(body):
 
 
 def test_an_answer_without_end(monkeypatch):
-    monkeypatch.setattr(rest_server, "LONGEST_ANSWER", 100_000)
+    monkeypatch.setattr(rest_server, "MAX_ANSWER_BYTES", 100_000)
     content = fake_serving.http_answer(b" " * 200_000)
     with (
         fake_serving.answering(content) as address,
-        pytest.raises(InputError, match="more than 100,000 bytes"),
+        pytest.raises(InputError, match="100,000 bytes"),
     ):
         ask_rest(address)
 
 
-@pytest.mark.parametrize("address", ["a..b:8501", "localhost:1/m\u00f6del"])
+@pytest.mark.parametrize(
+    "address", ["host:port", "a..b:8501", "localhost:1/m\u00f6del"]
+)
 def test_an_address_that_no_request_could_hold(address):
     with pytest.raises(InputError, match="is not an address"):
         ask_rest(address)
@@ -186,17 +175,11 @@ def test_an_address_that_no_request_could_hold(address):
     "status, body, kind, words",
     [
         ("404 Not Found", b"<html>", InputError, "does not serve translator"),
-        (
-            "400 Bad Request",
-            b'{"error": "Serving signature\\nkey \\"x\\" not found."}',
-            InputError,
-            "refused the signature x of translator: HTTP 400, Serving "
-            'signature key "x" not found;',
-        ),
+        ("400 Bad", b'{"error": "no\\nkey"}', InputError, "HTTP 400, no key"),
         ("500 Oh", b'{"error": "out of memory"}', InputError, "out of memory"),
-        ("500 Oh", b'{"error": 7}', InputError, "failed: HTTP 500, 7"),
+        ("500 Oh", b'{"error": 7}', InputError, "HTTP 500, 7"),
         ("503 Busy", b'{"error": "queue full"}', Unavailable, "queue full"),
-        ("301 Moved", b"", InputError, "failed: HTTP 301"),
+        ("301 Moved", b"", InputError, "HTTP 301"),
     ],
 )
 def test_statuses(status, body, kind, words):
@@ -215,10 +198,9 @@ def test_statuses(status, body, kind, words):
     "code, kind, words",
     [
         ("NOT_FOUND", InputError, "does not serve translator: NOT_FOUND, why"),
-        ("INVALID_ARGUMENT", InputError, "refused the signature serving_def"),
-        ("FAILED_PRECONDITION", InputError, "refused the signature"),
+        ("INVALID_ARGUMENT", InputError, "refused"),
         ("UNAVAILABLE", Unavailable, "UNAVAILABLE, why"),
-        ("INTERNAL", InputError, "failed: INTERNAL, why"),
+        ("RESOURCE_EXHAUSTED", Unavailable, "busy"),
         ("UNIMPLEMENTED", InputError, "failed: UNIMPLEMENTED, why"),
     ],
 )
@@ -236,18 +218,48 @@ def test_codes(code, kind, words):
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x03abc"])
+def tensor(sizes, **fields):
+    """A response whose only output is of these sizes."""
+    response = predict_pb2.PredictResponse()
+    output = response.outputs["score"]
+    output.dtype = tf.float32.as_datatype_enum
+    for size in sizes:
+        output.tensor_shape.dim.add(size=size)
+    for name, value in fields.items():
+        if isinstance(value, list):
+            getattr(output, name).extend(value)
+        else:
+            setattr(output, name, value)
+    return response.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xff\xff",
+        tensor([6], float_val=[1.0] * 12),
+        tensor([-1], float_val=[1.0]),
+        tensor([2], tensor_content=b"\0\0\0"),
+        # A few bytes that would become gigabytes.
+        tensor([1 << 29], float_val=[1.0]),
+        tensor([1 << 62, 1 << 62], float_val=[1.0]),
+    ],
+)
 def test_a_grpc_answer_that_is_no_prediction(content):
     handler = grpc.unary_unary_rpc_method_handler(lambda *_: content)
     with (
         fake_serving.grpc_server({"Predict": handler}) as target,
-        pytest.raises(InputError, match="answered no PredictResponse"),
+        pytest.raises(InputError),
     ):
         ask_grpc(target)
 
 
 class Answers:
     """A server that gives what it is told to, one after the other."""
+
+    address = "there"
+    error = ModelServer.error
+    _model = MODEL
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -262,7 +274,7 @@ class Answers:
 def remote(*answers, retries=0):
     pauses = []
     translator = RemoteTranslator(
-        Answers(*answers), "there", 64, retries, sleep=pauses.append
+        Answers(*answers), 64, retries, sleep=pauses.append
     )
     return translator, pauses
 
@@ -294,26 +306,27 @@ def test_it_gives_up_in_the_end_and_never_asks_again_about_a_refusal():
 
 
 @pytest.mark.parametrize(
-    "changes, words",
+    "changes",
     [
-        ({"translation": ["c"]}, "1 of translation for 2 sentences"),
-        ({"translation": "c"}, "no of translation"),
-        ({"translation": [1, 2]}, "translation that is not right"),
-        ({"translation": [["c"], ["d", "e"]]}, "not right"),
-        ({"translation": [["c"], ["d"]]}, "translation of shape"),
-        ({"translation": ["\ud800", "d"]}, "not right"),
-        ({"translation": None}, "without the output translation"),
-        ({"tree": ["(TOP)", "(TOP)"]}, "with trees, as a parser does"),
-        ({"translation": [[], []]}, "translation of shape"),
-        ({"score": [[], []]}, "score of shape"),
-        ({"score": ["x", "y"]}, "score that is not right"),
-        ({"score": [-1.0, -1.0, -1.0]}, "3 of score for 2"),
-        ({"truncated": [False]}, "1 of truncated"),
+        {"translation": ["c"]},
+        {"translation": "c"},
+        {"translation": [1, 2]},
+        {"translation": [["c"], ["d", "e"]]},
+        {"translation": [["c"], ["d"]]},
+        {"translation": ["\ud800", "d"]},
+        {"translation": None},
+        {"translation": [[], []]},
+        {"tree": ["(TOP)", "(TOP)"]},
+        {"score": [[], []]},
+        {"score": ["x", "y"]},
+        {"score": np.zeros(2)},
+        {"score": [-1.0, -1.0, -1.0]},
+        {"truncated": [False]},
     ],
 )
-def test_answers_of_a_wrong_form_are_refused(changes, words):
+def test_answers_of_a_wrong_form_are_refused(changes):
     translator, _ = remote({**GOOD, **changes})
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=f"there.*{[*changes][0]}"):
         translator.n_best(["aa", "b"], 1)
 
 

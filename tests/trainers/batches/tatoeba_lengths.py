@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from trainers.prepared.vocabulary import train_vocabulary
+from trainers.data.vocabulary import train_vocabulary
 
 FOLDER = pathlib.Path(__file__).parents[4] / "shared/data/tatoeba_en_de"
 # Every so many-eth pair trains the vocabulary.

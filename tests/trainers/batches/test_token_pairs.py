@@ -7,7 +7,6 @@ from trainers.batches.token_pairs import TokenPairs, ranges
 IDS = st.lists(st.integers(0, 65_535), max_size=5)
 # Lists of shards, which are lists of pairs; any of them may be empty.
 SHARDS = st.lists(st.lists(st.tuples(IDS, IDS), max_size=4), max_size=4)
-DTYPES = st.sampled_from([np.uint16, np.int32])
 
 
 def _shard(pairs, dtype=np.uint16):
@@ -19,29 +18,37 @@ def _shard(pairs, dtype=np.uint16):
     )
 
 
-def _texts(pairs):
-    """Each pair as two lists of ids, asked for one by one."""
+def _assert_holds(pairs, expected):
     numbers = [np.array([number]) for number in range(len(pairs))]
-    return [
+    assert expected == [
         (pairs.sources(one).tolist(), pairs.targets(one).tolist())
         for one in numbers
     ]
-
-
-@given(SHARDS, DTYPES)
-def test_every_pair_is_found(shards, dtype):
-    pairs = TokenPairs([_shard(shard, dtype) for shard in shards])
-    every = [pair for shard in shards for pair in shard]
-    assert len(pairs) == len(every)
-    assert _texts(pairs) == every
-    assert pairs.source_lengths.tolist() == [len(s) for s, _ in every]
-    assert pairs.target_lengths.tolist() == [len(t) for _, t in every]
+    assert pairs.source_lengths.tolist() == [len(s) for s, _ in expected]
+    assert pairs.target_lengths.tolist() == [len(t) for _, t in expected]
     assert pairs.source_lengths.dtype == pairs.target_lengths.dtype == np.int32
-    assert pairs.dropped == 0
+
+
+@given(
+    SHARDS,
+    st.sampled_from([np.uint16, np.int32]),
+    st.lists(st.integers(1, 6), max_size=3),
+)
+def test_pairs_are_found_and_filtered_by_length(shards, dtype, limits):
+    pairs = TokenPairs([_shard(shard, dtype) for shard in shards])
+    expected = every = [pair for shard in shards for pair in shard]
+    _assert_holds(pairs, every)
+    for limit in limits:
+        before = pairs
+        pairs = pairs.filter_by_length(limit)
+        expected = [pair for pair in expected if max(map(len, pair)) <= limit]
+        _assert_holds(pairs, expected)
+        assert pairs.dropped == len(every) - len(expected)
+        assert pairs is before or len(before) > len(pairs)
 
 
 @given(SHARDS, st.data())
-def test_many_come_one_after_the_other_in_the_order_asked_for(shards, data):
+def test_ids_are_concatenated_in_the_order_asked_for(shards, data):
     pairs = TokenPairs([_shard(shard) for shard in shards])
     every = [pair for shard in shards for pair in shard]
     numbers = data.draw(
@@ -50,36 +57,11 @@ def test_many_come_one_after_the_other_in_the_order_asked_for(shards, data):
     asked = np.array(numbers, np.int64)
     for side, actual in enumerate((pairs.sources(asked), pairs.targets(asked))):
         assert actual.dtype == np.int32
-        wanted = [number for n in numbers for number in every[n][side]]
-        assert actual.tolist() == wanted
+        expected = [number for n in numbers for number in every[n][side]]
+        assert actual.tolist() == expected
 
 
-@given(SHARDS, st.lists(st.integers(1, 6), min_size=1, max_size=3))
-def test_long_pairs_are_left_out_and_counted(shards, limits):
-    """Also of what has left out pairs before."""
-    pairs = TokenPairs([_shard(shard) for shard in shards])
-    every = [pair for shard in shards for pair in shard]
-    kept = every
-    for limit in limits:
-        before = pairs
-        pairs = pairs.no_longer_than(limit)
-        kept = [pair for pair in kept if max(map(len, pair)) <= limit]
-        assert _texts(pairs) == kept
-        assert len(pairs) == len(kept)
-        assert pairs.dropped == len(every) - len(kept)
-        assert pairs.source_lengths.tolist() == [len(s) for s, _ in kept]
-        assert pairs.target_lengths.tolist() == [len(t) for _, t in kept]
-        assert pairs is before or len(before) > len(pairs)
-
-
-def test_no_shard_is_no_pair():
-    pairs = TokenPairs([])
-    assert len(pairs) == 0
-    assert pairs.sources(np.zeros(0, np.int64)).tolist() == []
-    assert len(pairs.no_longer_than(1)) == 0
-
-
-def test_ids_are_read_from_the_disk_only_when_asked_for(tmp_path):
+def test_ids_are_read_in_place(tmp_path):
     ids, lengths = _shard([([4, 3], [5, 6, 3]), ([3], [7, 3])])
     np.save(tmp_path / "ids.npy", ids)
     stored = np.load(tmp_path / "ids.npy", mmap_mode="r+")
@@ -87,18 +69,17 @@ def test_ids_are_read_from_the_disk_only_when_asked_for(tmp_path):
     # Written after they were opened, and seen: so nothing was copied.
     stored[0] = 9
     assert pairs.sources(np.array([0, 1])).tolist() == [9, 3, 3]
-    assert pairs.no_longer_than(2).sources(np.array([0])).tolist() == [3]
+    assert pairs.filter_by_length(2).sources(np.array([0])).tolist() == [3]
 
 
 class _Far:
-    """Stands for an array beyond 32 bits: gives back where it is read."""
+    """Stands for an array beyond 32 bits: returns where it is read."""
 
     def __getitem__(self, places):
         return places // 65_535
 
 
-def test_a_shard_may_be_longer_than_32_bits_count():
-    """40,000 pairs of the greatest length on both sides are 5.2e9 ids."""
+def test_a_shard_may_have_more_ids_than_32_bits_count():
     lengths = np.full((40_000, 2), 65_535, np.uint16)
     pairs = TokenPairs([(_Far(), lengths)])
     last = np.array([39_999])

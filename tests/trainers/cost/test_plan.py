@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.trainers import commands
-from tests.trainers.prepared.memory_corpus import SIZE, prepare
+from tests.trainers.data.memory_corpus import SIZE, prepare
 
 
 @pytest.fixture(name="plan", scope="module")

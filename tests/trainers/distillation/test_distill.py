@@ -14,34 +14,17 @@ import pytest
 import sacrebleu
 
 from export.model_directory import ModelDirectory
+from export.translators.load import load_models
 from export.translators.translator import Translator
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands
-from trainers.corpora import open_corpus
-from trainers.distillation.comparison import compare
-from trainers.distillation.journal import Journal
-from trainers.distillation.recipe import Recipe
-from trainers.distillation.steps import go_through
-from trainers.distillation.student import student_config
+from trainers.data import open_corpus
+from trainers.distillation.journal import run_steps
+from trainers.distillation.steps import Distillation
+from trainers.distillation.student import compare_bleu
 
 SMALL = ("--batching=length", "--shapes=1", "--attention_steps=0")
-
-
-def _recipe(folder, teachers, corpus, config, **more):
-    return Recipe(
-        folder=folder,
-        corpus=corpus,
-        teachers=[ModelDirectory(path) for path in teachers],
-        config=config,
-        keep_original=True,
-        each_alone=True,
-        split="test",
-        data=[],
-        workers=["--workers=1"],
-        wmt=list(SMALL),
-        **more,
-    )
 
 
 @pytest.fixture
@@ -52,171 +35,97 @@ def corpus(tmp_path):
 
 def test_the_commands_know_the_flags_that_they_are_given(corpus, tmp_path):
     tiny.write(tmp_path / "teacher")
-    recipe = _recipe(
-        tmp_path / "out",
-        [tmp_path / "teacher"] * 2,
-        corpus,
-        tiny.config(num_decoder_layers=1),
-        init_layers=True,
-        tokenize=["--tokenize=char"],
-        synthesize=["--best_of=2", "--tokenize=char"],
-    )
+    tokenize = ["--tokenize=char"]
+    flags = {"tokenize": tokenize, "synthesize": ["--best_of=2", *tokenize]}
     asked = []
 
     def run(module, arguments):
-        asked.append(module.removeprefix("trainers."))
+        asked.append(module)
         result = processes.run(
             {"module": module}, [*arguments, "--only_check_args"], tmp_path
         )
         if module == "trainers.synthesize":
             (output,) = (a for a in arguments if a.startswith("--output_dir="))
-            _answer(pathlib.Path(output.partition("=")[2]))
+            folder = pathlib.Path(output.partition("=")[2])
+            folder.mkdir(parents=True)
+            cipher.write_split(folder, "train", ["ba do"], ["a"])
         assert not result.err
         return result.code
 
-    assert go_through(recipe.steps(run), Journal(recipe.folder, {})) == 0
-    assert asked == [*["synthesize"] * 3, "prepare", "wmt", "evaluate"]
-    _, teacher = recipe.translations
-    assert len(teacher.read_text().splitlines()) == 8
+    distillation = Distillation(
+        folder=tmp_path / "out",
+        corpus=corpus,
+        teachers=[ModelDirectory(tmp_path / "teacher")] * 2,
+        config=tiny.config(num_decoder_layers=1),
+        init_layers=True,
+        keep_original=True,
+        each_alone=True,
+        split="test",
+        flags={"data": [], "workers": ["--workers=1"], "wmt": SMALL, **flags},
+    )
+    steps = distillation.steps()
+    assert run_steps(steps, distillation.folder, {}, run) == 0
+    assert asked == [
+        *["trainers.synthesize"] * 3,
+        *("trainers.prepare", "trainers.wmt", "trainers.evaluate"),
+        "export.translate",
+    ]
 
 
-def _answer(folder):
-    folder.mkdir(parents=True)
-    cipher.write_split(folder, "train", ["ba do"], ["a"])
-
-
-def test_what_both_say_of_the_test_split_is_compared(corpus, tmp_path):
-    whole = corpus.evaluation_set("test")
-    said = [list(zip(*whole.references))[0], ["ba"] * len(whole.sources)]
+def test_student_and_teacher_are_compared_on_the_test_split(corpus, tmp_path):
+    test = corpus.evaluation_set("test")
+    texts = [list(zip(*test.references))[0], ["ba"] * len(test.sources)]
     paths = [tmp_path / "student", tmp_path / "teacher"]
-    for path, texts in zip(paths, said):
-        path.write_text("".join(f"{text}\n" for text in texts))
+    for path, lines in zip(paths, texts):
+        path.write_text("".join(f"{line}\n" for line in lines))
     output = tmp_path / "comparison.json"
-    lines = compare(paths, whole, "char", output)
+    compare_bleu(paths, test, "char", output)
+    streams = test.reference_streams()
     scores = [
-        sacrebleu.corpus_bleu(
-            list(texts), whole.reference_streams(), tokenize="char"
-        ).score
-        for texts in said
+        sacrebleu.corpus_bleu(list(each), streams, tokenize="char").score
+        for each in texts
     ]
     found = json.loads(output.read_text())
     assert [found["student"], found["teacher"]] == pytest.approx(scores)
     assert found["difference"] == pytest.approx(scores[0] - scores[1])
-    assert lines[0] == f"teacher: BLEU {scores[1]:.2f}"
-    assert lines[1].startswith("student: BLEU 100.00; +")
 
 
-@pytest.mark.slow
-def test_a_student_has_layers_and_vocabulary_of_its_teacher(trained, tmp_path):
-    """In processes whose imports are done: the command would do them anew."""
-    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
-    teacher = ModelDirectory(trained.path)
-    config = student_config(teacher.read_config(), None, ["train_steps=3"])
-    recipe = _recipe(
-        tmp_path / "out",
-        [trained.path],
-        corpus,
-        config,
-        init_layers=True,
-        tokenize=[],
-        synthesize=["--best_of=2"],
-    )
-    asked = []
-
-    def run(module, arguments):
-        asked.append(module)
-        result = processes.run({"module": module}, arguments, tmp_path)
-        assert result.code == 0, result.err
-        if module == "trainers.wmt":
-            assert f"Layers of {trained.path} that" in result.out
-        return result.code
-
-    for _ in range(2):
-        journal = Journal(recipe.folder, {})
-        assert go_through(recipe.steps(run), journal) == 0
-    assert len(asked) == 4
-    student = ModelDirectory(recipe.student)
-    assert student.read_config() == config
-    assert student.read_vocabulary() == teacher.read_vocabulary()
-    (score,) = student.read_scores()
-    assert (score["dataset"], score["split"]) == (trained.dataset, "test")
-    whole = corpus.evaluation_set("test")
-    translator = Translator.from_directory(trained.path)
-    found = translator.translate(list(whole.sources))
-    said = "".join(f"{each.text}\n" for each in found)
-    assert recipe.translations[1].read_text() == said
-
-
-@pytest.fixture(scope="module")
-def command():
-    running = commands.Worker("trainers.distill")
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def teacher(tmp_path_factory):
-    """A model that says it was trained on the cipher."""
-    folder = tmp_path_factory.mktemp("teacher")
-    tiny.write(folder / "model")
+def test_what_is_refused(tmp_path):
+    tiny.write(tmp_path / "model")
     run = {
-        "dataset": cipher.write(folder),
+        "dataset": cipher.write(tmp_path, "trained_on"),
         "source_language": cipher.SOURCE,
         "target_language": cipher.TARGET,
     }
-    ModelDirectory(folder / "model").write_run(run)
-    return folder / "model"
-
-
-def _without_dev(folder):
-    cipher.write(folder, splits=("train", "test"))
-
-
-def _other_vocabulary(folder):
-    tiny.write(folder / "other")
-    with (folder / "other" / "vocabulary.model").open("ab") as file:
+    ModelDirectory(tmp_path / "model").write_run(run)
+    shutil.copytree(tmp_path / "model", tmp_path / "other")
+    with (tmp_path / "other" / "vocabulary.model").open("ab") as file:
         file.write(b"more")
-
-
-def _other_files(folder):
-    (folder / "out").mkdir()
-    (folder / "out" / "mine").touch()
-
-
-@pytest.mark.parametrize(
-    "prepare, flags, message",
-    [
-        (None, ["--teacher=none"], "The model none cannot be used: none/con"),
-        (None, ["--preset=tinny"], "tinny"),
-        (None, ["--set=vocabulary_size=9"], "is not the teacher's 200"),
-        (None, ["--dataset=text:none"], "none of none.train.en"),
-        (None, ["--dataset=trees:a"], "holds trees, but text was expected"),
-        (_other_vocabulary, ["--teacher=other"], "have different vocabularies"),
-        (
-            _without_dev,
-            ["--dataset=text:toy", "--wmt_flag=--keep_best"],
-            "text:toy has no dev split for --keep_best",
-        ),
-        (
-            _other_files,
-            [],
-            "out holds other files, such as mine",
-        ),
-    ],
-)
-def test_what_is_refused(command, teacher, tmp_path, prepare, flags, message):
+    cipher.write(tmp_path, "no_dev", splits=("train", "test"))
     (tmp_path / "a.train.ptb").write_text("(S (N a))\n")
-    if prepare:
-        prepare(tmp_path)
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine").touch()
     before = sorted(tmp_path.rglob("*"))
-    result = command.run(
-        f"--teacher={teacher}", "--output_dir=out", *flags, folder=tmp_path
-    )
-    out, *others = reversed(result.err.splitlines())
-    assert not [line for line in others if "Error" in line]
-    assert result.code == 2
-    assert re.search(message, out), out
-    assert sorted(tmp_path.rglob("*")) == before
+    command = commands.Worker("trainers.distill")
+    for flags, named in (
+        (["--teacher=none"], "none/config.json"),
+        (["--preset=tinny"], "tinny"),
+        (["--set=vocabulary_size=9"], "vocabulary_size"),
+        (["--dataset=text:none"], "none.train.en"),
+        (["--dataset=trees:a"], "trees"),
+        (["--teacher=other"], "vocabularies"),
+        (["--dataset=text:no_dev", "--wmt_flag=--keep_best"], "--keep_best"),
+        (["--wmt_flag=--train_steps=9"], "--train_steps"),
+        (["--output_dir=used"], "mine"),
+    ):
+        result = command.run(
+            *("--teacher=model", "--output_dir=out", *flags), folder=tmp_path
+        )
+        assert result.code == 2
+        assert "Traceback" not in result.err
+        assert named in result.err.splitlines()[-1]
+        assert sorted(tmp_path.rglob("*")) == before
+    command.close()
 
 
 def _start(folder, *flags):
@@ -236,7 +145,7 @@ def _start(folder, *flags):
 
 
 @pytest.mark.slow
-def test_a_killed_and_an_interrupted_one_go_on(trained, tmp_path):
+def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(trained.path, tmp_path / name)
     wait_for = {
@@ -251,7 +160,7 @@ def test_a_killed_and_an_interrupted_one_go_on(trained, tmp_path):
         out, err = process.communicate(timeout=600)
         if number == signal.SIGTERM:
             assert process.returncode == 143, err
-            assert "Interrupted in step 6; the same command goes on." in out
+            assert "Step 6 was interrupted" in out
     process = _start(tmp_path, "--train_steps=400")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
@@ -259,15 +168,25 @@ def test_a_killed_and_an_interrupted_one_go_on(trained, tmp_path):
     assert re.search(r"Resuming from step \d+\.", out)
     assert re.search(r"student: BLEU [\d.]+; [+-]", out)
     assert "export.saved_model --model_dir=out/student" in out
+    student, teacher = (
+        ModelDirectory(tmp_path / n) for n in ("out/student", "a")
+    )
+    assert student.read_config().num_decoder_layers == 1
+    assert student.read_vocabulary() == teacher.read_vocabulary()
+    (score,) = student.read_scores()
+    assert (score["dataset"], score["split"]) == (trained.dataset, "test")
+    corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
+    ensemble = Translator(*load_models([tmp_path / "a", tmp_path / "b"]))
+    sources = list(corpus.evaluation_set("test").sources)
+    answers = [each.text for each in ensemble.translate(sources)]
+    written = (tmp_path / "out" / "scores" / "teacher").read_text()
+    assert written.splitlines() == answers
 
-    # Another teacher, or other flags, are refused.
     process = _start(tmp_path, "--best_of=2")
-    out, err = process.communicate(timeout=600)
+    assert "best_of 1, not 2" in process.communicate(timeout=600)[1]
     assert process.returncode == 2
-    assert "out was begun with best_of 1, not 2; put back" in err
     with (tmp_path / "a" / "model.weights.h5").open("ab") as file:
         file.write(b"more")
     process = _start(tmp_path, "--train_steps=400")
-    out, err = process.communicate(timeout=600)
+    assert "teachers of SHA-256" in process.communicate(timeout=600)[1]
     assert process.returncode == 2
-    assert "out was begun with teachers of SHA-256" in err

@@ -24,7 +24,7 @@ from tests.trainers.helpers import (
     token_pairs,
     weights_of,
 )
-from trainers.batches import input_data
+from trainers.batches import input_pipeline
 from trainers.pictures.attention_pictures import (
     layer_picture,
     overview_picture,
@@ -57,7 +57,7 @@ def _train(folder, first, last, model=None, summaries=True):
             )
         )
     model.fit(
-        input_data.training_data(
+        input_pipeline.training_data(
             model.distribute_strategy, PAIRS, plan_of(PAIRS, shapes=1), first
         ),
         steps_per_epoch=last - first,

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import sacrebleu
 
-from trainers.corpora import EvaluationSet
+from trainers.data import EvaluationSet
 from trainers.scores.metrics import score_compound_split
 
 HYPOTHESES = [

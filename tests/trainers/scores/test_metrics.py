@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from trainers.corpora import EvaluationSet
+from trainers.data import EvaluationSet
 from trainers.scores import metrics
 from trainers.scores.evaluation import Perplexity, evaluate
 from trainers.scores.metrics import bleu_interval, score_bleu, score_chrf

@@ -10,7 +10,7 @@ from keras_transformer.config import BEGIN_ID
 from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
-from trainers.corpora import EvaluationSet
+from trainers.data import EvaluationSet
 from trainers.scores.evaluation import measure_perplexity
 
 SOURCES = ("ba doké.", "", "fà luno ba", "te")

@@ -8,7 +8,7 @@ from tests.export import tiny
 def model_path(tmp_path_factory):
     """The folder of a tiny model, which no test may change."""
     path = tmp_path_factory.mktemp("synthesis") / "model"
-    # As of tests/export/conftest.py: all its translations are some words.
+    # As in tests/export: no translation is empty.
     tiny.write(path, seed=5, num_layers=1)
     return path
 

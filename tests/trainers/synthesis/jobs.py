@@ -1,21 +1,18 @@
-"""Jobs without a model: their answers are made of the lines."""
+"""Syntheses without a model: the translation of a line is its capitals."""
 
+import collections
 import functools
 import pathlib
 
-import pytest
-
 from export.lines.files import join_lines
-from tests.trainers.prepared import interruptions
-from trainers.synthesis import assembly, manifest, shards
-from trainers.synthesis.filters import Counts
+from tests.trainers.data import interruptions
+from trainers.synthesis import manifest, parallel_text, shards
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.lines import TextFile
-from trainers.synthesis.models import FILES, read_model
-from trainers.synthesis.rules import Rules
-from trainers.synthesis.work import Made
+from trainers.synthesis.manifest import SynthesisOptions
+from trainers.synthesis.models import FILES, hash_model_files
+from trainers.synthesis.shards import ShardResult, text_source
 
-RULES = Rules(
+OPTIONS = SynthesisOptions(
     way="forward", source_language="aa", target_language="bb", shard_lines=3
 )
 # A blank one, two equal ones in different shards, two in the same.
@@ -29,59 +26,66 @@ PAIRS = [
     if line
 ]
 
-
 at_write = functools.partial(
-    interruptions.at_write, modules=(assembly, manifest, shards)
+    interruptions.at_write, modules=(manifest, parallel_text, shards)
 )
 
 
-def answered(lines):
-    """The Made of lines: their capitals."""
+def translated(lines):
+    """The ShardResult of lines."""
     pairs = [(line.text, line.text.upper()) for line in lines if line.text]
-    blank = len(lines) - len(pairs)
-    return Made(Counts(read=len(lines), blank=blank, kept=len(pairs)), pairs)
+    return ShardResult(
+        collections.Counter(
+            read=len(lines),
+            blank=len(lines) - len(pairs),
+            translated=len(pairs),
+        ),
+        pairs,
+    )
 
 
-def in_order(work, jobs):
-    """Workers that do one job after the other."""
-    return ((job, answered(job.lines)) for job in jobs)
+def in_order(job, todo):
+    """Workers that do one shard after the other."""
+    return ((shard, translated(shard.lines)) for shard in todo)
 
 
-def backwards(work, jobs):
-    """Workers that end with the first."""
-    return ((job, answered(job.lines)) for job in reversed([*jobs]))
+def backwards(job, todo):
+    """Workers that finish the first shard last."""
+    return in_order(job, reversed([*todo]))
 
 
 def made_up_model(folder: pathlib.Path, content=b"weights"):
-    """The Model of a folder with files that nothing loads."""
+    """The ModelFiles of a folder with files that nothing loads."""
     folder.mkdir(exist_ok=True)
     for name in FILES:
         (folder / name).write_bytes(content)
-    return read_model(folder)
+    return hash_model_files(folder)
 
 
-def text_file(folder: pathlib.Path, lines=TEXT) -> TextFile:
+def write_text(folder, lines=TEXT):
+    """Writes the input; returns its LineSource."""
     path = folder / "text"
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return TextFile(path)
+    return text_source(str(path))
 
 
-class Job:
-    """A job in a folder, with lines and a model beside it."""
+class Synthesis:
+    """A synthesis with lines beside its output, both on a disk or at URLs."""
 
-    def __init__(self, folder: pathlib.Path, output="out"):
+    def __init__(self, folder: pathlib.Path, output):
         self.folder = folder
-        self.output = folder / output
-        self.source = text_file(folder)
+        self.output = output
+        self.source_folder = output.parent
+        self.source = write_text(self.source_folder)
         self.model = made_up_model(folder / "model")
 
-    def run(self, workers=in_order, rules=RULES):
+    def run(self, workers=in_order, options=OPTIONS):
         return synthesize(
-            self.output, self.source, (self.model,), rules, workers
+            self.output, self.source, (self.model,), options, workers
         )
 
     def contents(self):
-        """All that is in its folder: name to bytes."""
+        """All that is in the output: name to bytes."""
         return {
             path.relative_to(self.output).as_posix(): path.read_bytes()
             for path in self.output.rglob("*")
@@ -89,31 +93,7 @@ class Job:
         }
 
 
-def assert_goes_on_after_any_kill(job_named, monkeypatch, when, uninterrupted):
-    """Kills a job at each of its writes, and has it go on.
-
-    Args:
-        job_named: function of a name to a new Job.
-        monkeypatch: pytest's.
-        when: as of `at_write`.
-        uninterrupted: (contents, names in the order they are written) of a
-            job that was not killed.
-    """
-    expected, names = uninterrupted
-    assert len(names) == 8
-    for number in range(len(names)):
-        job = job_named(f"{number}")
-        killed = pytest.raises(interruptions.Killed)
-        with at_write(monkeypatch, number, when), killed:
-            job.run(backwards if number % 2 else in_order)
-        (job.output / ".1-00.manifest.json").write_bytes(b"of one killed")
-        with at_write(monkeypatch) as again:
-            job.run()
-        assert job.contents() == expected, names[number]
-        assert len(again) <= max(len(names) - number, 0) + 4
-
-
-def pairs_in(folder: pathlib.Path, languages=("aa", "bb")):
+def pairs_in(folder, languages=("aa", "bb")):
     sides = [
         (folder / f"train.{each}").read_text("utf-8").split("\n")[:-1]
         for each in languages

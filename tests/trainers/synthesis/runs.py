@@ -1,8 +1,8 @@
-"""The command, as a user starts it, and what it leaves."""
+"""Starts the command as a user does, and looks at what it wrote."""
 
-import shutil
 import subprocess
 import sys
+import time
 
 from tests.processes import ROOT, user_environment
 
@@ -24,6 +24,14 @@ def start(text, model_path, output, *flags):
     )
 
 
+def wait_until(holds, what):
+    """Waits until a function returns something true."""
+    end = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
 def finish(process):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -34,20 +42,5 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def shards_in(output):
+def count_shards(output):
     return len([*output.glob("shards/*.jsonl")])
-
-
-def broken_copy(model_path, folder):
-    """Copies a model whose weights are none; returns the copy's path."""
-    shutil.copytree(model_path, folder / "broken")
-    (folder / "broken" / "model.weights.h5").write_bytes(b"no weights")
-    return folder / "broken"
-
-
-def assert_broken_is_told(process):
-    """What only a worker sees is said in one line."""
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 2, err
-    (line,) = (line for line in err.splitlines() if "Error" in line)
-    assert "broken/model.weights.h5 does not hold the weights" in line

@@ -1,277 +1,280 @@
-"""A job: killed anywhere, gone on with, refused where it is another."""
+"""A synthesis: killed anywhere, resumed, refused if it is another one."""
 
+import concurrent.futures
 import dataclasses
 import errno
 import json
+import multiprocessing
 import os
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
 
 from export.errors import InputError
+from export.files.places import place_of
 from export.lines.files import join_lines
 from tests.damage import flip_bit
-from tests.trainers.prepared.interruptions import Killed
+from tests.trainers.data.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import (
+    OPTIONS,
     PAIRS,
-    RULES,
-    Job,
+    TEXT,
+    Synthesis,
     at_write,
     pairs_in,
 )
-from trainers.corpora import open_corpus
-from trainers.synthesis import manifest
+from trainers.data import open_corpus
+from trainers.synthesis.models import FILES
+from trainers.synthesis.parallel_text import drop_duplicates
+from trainers.synthesis.shards import text_source
+
+
+@pytest.fixture(params=["path", "url"])
+def new(request, tmp_path):
+    """Function from a name to a new Synthesis, on a disk or at a URL."""
+    root = tmp_path
+    if request.param == "url":
+        root = place_of("memory://bucket")
+    yield lambda name="out": Synthesis(tmp_path, root / name)
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 @pytest.fixture
-def uninterrupted(tmp_path, monkeypatch):
-    """(Job, contents, names in the order they are written)."""
-    job = Job(tmp_path, "uninterrupted")
+def uninterrupted(new, monkeypatch):
+    """(contents, names in the order they are written)."""
+    synthesis = new("uninterrupted")
     with at_write(monkeypatch) as names:
-        job.run()
-    return job, job.contents(), names
+        synthesis.run()
+    assert len(names) == 8
+    return synthesis.contents(), names
 
 
-def test_the_pairs_are_a_corpus(uninterrupted):
-    job, contents, _ = uninterrupted
+def test_pairs_are_a_corpus_and_all_lines_are_counted(new, uninterrupted):
+    synthesis = new()
+    counts = synthesis.run(jobs.backwards).counts
+    assert {name: each for name, each in counts.items() if each} == {
+        **{"read": 12, "blank": 1, "duplicate": 2, "written": 9}
+    }
+    contents = synthesis.contents()
+    assert contents == uninterrupted[0]
     assert sorted(contents) == ["manifest.json", "train.aa", "train.bb"]
-    corpus = open_corpus(f"text:{job.output}/", "aa", "bb")
-    assert [*corpus.pairs("train")] == PAIRS == pairs_in(job.output)
-
-
-def test_the_manifest_says_what_became_of_each_line(uninterrupted):
-    job, contents, _ = uninterrupted
-    said = json.loads(contents["manifest.json"])
-    counts = {name: each for name, each in said["counts"].items() if each}
-    assert counts == {"read": 12, "blank": 1, "duplicate": 2, "written": 9}
-    assert said["rules"] == dataclasses.asdict(RULES)
-    assert said["input"]["lines"] == 12
-    assert list(said["models"][0]["sha256"]) == list(manifest.FILES)
-
-
-def test_who_is_done_first_makes_no_difference(tmp_path, uninterrupted):
-    job = Job(tmp_path)
-    job.run(jobs.backwards)
-    assert job.contents() == uninterrupted[1]
+    corpus = open_corpus(f"text:{synthesis.output}/", "aa", "bb")
+    assert [*corpus.pairs("train")] == PAIRS
+    written = json.loads(contents["manifest.json"])
+    assert written["counts"] == counts
+    assert written["options"] == dataclasses.asdict(OPTIONS)
+    assert written["input"]["lines"] == 12
+    assert list(written["models"][0]["sha256"]) == list(FILES)
 
 
 @pytest.mark.parametrize("when", ["before", "half", "after"])
-def test_killed_anywhere_the_same_command_goes_on(
-    tmp_path, monkeypatch, uninterrupted, when
+def test_killed_anywhere_the_same_command_resumes(
+    new, monkeypatch, uninterrupted, when
 ):
-    jobs.assert_goes_on_after_any_kill(
-        lambda name: Job(tmp_path, name), monkeypatch, when, uninterrupted[1:]
-    )
-
-
-def test_a_finished_job_is_left_as_it_is(monkeypatch, uninterrupted):
-    job, expected, _ = uninterrupted
-    with at_write(monkeypatch) as names:
-        job.run()
-    assert not names
-    assert job.contents() == expected
+    expected, names = uninterrupted
+    for number in range(len(names)):
+        synthesis = new(f"{number}")
+        killed = pytest.raises(Killed)
+        workers = jobs.backwards if number % 2 else jobs.in_order
+        with at_write(monkeypatch, number, when), killed:
+            synthesis.run(workers)
+        (synthesis.output / ".1-00.manifest.json").write_bytes(b"unfinished")
+        with at_write(monkeypatch) as again:
+            synthesis.run()
+        assert synthesis.contents() == expected, names[number]
+        # Finished shards are not written again.
+        assert len(again) <= max(len(names) - number, 0) + 4
+        with at_write(monkeypatch) as again:
+            synthesis.run()
+        assert not again
 
 
 def test_a_full_disk_leaves_nothing_half_written(
-    tmp_path, monkeypatch, uninterrupted
+    new, monkeypatch, uninterrupted
 ):
-    _, expected, names = uninterrupted
+    expected, names = uninterrupted
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     for number in range(len(names)):
-        job = Job(tmp_path, f"{number}")
-        with (
-            at_write(monkeypatch, number, "half", full),
-            pytest.raises(InputError, match="No space left on device") as e,
-        ):
-            job.run()
-        assert "\n" not in str(e.value)
-        assert not any(name.startswith(".") for name in job.contents())
-        job.run()
-        assert job.contents() == expected
-
-
-def test_a_full_disk_while_duplicates_are_looked_for(
-    tmp_path, monkeypatch, uninterrupted
-):
-    job = Job(tmp_path)
-
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tempfile.TemporaryFile", full)
-        with pytest.raises(InputError, match="No space left on device"):
-            job.run()
-    job.run()
-    assert job.contents() == uninterrupted[1]
+        synthesis = new(f"{number}")
+        refused = pytest.raises(InputError, match="No space left on device")
+        with at_write(monkeypatch, number, "half", full), refused as error:
+            synthesis.run()
+        assert "\n" not in str(error.value)
+        assert not any(name.startswith(".") for name in synthesis.contents())
+        synthesis.run()
+        assert synthesis.contents() == expected
 
 
 @pytest.fixture
-def begun(tmp_path, monkeypatch):
-    """A Job that was killed after two shards."""
-    job = Job(tmp_path)
+def begun(new, monkeypatch):
+    """A Synthesis that was killed after two shards."""
+    synthesis = new()
     with at_write(monkeypatch, 2), pytest.raises(Killed):
-        job.run()
-    assert len([*(job.output / "shards").iterdir()]) == 2
-    return job
+        synthesis.run()
+    assert len([*(synthesis.output / "shards").iterdir()]) == 2
+    return synthesis
 
 
-def test_a_damaged_shard_is_made_anew(begun, uninterrupted):
+def test_a_damaged_shard_is_translated_again(begun, uninterrupted):
     flip_bit(begun.output / "shards" / "0000001.jsonl")
-    begun.run()
-    assert begun.contents() == uninterrupted[1]
-
-
-def test_shards_that_are_there_are_not_asked_for(begun):
     asked = []
 
-    def workers(work, todo):
-        for job in todo:
-            asked.append(job.number)
-            yield job, jobs.answered(job.lines)
+    def workers(job, todo):
+        for shard in todo:
+            asked.append(shard.number)
+            yield shard, jobs.translated(shard.lines)
 
     begun.run(workers)
-    assert asked == [2, 3]
+    assert asked == [1, 2, 3]
+    assert begun.contents() == uninterrupted[0]
 
 
-def refusal(job, message, **changes):
-    before = job.contents()
+def assert_refused(synthesis, message, **changes):
+    before = synthesis.contents()
     with pytest.raises(InputError, match=message) as caught:
-        job.run(**changes)
-    assert job.contents() == before
+        synthesis.run(**changes)
+    assert synthesis.contents() == before
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_other_lines_are_refused(begun, finished):
+def test_other_lines_models_and_options_are_refused(begun, finished):
     if finished:
         begun.run()
-    begun.source = jobs.text_file(begun.folder, [*jobs.TEXT, "more"])
-    refusal(begun, "made with an input of 12 lines and SHA-256 .*, not 13")
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_another_model_is_refused(begun, finished):
-    if finished:
-        begun.run()
-    begun.model = jobs.made_up_model(begun.folder / "model", b"trained on")
-    refusal(begun, "made with the model .*, not .*config.json of SHA-256")
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_other_rules_are_refused(begun, finished):
-    if finished:
-        begun.run()
-    rules = dataclasses.replace(RULES, beam_size=2)
-    refusal(begun, "made with beam_size None, not 2", rules=rules)
-
-
-def test_the_same_model_elsewhere_is_the_same(begun, uninterrupted):
+    options = dataclasses.replace(OPTIONS, beam_size=2)
+    assert_refused(begun, "beam_size", options=options)
+    jobs.write_text(begun.source_folder, [*TEXT, "more"])
+    assert_refused(begun, "12 lines .*, not 13")
+    jobs.write_text(begun.source_folder)
+    model = begun.model
+    begun.model = jobs.made_up_model(begun.folder / "model", b"other")
+    assert_refused(begun, "config.json of SHA-256")
+    # The same files elsewhere are the same model.
     begun.model = jobs.made_up_model(begun.folder / "moved")
+    assert begun.model.path != model.path
     begun.run()
     assert pairs_in(begun.output) == PAIRS
 
 
-def test_what_only_began_may_begin_anew(tmp_path, monkeypatch):
-    """A wrong flag is often told by the models alone."""
-    job = Job(tmp_path)
+def test_after_an_error_without_a_shard_other_options_are_allowed(new):
+    """Many wrong flags are only seen once the models are loaded."""
+    synthesis = new()
 
-    def workers(work, todo):
+    def workers(job, todo):
         raise InputError("There is no such beam.")
 
     with pytest.raises(InputError, match="no such beam"):
-        job.run(workers)
-    assert job.contents() == {}
-    rules = dataclasses.replace(RULES, shard_lines=5)
-    assert job.run(rules=rules).rules == rules
+        synthesis.run(workers)
+    assert synthesis.contents() == {}
+    synthesis.run(options=dataclasses.replace(OPTIONS, shard_lines=5))
 
 
-def test_lines_that_change_under_way_are_seen(tmp_path):
-    job = Job(tmp_path)
+def test_lines_and_models_that_change_meanwhile_are_refused(begun):
+    def change_lines(job, todo):
+        jobs.write_text(begun.source_folder, ["other"] * 12)
+        return jobs.in_order(job, todo)
 
-    def workers(work, todo):
-        jobs.text_file(tmp_path, ["other"] * 12)
-        return jobs.in_order(work, todo)
+    def change_model(job, todo):
+        yield from jobs.in_order(job, todo)
+        jobs.made_up_model(begun.folder / "model", b"other")
 
-    with pytest.raises(InputError, match="text has changed while it was read"):
-        job.run(workers)
-    # With the old lines it goes on, and keeps nothing of the new ones.
-    job.source = jobs.text_file(tmp_path)
-    job.run()
-    assert pairs_in(job.output) == PAIRS
-
-
-def test_a_model_that_changes_under_way_is_seen(tmp_path):
-    job = Job(tmp_path)
-
-    def workers(work, todo):
-        yield from jobs.in_order(work, todo)
-        jobs.made_up_model(tmp_path / "model", b"trained on")
-
-    with pytest.raises(InputError, match="model has changed while it was used"):
-        job.run(workers)
+    assert_refused(begun, "text has changed", workers=change_lines)
+    jobs.write_text(begun.source_folder)
+    with pytest.raises(InputError, match="model has changed"):
+        begun.run(change_model)
+    jobs.made_up_model(begun.folder / "model")
+    begun.run()
+    assert pairs_in(begun.output) == PAIRS
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    job = Job(tmp_path)
-    job.output.mkdir()
-    (job.output / "train.aa").write_text("precious")
-    refusal(job, "out holds other files, such as train.aa")
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("train.aa", "precious", "train.aa"),
+        ("manifest.json", "nothing", "manifest.json"),
+        ("manifest.json", "[]", "manifest.json"),
+        ("manifest.json", '{"format": 9}', "manifest.json"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused(new, name, content, message):
+    synthesis = new()
+    synthesis.output.mkdir(parents=True)
+    (synthesis.output / name).write_text(content)
+    assert_refused(synthesis, message)
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "nothing", '{"format": 2}'])
-def test_a_manifest_of_something_else_is_refused(tmp_path, content):
-    job = Job(tmp_path)
-    job.output.mkdir()
-    (job.output / "manifest.json").write_text(content)
-    refusal(job, "manifest.json is not the manifest of synthesized pairs")
+def test_a_missing_output_is_written_again(begun, uninterrupted):
+    begun.run()
+    (begun.output / "train.bb").unlink()
+    begun.run()
+    assert begun.contents() == uninterrupted[0]
 
 
-def test_a_file_in_the_way_is_refused(tmp_path):
-    job = Job(tmp_path)
-    job.output.write_text("precious")
-    with pytest.raises(InputError, match="Cannot use .*out as --output_dir"):
-        job.run()
+def test_no_pair_is_refused_and_duplicates_can_be_kept(new):
+    synthesis = new("blank")
+    jobs.write_text(synthesis.source_folder, ["", ""])
+    with pytest.raises(InputError, match="2 read, 2 blank"):
+        synthesis.run()
+    assert "train.aa" not in synthesis.contents()
+    synthesis = new()
+    synthesis.run(options=dataclasses.replace(OPTIONS, keep_duplicates=True))
+    lines = map(join_lines, filter(None, TEXT))
+    expected = [(line, line.upper()) for line in lines]
+    assert pairs_in(synthesis.output) == expected
 
 
-def test_a_finished_job_that_was_damaged_is_told(uninterrupted):
-    job, _, _ = uninterrupted
-    flip_bit(job.output / "train.bb")
-    refusal(job, "train.bb is not as it was written")
-    (job.output / "train.bb").unlink()
-    refusal(job, "Cannot read .*train.bb")
-
-
-def test_no_pair_left_is_told(tmp_path):
-    job = Job(tmp_path)
-    job.source = jobs.text_file(tmp_path, ["", ""])
-    with pytest.raises(InputError, match="No pair is left: 2 read, 2 blank"):
-        job.run()
-    assert "train.aa" not in job.contents()
-
-
-def test_duplicates_may_be_kept(tmp_path):
-    job = Job(tmp_path)
-    job.run(rules=dataclasses.replace(RULES, keep_duplicates=True))
-    lines = map(join_lines, filter(None, jobs.TEXT))
-    assert pairs_in(job.output) == [(line, line.upper()) for line in lines]
+def _run(folder):
+    Synthesis(folder, folder / "out").run()
 
 
 def test_a_second_one_in_the_folder_is_refused(tmp_path):
-    job = Job(tmp_path)
-
-    def workers(work, todo):
-        with pytest.raises(InputError, match="Another synthesis"):
-            in_another_process(job)
-        return jobs.in_order(work, todo)
-
-    def in_another_process(job):
+    def workers(job, todo):
         # A process' own locks do not stop it.
-        import concurrent.futures
-        import multiprocessing
-
         spawn = multiprocessing.get_context("spawn")
         with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
-            pool.submit(job.run).result()
+            second = pool.submit(_run, tmp_path)
+        assert isinstance(second.exception(), InputError)
+        return jobs.in_order(job, todo)
 
-    job.run(workers)
+    Synthesis(tmp_path, tmp_path / "out").run(workers)
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(["", "a", "b", "a b", "\0"])] * 2)))
+def test_each_pair_is_kept_once(pairs):
+    assert [*drop_duplicates(pairs)] == [*dict.fromkeys(pairs)]
+
+
+class Unreachable(fsspec.AbstractFileSystem):
+    """Raises what no file system of Python's own would."""
+
+    protocol = "unreachable"
+
+    def _open(self, *_, **__):
+        raise LookupError("no such\ncredentials")
+
+    ls = info = _open
+
+
+# UPath warns of every protocol that it does not know.
+@pytest.mark.filterwarnings("ignore:UPath 'unreachable' filesystem")
+@pytest.mark.parametrize("name", ["nosuch://a", "unreachable://a"])
+def test_a_url_that_cannot_be_opened_is_refused(tmp_path, name):
+    fsspec.register_implementation("unreachable", Unreachable, clobber=True)
+    reads = Synthesis(tmp_path, tmp_path / "out")
+    reads.source = text_source(name)
+    writes = Synthesis(tmp_path, tmp_path / "out")
+    writes.output = name
+    for attempt in (
+        reads.run,
+        writes.run,
+        lambda: open_corpus(f"text:{name}/", "aa", "bb"),
+    ):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
+    assert not reads.output.exists()

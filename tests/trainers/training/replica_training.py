@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
-from trainers.batches import input_data, matrices
+from trainers.batches import collate, input_pipeline
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer
 
@@ -68,7 +68,7 @@ class Log(keras.callbacks.Callback):
 
 def fit(model, steps):
     log = Log()
-    data = input_data.training_data(
+    data = input_pipeline.training_data(
         model.distribute_strategy,
         TRAINING,
         PLAN,
@@ -93,7 +93,9 @@ def with_adam(strategy, micro_batches, config):
 def smooth(*way):
     model, made = with_adam(*way, "smooth")
     dev = model.evaluate(
-        input_data.evaluation_data(model.distribute_strategy, DEV, DEV_PLAN),
+        input_pipeline.evaluation_data(
+            model.distribute_strategy, DEV, DEV_PLAN
+        ),
         steps=DEV_PLAN.batches_per_epoch,
         return_dict=True,
         verbose=0,
@@ -159,7 +161,7 @@ def same_rows(strategy, micro_batches):
             **rates,
         )
         before = weights(model, f"{name}/before")
-        batch = matrices.make_batch(TRAINING, next(PLAN.from_step(0)))
+        batch = collate.make_batch(TRAINING, next(PLAN.from_step(0)))
         step = tf.function(
             lambda model=model, batch=batch: strategy.run(
                 model.train_step, args=(batch, tf.zeros(2))

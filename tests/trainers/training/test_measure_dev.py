@@ -6,7 +6,7 @@ import pytest
 
 from export.errors import InputError
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
-from trainers.batches.input_data import evaluation_data
+from trainers.batches.input_pipeline import evaluation_data
 from trainers.training.callbacks import MeasureDev, StepCounter
 from trainers.training.dev_scores import on_plateau
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.trainers.prepared.memory_corpus import (
+from tests.trainers.data.memory_corpus import (
     contents,
 )
 from tests.trainers.training_plans import (

@@ -7,7 +7,7 @@ import pytest
 from tests import processes
 from tests.trainers.helpers import plan_of
 from tests.trainers.training import replica_training
-from trainers.batches import matrices
+from trainers.batches import collate
 
 DEVICES = [2, pytest.param(8, marks=pytest.mark.slow)]
 WAYS = ["mirrored", "accumulated", "both"]
@@ -132,9 +132,7 @@ def test_measures_of_dev_weigh_every_token_alike(made):
         weight.assign(made[f"one/smooth/weights/{number}"])
     whole = plan_of(replica_training.DEV, batch_tokens=10_000, shapes=1)
     assert whole.batches_per_epoch == 1
-    inputs, labels = matrices.make_batch(
-        replica_training.DEV, whole.epoch(0)[0]
-    )
+    inputs, labels = collate.make_batch(replica_training.DEV, whole.epoch(0)[0])
     losses = model.token_loss.token_losses(labels, model(inputs))
     tokens = (labels != 0).sum()
     expected = [

@@ -3,7 +3,7 @@ import pytest
 
 from keras_transformer.tokenizer import Tokenizer
 from tests.damage import flip_bit
-from tests.trainers.prepared.memory_corpus import (
+from tests.trainers.data.memory_corpus import (
     MemoryCorpus,
     contents,
     prepare,

@@ -17,8 +17,8 @@ from tests.trainers.helpers import (
     plan_of,
     weights_of,
 )
-from trainers.batches import input_data, matrices
-from trainers.batches.plan import Batch, BatchShape
+from trainers.batches import collate, input_pipeline
+from trainers.batches.batch_plan import Batch, BatchShape
 
 # The paper's is the default, which a model might take whatever is asked for.
 SMOOTHING = 0.1
@@ -40,7 +40,7 @@ class _Log(keras.callbacks.Callback):
 def _batches(count):
     batches = plan_of(PAIRS).from_step(0)
     return [
-        matrices.make_batch(PAIRS, batch)
+        collate.make_batch(PAIRS, batch)
         for batch in itertools.islice(batches, count)
     ]
 
@@ -50,7 +50,7 @@ def _fit(model, steps):
     # One shape: each is compiled.
     plan = plan_of(PAIRS, shapes=1)
     model.fit(
-        input_data.training_data(model.distribute_strategy, PAIRS, plan, 0),
+        input_pipeline.training_data(model.distribute_strategy, PAIRS, plan, 0),
         steps_per_epoch=steps,
         callbacks=[log],
         shuffle=False,
@@ -119,13 +119,13 @@ def test_dev_figures_weigh_every_token_of_uneven_batches_alike(smoothing):
     plan = plan_of(pairs)
     assert plan.batches_per_epoch >= 3
     dev = model.evaluate(
-        input_data.evaluation_data(model.distribute_strategy, pairs, plan),
+        input_pipeline.evaluation_data(model.distribute_strategy, pairs, plan),
         steps=plan.batches_per_epoch,
         return_dict=True,
         verbose=0,
     )
     every = np.arange(len(pairs))
-    inputs, labels = matrices.make_batch(
+    inputs, labels = collate.make_batch(
         pairs, Batch(every, every, BatchShape(24, 9, 9))
     )
     wanted = figures(_logits(model, inputs), labels, smoothing)
@@ -248,7 +248,7 @@ def test_a_replica_with_nothing_but_padding_adds_nothing(changes):
 def test_a_batch_of_one_token_is_a_number():
     pairs = helpers.token_pairs([[3]], [[3]])
     first = np.array([0])
-    batch = matrices.make_batch(pairs, Batch(first, first, BatchShape(8, 2, 2)))
+    batch = collate.make_batch(pairs, Batch(first, first, BatchShape(8, 2, 2)))
     model = minute_model()
     logs = _train_step(model, batch)
     assert float(logs["tokens"]) == 1
@@ -380,7 +380,7 @@ def test_update_n_has_the_rate_of_step_n(cooldown, shares):
 def test_micro_batches_make_the_same_update(rows, parts):
     pairs = made_up_pairs(rows, seed=6)
     every = np.arange(rows)
-    batch = matrices.make_batch(
+    batch = collate.make_batch(
         pairs, Batch(every, every, BatchShape(rows, 9, 9))
     )
     changes, logs = [], []
@@ -400,7 +400,7 @@ def test_micro_batches_draw_dropout_of_their_own():
     """The same rows four times, without a rate: four losses in one sum."""
     pairs = helpers.token_pairs(4 * [[5, 6, 3]], 4 * [[7, 8, 3]])
     every = np.arange(4)
-    batch = matrices.make_batch(pairs, Batch(every, every, BatchShape(4, 3, 3)))
+    batch = collate.make_batch(pairs, Batch(every, every, BatchShape(4, 3, 3)))
     model = minute_model(dropout=0.5)
     model.compile(optimizer=keras.optimizers.SGD(0.0), jit_compile=False)
     row = ({k: v[:1] for k, v in batch[0].items()}, batch[1][:1])

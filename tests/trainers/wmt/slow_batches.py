@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.trainers.helpers import END, token_pairs
-from trainers.batches.plan import Batch, BatchShape
+from trainers.batches.batch_plan import Batch, BatchShape
 
 BEGIN = 2
 SIDES = ("source", "target")

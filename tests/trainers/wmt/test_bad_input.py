@@ -5,9 +5,9 @@ import pathlib
 import pytest
 
 from tests.trainers import cipher, commands
-from tests.trainers.prepared.memory_corpus import vocabulary
-from trainers.corpora import open_corpus
-from trainers.prepared.writing import prepare_corpus
+from tests.trainers.data.memory_corpus import vocabulary
+from trainers.data import open_corpus
+from trainers.data.preparation import prepare_corpus
 
 TEXTS = [source for source, _ in cipher.sentences(200, seed=0)]
 

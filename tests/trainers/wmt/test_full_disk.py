@@ -8,7 +8,7 @@ import pytest
 
 from tests import processes
 from tests.trainers import cipher, commands
-from tests.trainers.prepared.memory_corpus import contents
+from tests.trainers.data.memory_corpus import contents
 from tests.trainers.wmt.full_disk_weights import fill_up
 
 

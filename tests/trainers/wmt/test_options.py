@@ -136,6 +136,49 @@ def test_an_average_of_the_weights_is_what_the_model_is(
     assert _largest_difference(before, _weights(tmp_path)) == 0
 
 
+def test_an_average_is_the_same_after_a_resume_and_at_the_best_step(
+    plain, worker, tmp_path
+):
+    _data(plain, tmp_path)
+    ema = ("--ema=0.5", "--average_checkpoints=0")
+    # So fast that the first measure of dev is the best one.
+    wild = (*ema, "--set=learning_rate_scale=300", "--set=warmup_steps=9")
+    _run(worker, tmp_path, *ema, "--model_dir=whole")
+    _run(worker, tmp_path, *ema, "--model_dir=parted", "--train_steps=6")
+    _run(worker, tmp_path, *ema, "--model_dir=parted")
+    whole, parted = (_weights(tmp_path, name) for name in ("whole", "parted"))
+    assert _largest_difference(whole, parted) == 0
+    result = _run(worker, tmp_path, *wild, "--model_dir=best", "--keep_best")
+    _run(worker, tmp_path, *wild, "--model_dir=short", "--train_steps=3")
+    best, short = (_weights(tmp_path, name) for name in ("best", "short"))
+    assert _largest_difference(best, short) == 0
+    # The measure is the average's, as that of the weights to use is.
+    (first, *_) = re.findall("^step 3.*: dev loss ([0-9.]+)", result.out, re.M)
+    assert f"Final weights: the best step by dev loss, {first}" in result.out
+
+
+@pytest.mark.parametrize("jit", ["--jit", "--nojit"])
+def test_a_training_that_diverges_leaves_no_weights(
+    plain, worker, tmp_path, jit
+):
+    """Also where only the last update does."""
+    _data(plain, tmp_path)
+    for steps in (1, 9):
+        result = _run(
+            worker,
+            tmp_path,
+            "--set=learning_rate_scale=1e30",
+            jit,
+            f"--model_dir={steps}",
+            f"--train_steps={steps}",
+            code=2,
+        )
+        assert "Traceback" not in result.err
+        assert "training diverged" in result.err.splitlines()[-1]
+        assert not list((tmp_path / str(steps)).rglob("*.weights.h5"))
+        assert not list((tmp_path / str(steps)).rglob("*.npz"))
+
+
 def test_fine_tuning_begins_with_the_weights_of_a_model(
     plain, worker, tmp_path
 ):

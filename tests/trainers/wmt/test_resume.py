@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
-from trainers.batches import input_data
+from trainers.batches import input_pipeline
 from trainers.checkpoints import Checkpoints
 from trainers.training.callbacks import KeepCheckpoints, StepCounter
 
@@ -38,7 +38,9 @@ def _train(folder, seed):
         checkpoints.save(model, counter.step, history)
 
     model.fit(
-        input_data.training_data(model.distribute_strategy, PAIRS, PLAN, step),
+        input_pipeline.training_data(
+            model.distribute_strategy, PAIRS, PLAN, step
+        ),
         steps_per_epoch=100,
         callbacks=[
             counter,

@@ -14,7 +14,7 @@ from export.translators.translator import Translator
 from tests.trainers import cipher, event_files
 from tests.trainers.wmt import weights_files
 from trainers.checkpoints import Checkpoints
-from trainers.corpora import open_corpus
+from trainers.data import open_corpus
 
 FIGURE = r"([\d.,]+)"
 REPORT = re.compile(

@@ -1,0 +1,300 @@
+"""Sentences to translate, and the systems that translate them.
+
+It imports no framework: the worker of an export must not.
+"""
+
+import dataclasses
+import functools
+import pathlib
+import subprocess
+import sys
+import typing
+
+import numpy as np
+import sentencepiece
+
+from benchmarks.harness.worker import ROOT, System
+from export.errors import InputError
+from export.lines.files import read_lines
+
+_LAST_LINES = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeBatch:
+    """Sentences that are translated together, and lengths in pieces."""
+
+    texts: list[str]
+    source_lengths: list[int]
+    target_lengths: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeJob:
+    """The model, the sentences and the machine, the same for every system.
+
+    `model` is the path of the model directory, `prepared` what the system's
+    `prepare` returned, `config` the configuration's fields with the beam of
+    this run, `search` a dict of flags that ours takes. Lengths are in pieces
+    with the end id; those of translations may be missing.
+    """
+
+    model: str
+    prepared: str
+    config: dict
+    search: dict
+    precision: str
+    device: str
+    cores: int
+    sentences: list[str]
+    source_lengths: list[int]
+    target_lengths: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def flags(self):
+        """The search as flags of export.saved_model."""
+        return [f"--{name}={value}" for name, value in self.search.items()]
+
+    def batches(self, size):
+        """Returns the sentences in DecodeBatches of `size`, in order."""
+        columns = self.sentences, self.source_lengths, self.target_lengths
+        return [
+            DecodeBatch(*(each[start : start + size] for each in columns))
+            for start in range(0, len(self.sentences), size)
+        ]
+
+    def warm_up(self, peer, size):
+        """Returns text and score of each sentence, in batches of `size`."""
+        return [
+            pair
+            for batch in self.batches(size)
+            for pair in peer.translate(batch)
+        ]
+
+    def calls(self, peer, size):
+        """Returns calls that translate all: one a batch, or one for all."""
+        batches = self.batches(size)
+        if hasattr(peer, "translate_all"):
+            return [functools.partial(peer.translate_all, batches)]
+        return [functools.partial(peer.translate, each) for each in batches]
+
+
+class SentencePieces:
+    """The SentencePiece vocabulary of a model directory."""
+
+    def __init__(self, model_dir):
+        vocabulary = pathlib.Path(model_dir) / "vocabulary.model"
+        if not vocabulary.is_file():
+            raise InputError(
+                f"There is no {vocabulary}; --model_dir must be a model "
+                "directory, as trainers.wmt writes it."
+            )
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_file=str(vocabulary)
+        )
+
+    def ids(self, texts):
+        """Returns a list of ids for each text, the end id last."""
+        return self._processor.encode(texts, add_eos=True)
+
+    def pieces(self, texts):
+        """Returns a list of pieces for each text, without an end."""
+        return self._processor.encode(texts, out_type=str)
+
+    def text(self, rows):
+        """Joins lists of ids or of pieces to text."""
+        return [self._processor.decode(row) for row in rows]
+
+    def lengths(self, texts):
+        """Returns the number of pieces of each text, with the end id."""
+        return [len(ids) for ids in self.ids(texts)]
+
+
+def read_sentences(path, count, pieces):
+    """Returns sentences from all over a file, by their number of pieces."""
+    lines = [line.strip() for line in read_lines(path) if line.strip()]
+    if len(lines) < count:
+        raise InputError(
+            f"{path} has {len(lines)} sentences; --sentences={count} needs "
+            "more text, or a smaller number."
+        )
+    chosen = [lines[number * len(lines) // count] for number in range(count)]
+    lengths = dict(zip(chosen, pieces.lengths(chosen)))
+    return sorted(chosen, key=lengths.__getitem__)
+
+
+def load_model(job, dtype="float32"):
+    """Returns the Transformer; unlike ModelDirectory, without TensorFlow."""
+    import keras_transformer as kt
+
+    model = kt.Transformer(kt.TransformerConfig(**job.config), dtype=dtype)
+    model.load_weights(pathlib.Path(job.model) / "model.weights.h5")
+    return model
+
+
+def model_directory(job, folder):
+    """Returns the path for systems that read a model directory."""
+    del folder
+    return job.model
+
+
+def saved_model(job, folder):
+    """Returns the path of the exported version for the job's search."""
+    versions = folder / "export"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "export.saved_model", "--nocheck"),
+            f"--model_dir={job.model}",
+            f"--export_dir={versions}",
+            *job.flags,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.splitlines()[-_LAST_LINES:]
+        raise InputError("\n".join(["The export failed:", *lines]))
+    return versions / "1"
+
+
+def ctranslate2(job, folder, quantization="float32"):
+    """Returns the path of a folder for CTranslate2."""
+    from export.conversion.ctranslate2_weights import save_ctranslate2
+
+    path = folder / f"ctranslate2-{quantization}"
+    vocabulary = pathlib.Path(job.model, "vocabulary.model").read_bytes()
+    save_ctranslate2(load_model(job), vocabulary, path, quantization)
+    return path
+
+
+def marian(job, folder):
+    """Returns the path of an .npz file of a MarianMTModel's state."""
+    path = folder / "marian.npz"
+    np.savez(path, **marian_state_dict(load_model(job)))
+    return path
+
+
+def marian_state_dict(model):
+    """Returns a dict, name to float32 array, of a MarianMTModel's state.
+
+    export.marian takes models with sinusoids only, which this does not need.
+    """
+    from keras import ops
+
+    from export.pretrained import layout
+
+    config = model.config
+    wanted = config.replace(
+        norm="post",
+        share_embeddings="all",
+        attention_bias=True,
+        activation="relu",
+        attention_window=0,
+    )
+    if config != wanted or not config.heads_fill_model:
+        raise InputError(
+            "MarianMTModel is post-norm with shared embeddings, biases, ReLU "
+            "and heads that fill d_model; remove transformers from --systems."
+        )
+    # The order of the residual stream's columns there.
+    columns = np.argsort(layout.stream_order(config.d_model))
+
+    def table(array):
+        return np.float32(ops.convert_to_numpy(array))[:, columns]
+
+    arrays = layout.read_layers(
+        model, layout.places_of_layers(config, layout.HUGGING_FACE)
+    )
+    embeddings = table(model.target_embedding.embeddings)
+    rows = np.arange(config.max_positions, dtype="int32")
+    for side, positions in (
+        ("encoder", model.source_positions),
+        ("decoder", model.target_positions),
+    ):
+        arrays[f"model.{side}.embed_tokens.weight"] = embeddings
+        arrays[f"model.{side}.embed_positions.weight"] = table(
+            positions.encode(rows)
+        )
+    return arrays | {
+        "model.shared.weight": embeddings,
+        "lm_head.weight": embeddings,
+        "final_logits_bias": np.zeros((1, len(embeddings)), np.float32),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeSystem(System):
+    """A System of DecodeJobs.
+
+    Its peer has `translate(batch)`, and `translate_all(batches)` if it takes
+    them all in one call.
+
+    `prepare` is a function of a DecodeJob and a folder to write to; it returns
+    the path that the system reads. `search` has flags of ours, and is None for
+    a system that takes none.
+    """
+
+    prepare: typing.Callable = model_directory
+    search: dict | None = None
+    translates: bool = True
+
+
+def _ours(stop="certain", **options):
+    return DecodeSystem(
+        "ours_translator:Ours",
+        "tensorflow_text",
+        options=options,
+        search={"stop": stop},
+    )
+
+
+def _served(stop="certain", **options):
+    return DecodeSystem(
+        "ours_served:Served",
+        "tensorflow_text",
+        options=options,
+        prepare=saved_model,
+        search={"stop": stop},
+    )
+
+
+_ct2 = functools.partial(
+    DecodeSystem,
+    "ctranslate2_translator:CTranslate2",
+    "ctranslate2",
+    prepare=ctranslate2,
+)
+_products = functools.partial(
+    DecodeSystem, "products:DecodeProducts", translates=False
+)
+_ON_BOTH = {
+    "ctranslate2": _ct2(),
+    "ctranslate2-side-by-side": _ct2(options={"parallel_batches": 2}),
+    "ctranslate2-int8": _ct2(
+        prepare=functools.partial(ctranslate2, quantization="int8")
+    ),
+    "transformers": DecodeSystem(
+        "marian:Translator", "transformers", "torch", prepare=marian
+    ),
+    "products": _products(),
+}
+SYSTEMS = {
+    "tensorflow": {
+        "ours": _ours(),
+        "ours-finished": _ours("finished"),
+        "ours-side-by-side": _ours(parallel_batches=True),
+        "ours-finished-side-by-side": _ours("finished", parallel_batches=True),
+        "ours-compiled": _ours(compiled=True),
+        "ours-finished-compiled": _ours("finished", compiled=True),
+        "ours-aligned": _ours(method="align"),
+        "ours-n-best": _ours(method="n_best"),
+        "ours-served": _served(),
+        "ours-served-finished": _served("finished"),
+        "ours-served-frozen": _served("finished", frozen=True),
+        **_ON_BOTH,
+        "products-xla": _products(options={"xla": True}),
+    },
+    "jax": {"ours": DecodeSystem("ours_jax:Search"), **_ON_BOTH},
+}

@@ -1,0 +1,60 @@
+"""This project's Translator on TensorFlow, as the commands use it."""
+
+import keras
+import tensorflow as tf
+
+from export.model_directory import ModelDirectory
+from export.translators import shortlist
+from export.translators.batches import AT_ONCE, side_by_side
+from export.translators.translator import Translator
+
+# So that each call is one batch.
+_NO_LIMIT = 1 << 30
+
+
+class Ours:
+    """Translator, by one of its methods that take a list of texts.
+
+    With `parallel_batches` it translates several, as the commands do.
+    """
+
+    framework = "tensorflow"
+
+    def __init__(
+        self, job, compiled=False, parallel_batches=False, method="translate"
+    ):
+        directory = ModelDirectory(job.model)
+        tokenizer = directory.load_tokenizer()
+        search = shortlist.read_by(
+            job.search, tokenizer, directory.read_config()
+        )
+        policy = "mixed_bfloat16" if job.precision == "bfloat16" else None
+        self._translator = Translator(
+            directory.load_model(policy or job.precision),
+            tokenizer,
+            batch_tokens=_NO_LIMIT,
+            compiled=compiled,
+            **search,
+        )
+        self._method = method
+        self.note = (
+            f"export.Translator{', compiled' * compiled}, Keras "
+            f"{keras.__version__}, TensorFlow {tf.__version__}, "
+            f"{job.precision}; {' '.join(job.flags)}"
+        )
+        if parallel_batches:
+            self.note += f"; {AT_ONCE} batches in parallel"
+            self.translate_all = self._translate_all
+
+    def translate(self, batch):
+        """Returns text and score of each sentence."""
+        if self._method == "n_best":
+            beam_size = self._translator.beam_size
+            found = self._translator.n_best(batch.texts, beam_size)
+            found = [translations[0] for translations in found]
+        else:
+            found = getattr(self._translator, self._method)(batch.texts)
+        return [(each.text, each.score) for each in found]
+
+    def _translate_all(self, batches):
+        return list(side_by_side(self.translate, batches))

@@ -1,0 +1,225 @@
+"""Training steps to time: batches of real lengths, and the systems.
+
+Ids are random; how many tokens the sentences of a pair have is that of a
+corpus. What is counted of each system is the matrix products of its step.
+"""
+
+import csv
+import dataclasses
+import functools
+import math
+import pathlib
+import typing
+
+import numpy as np
+
+import keras_transformer as kt
+from benchmarks.harness.worker import System, repeat_for
+from export.errors import InputError
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
+from trainers.batches.collate import make_packed_batch
+from trainers.batches.packed import plan_packed
+from trainers.batches.token_pairs import TokenPairs
+from trainers.cost.flops import step_products, weight_products
+
+# Tatoeba English-German (169,813 pairs) in 37,000 joint BPE pieces trained on
+# it, with the end id.
+DEFAULT_TABLE = pathlib.Path(__file__).with_name("tatoeba_en_de_lengths.csv")
+# Positions of a packed row, the trainer's default.
+ROW_TOKENS = 128
+_COLUMNS = ["source", "target", "pairs"]
+# Packed rows come in multiples of 8. Rows are made a little shorter where
+# that wastes none of them; a row has this many positions for each token.
+_ROW_MULTIPLE, _POSITIONS_PER_TOKEN = 8, 1.02
+_SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class StepBatch:
+    """Random ids with the padding of a real batch.
+
+    int32 [B, S] for the source, else [B, T].
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def padded(self):
+        """The model's inputs, one pair a row, and the labels."""
+        return {"source": self.source, "target": self.target}, self.labels
+
+    @property
+    def target_tokens(self):
+        """Number of target tokens without padding."""
+        return int((self.labels != PAD_ID).sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class StepJob:
+    """The model, the batches and the machine, the same for every system.
+
+    `precision` is a Keras dtype policy, `device` "cpu" or "gpu", `cores` the
+    number of threads on a CPU.
+    """
+
+    config: kt.TransformerConfig
+    precision: str
+    device: str
+    batches: list[StepBatch]
+    cores: int
+
+    def warm_up(self, peer, number):
+        """Makes an update with a batch; returns its loss."""
+        return peer.run(number)
+
+    def calls(self, peer, number, seconds):
+        """Yields updates with a batch for at least so many seconds."""
+        return repeat_for(lambda: peer.run(number), seconds)
+
+
+def read_lengths(path):
+    """Returns int64 [pairs] of source and int64 [pairs] of target lengths.
+
+    The CSV file has source and target lengths in tokens, with the end id, and
+    how many pairs have them.
+    """
+    try:
+        with pathlib.Path(path).open(encoding="utf-8", newline="") as stream:
+            header, *rows = csv.reader(stream)
+        table = np.array(rows, np.int64)
+        if header != _COLUMNS or table.ndim != 2 or table.min() < 1:
+            raise ValueError("other columns, or a number below 1")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Expected {path} to be a CSV file with the header "
+            f"source,target,pairs and whole numbers from 1 on ({error})."
+        ) from error
+    source, target, pairs = table.T
+    return np.repeat(source, pairs), np.repeat(target, pairs)
+
+
+def make_batches(lengths, vocabulary_size, tokens, number):
+    """Returns StepBatches of pairs in the order of a shuffled corpus.
+
+    Each has as many pairs as fit so many tokens a side, and pads either side
+    to its longest, as the data loaders of most toolkits do. `lengths` are
+    those of the source and of the target, two int64 [pairs].
+    """
+    random = np.random.default_rng(_SEED)
+    order = random.permutation(len(lengths[0]))
+    batches = []
+    for _ in range(number):
+        longest = np.maximum.accumulate(np.maximum(*lengths)[order])
+        positions = longest * np.arange(1, len(order) + 1)
+        rows = max(int((positions <= tokens).sum()), 1)
+        source, labels = (
+            _random_ids(side[order[:rows]], vocabulary_size, random)
+            for side in lengths
+        )
+        target = np.roll(labels, 1, axis=1)
+        target[:, 0] = BEGIN_ID
+        target[labels == PAD_ID] = PAD_ID
+        batches.append(StepBatch(source, target, labels))
+        order = np.roll(order, -rows)
+    return batches
+
+
+def _random_ids(lengths, vocabulary_size, random):
+    shape = len(lengths), lengths.max()
+    ids = random.integers(END_ID + 1, vocabulary_size, shape, dtype=np.int32)
+    position = np.arange(lengths.max())
+    ids[position == lengths[:, None] - 1] = END_ID
+    ids[position >= lengths[:, None]] = PAD_ID
+    return ids
+
+
+def pack(batch):
+    """Returns inputs and labels of a StepBatch's pairs in packed rows."""
+    sides = batch.source, batch.labels
+    source, target = ((side != PAD_ID).sum(axis=1) for side in sides)
+    ids = np.concatenate(sides, axis=1)
+    pairs = TokenPairs(
+        [(ids[ids != PAD_ID], np.stack([source, target], axis=1))]
+    )
+    positions = _POSITIONS_PER_TOKEN * max(source.sum(), target.sum())
+    rows = _ROW_MULTIPLE * math.ceil(positions / ROW_TOKENS / _ROW_MULTIPLE)
+    # Enough positions for all pairs in one batch.
+    capacity = 2 * (batch.source.size + batch.labels.size)
+    row_tokens = math.ceil(positions / rows)
+    [packed] = plan_packed(source, target, capacity, row_tokens, _SEED).epoch(0)
+    return make_packed_batch(pairs, packed)
+
+
+def model_work(job, batch):
+    """Returns the products of a step with weights."""
+    return weight_products(*_sizes(job, batch))
+
+
+def trainer_work(job, batch):
+    """The same for our trainer, which makes no logits of padding on CPUs."""
+    return weight_products(*_sizes(job, batch), _logit_positions(job, batch))
+
+
+def packed_work(job, batch):
+    """The same for the packed pairs."""
+    inputs, labels = pack(batch)
+    sizes = *inputs["source"].shape, labels.shape[1]
+    return weight_products(job.config, *sizes, _logit_positions(job, batch))
+
+
+def step_work(job, batch):
+    """Returns all products of a step, those of attention too."""
+    return step_products(*_sizes(job, batch))
+
+
+def _sizes(job, batch):
+    return job.config, *batch.source.shape, batch.target.shape[1]
+
+
+def _logit_positions(job, batch):
+    return batch.target_tokens if job.device == "cpu" else None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepSystem(System):
+    """A System of StepJobs; its peer has `run(number of a batch)`.
+
+    `work` is a function of a StepJob and a StepBatch; it returns the Products
+    whose FLOPs are counted.
+    """
+
+    work: typing.Callable = model_work
+
+
+_torch = functools.partial(StepSystem, keras_backend="torch")
+_ON_BOTH = {
+    "products": StepSystem("products:StepProducts", work=step_work),
+    "transformers": _torch("marian:make_step", "transformers"),
+    "transformers-compiled": _torch(
+        "marian:make_step", "transformers", options={"compiled": True}
+    ),
+    "torch": _torch("torch_transformer:make_step"),
+    "torch-compiled": _torch(
+        "torch_transformer:make_step", options={"compiled": True}
+    ),
+}
+SYSTEMS = {
+    "tensorflow": {
+        "ours": StepSystem("keras_fit:ours", work=trainer_work),
+        "ours-packed": StepSystem(
+            "keras_fit:ours", work=packed_work, options={"packed": True}
+        ),
+        "ours-jit": StepSystem("keras_fit:ours", options={"jit": True}),
+        "keras-hub": StepSystem("keras_hub_layers:make", "keras_hub"),
+        **_ON_BOTH,
+    },
+    "jax": {
+        "ours": StepSystem("ours_jax:Step"),
+        "ours-packed": StepSystem(
+            "ours_jax:Step", work=packed_work, options={"packed": True}
+        ),
+        **_ON_BOTH,
+    },
+}

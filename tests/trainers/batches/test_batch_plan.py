@@ -1,0 +1,239 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainers.training_plans import changed
+from tests.trainers.wmt.slow_batches import pairs_of, some_texts
+from trainers.batches import batch_plan, make_plan
+from trainers.batches.batch_plan import (
+    BatchPlan,
+    BatchShape,
+    Bucket,
+    balanced_rows,
+    batching_cost,
+    max_rows,
+    padding_share,
+)
+from trainers.batches.by_length import plan_by_length
+from trainers.batches.packed import plan_packed
+
+
+def _bucket(rows, shape):
+    """A bucket of rows, lists of pairs."""
+    starts = np.cumsum([0, *map(len, rows)])
+    pairs = np.array([pair for row in rows for pair in row], np.int64)
+    return Bucket(pairs, starts, BatchShape(*shape))
+
+
+def _plan(contents, seed=0):
+    """A plan of buckets, given by the number of pairs of each row."""
+    numbers = itertools.count()
+    buckets = []
+    for size, counts in enumerate(contents, start=1):
+        rows = [list(itertools.islice(numbers, count)) for count in counts]
+        buckets.append(_bucket(rows, (8 * (size % 3 + 1), size, size + 1)))
+    return BatchPlan(buckets, seed)
+
+
+PLANS = st.builds(
+    _plan,
+    st.lists(
+        st.lists(st.integers(1, 3), min_size=1, max_size=60),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 2**32 - 1),
+)
+
+
+def _listed(batches):
+    return [
+        (batch.pairs.tolist(), batch.rows.tolist(), batch.shape)
+        for batch in batches
+    ]
+
+
+@given(PLANS, st.integers(0, 5))
+def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
+    batches = list(plan.epoch(epoch))
+    assert len(batches) == len(plan.epoch(epoch)) == plan.batches_per_epoch
+    found, filled = [], {}
+    for batch in batches:
+        # Rows ascend, and padding is at the end.
+        assert batch.rows[0] == 0 and batch.rows[-1] < batch.shape.rows
+        assert set(np.diff(batch.rows).tolist()) <= {0, 1}
+        filled.setdefault(batch.shape, []).append(batch.rows[-1] + 1)
+        ends = np.flatnonzero(np.diff(batch.rows)) + 1
+        found += [
+            (tuple(row.tolist()), batch.shape)
+            for row in np.split(batch.pairs, ends)
+        ]
+    assert sorted(found) == sorted(
+        (tuple(bucket.pairs[first:last].tolist()), bucket.shape)
+        for bucket in plan.buckets
+        for first, last in itertools.pairwise(bucket.starts)
+    )
+    for counts in filled.values():
+        assert max(counts) - min(counts) <= 1
+
+
+def test_batches_of_a_bucket_by_hand():
+    bucket = _bucket([[4, 5], [9], [7, 2, 3]], (8, 10, 11))
+    batch = bucket.batch(np.array([2, 0, 1]), 0)
+    assert batch.pairs.tolist() == [7, 2, 3, 4, 5, 9]
+    assert batch.rows.tolist() == [0, 0, 0, 1, 1, 2]
+    assert batch.shape.positions == 8 * 21
+    bucket = _bucket([[number] for number in range(19)], (8, 3, 3))
+    batches = [bucket.batch(np.arange(19)[::-1], n) for n in range(3)]
+    assert bucket.batches == 3
+    assert [batch.pairs.tolist() for batch in batches] == [
+        [18, 17, 16, 15, 14, 13],
+        [12, 11, 10, 9, 8, 7],
+        [6, 5, 4, 3, 2, 1, 0],
+    ]
+
+
+@given(PLANS, st.integers(0, 9))
+def test_an_epoch_depends_on_seed_and_number_alone(plan, epoch):
+    first = _listed(plan.epoch(epoch))
+    np.random.seed(epoch)
+    before = np.random.get_state()[1].tolist()
+    list(plan.epoch(epoch + 1))
+    assert _listed(plan.epoch(epoch)) == first
+    assert _listed(BatchPlan(plan.buckets, plan.seed).epoch(epoch)) == first
+    assert np.random.get_state()[1].tolist() == before
+
+
+@given(PLANS, st.integers(0, 60))
+def test_from_step_skips_as_many_batches(plan, step):
+    whole = itertools.chain.from_iterable(map(plan.epoch, itertools.count()))
+    expected = itertools.islice(whole, step, step + 12)
+    actual = itertools.islice(plan.from_step(step), 12)
+    assert _listed(actual) == _listed(expected)
+
+
+def test_epochs_and_seeds_differ_in_batches_and_in_their_order():
+    orders = [
+        list(_plan([[1] * 300, [2] * 300, [1] * 200], seed).epoch(number))
+        for seed, number in itertools.product((1, 2), (0, 1))
+    ]
+    for one, other in itertools.combinations(orders, 2):
+        assert [batch.shape for batch in one] != [b.shape for b in other]
+        # Pairs meet others in the next epoch.
+        same = {frozenset(batch.pairs.tolist()) for batch in one}
+        same &= {frozenset(batch.pairs.tolist()) for batch in other}
+        assert len(same) < len(one) / 10
+    shapes = [batch.shape for batch in orders[0]]
+    changes = sum(a != b for a, b in itertools.pairwise(shapes))
+    assert changes > len(shapes) / 3
+
+
+def test_a_far_step_is_reached_without_those_before_it(monkeypatch):
+    """Of 4.5 million pairs, one epoch is shuffled once."""
+    shapes = [(80, 30, 33), (40, 60, 66)]
+    halves = np.split(np.random.default_rng(0).permutation(4_500_000), 2)
+    plan = BatchPlan(
+        [
+            Bucket(pairs, np.arange(len(pairs) + 1), BatchShape(*shape))
+            for pairs, shape in zip(halves, shapes)
+        ],
+        seed=1,
+    )
+    generators, made = [], []
+    new_generator, make = np.random.default_rng, Bucket.batch
+    monkeypatch.setattr(
+        batch_plan.np.random,
+        "default_rng",
+        lambda seed: generators.append(seed) or new_generator(seed),
+    )
+    monkeypatch.setattr(
+        Bucket,
+        "batch",
+        lambda *arguments: made.append(arguments) or make(*arguments),
+    )
+    list(itertools.islice(plan.from_step(100_000), 3))
+    assert generators == [[1, 1, number] for number in range(3)]
+    assert len(made) == 3
+
+
+@given(
+    st.integers(1, 3000),
+    st.integers(1, 7) | st.integers(1, 40).map(lambda eighth: 8 * eighth),
+)
+def test_rows_are_balanced(rows, limit):
+    batches, unit = -(-rows // limit), 1 if limit < 8 else 8
+    least = min(
+        candidate
+        for candidate in range(unit, limit + 1, unit)
+        if -(-rows // candidate) == batches
+    )
+    assert balanced_rows(rows, limit) == least
+    assert batches * least - rows < unit * batches
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tokens", "rows"),
+    [
+        (10, 3, 159, 8),
+        (3, 10, 160, 16),
+        (10, 10, 79, 7),
+        (256, 1, 100, 1),
+        (1, 1, 25, 24),
+    ],
+)
+def test_rows_are_a_multiple_of_eight_if_so_many_fit(
+    source, target, tokens, rows
+):
+    assert max_rows(source, target, tokens) == rows
+
+
+def test_a_balanced_bucket_by_hand():
+    # 1,600 rows fit; 1,700 make two batches of 850, rounded up to eights.
+    bucket = Bucket.balanced(
+        np.arange(1700), np.arange(1701), np.int64(10), np.int64(4), 16_000
+    )
+    assert bucket.shape == (856, 10, 4)
+    assert {type(size) for size in bucket.shape} == {int}
+    assert bucket.batches == 2
+
+
+def test_a_batch_costs_its_positions_and_a_tenth_of_a_full_one():
+    rows = np.array([1, 8, 9, 1700])
+    costs = batching_cost(rows, np.array([3, 20, 20, 10]), 10, 160)
+    # 16, 8, 8 and 16 rows fit.
+    batches, sizes, sides = [1, 1, 2, 107], [8, 8, 8, 16], [13, 30, 30, 20]
+    assert costs.tolist() == [
+        count * (size * side + 32)
+        for count, size, side in zip(batches, sizes, sides)
+    ]
+
+
+@given(PLANS)
+def test_padding_is_the_rest_of_the_arrays(plan):
+    pairs = sum(len(bucket.pairs) for bucket in plan.buckets)
+    source, target = np.random.default_rng(0).integers(1, 3, (2, pairs))
+    positions = real = 0
+    for batch in plan.epoch(0):
+        positions += batch.shape.rows * sum(batch.shape[1:])
+        real += (source + target)[batch.pairs].sum()
+    assert plan.positions == positions
+    share = padding_share(plan, source, target)
+    assert share == pytest.approx(1 - real / positions)
+
+
+@pytest.mark.parametrize("seed", [1, 8])
+def test_make_plan_follows_the_flags(seed):
+    pairs = pairs_of(some_texts(400, seed=5))
+    lengths = pairs.source_lengths, pairs.target_lengths
+    config = type("Config", (), {"batch_tokens": 512})
+    plan = changed(batching="pack", row_tokens=24, seed=seed)
+    expected = plan_packed(*lengths, 512, 24, seed)
+    made = make_plan(pairs, config, plan)
+    assert _listed(made.epoch(0)) == _listed(expected.epoch(0))
+    plan = changed(batching="length", shapes=5, seed=seed)
+    expected = plan_by_length(*lengths, 512, 5, seed)
+    made = make_plan(pairs, config, plan)
+    assert _listed(made.epoch(0)) == _listed(expected.epoch(0))

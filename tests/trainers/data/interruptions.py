@@ -1,0 +1,52 @@
+"""Ends a preparing at any of its writes, as a power cut would."""
+
+import contextlib
+
+from export.files.atomic import written_whole
+from trainers.data import manifest, preparation, shards
+
+
+class Killed(BaseException):
+    """Nobody catches this."""
+
+
+@contextlib.contextmanager
+def at_write(
+    monkeypatch,
+    number=None,
+    when="after",
+    error=Killed,
+    modules=(manifest, preparation, shards),
+):
+    """A block in which one write raises.
+
+    Args:
+        monkeypatch: pytest's.
+        number: of the write, from 0; None for none of them.
+        when: "before" it, "half" through it, or "after" it.
+        error: what is raised.
+        modules: those whose writes count.
+
+    Yields:
+        The names of the files that were to be written, in their order; added
+        to.
+    """
+    names = []
+
+    @contextlib.contextmanager
+    def hooked(path):
+        names.append(path.name)
+        moment = when if len(names) - 1 == number else None
+        if moment == "before":
+            raise error
+        with written_whole(path) as temporary:
+            yield temporary
+            if moment == "half":
+                raise error
+        if moment == "after":
+            raise error
+
+    with monkeypatch.context() as patch:
+        for module in modules:
+            patch.setattr(module, "written_whole", hooked)
+        yield names

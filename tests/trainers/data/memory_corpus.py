@@ -1,0 +1,87 @@
+"""A corpus that is no file, and how its prepared data are made here."""
+
+import functools
+import pathlib
+
+import pytest
+
+from export.errors import InputError
+from tests.trainers import cipher
+from trainers.data.corpus import Corpus
+from trainers.data.preparation import prepare_corpus
+from trainers.data.vocabulary import train_vocabulary
+
+SIZE = 64
+
+
+class MemoryCorpus(Corpus):
+    """Rows as they are given.
+
+    Args:
+        splits: name to a list of (source, references), or to a function
+            that makes an iterator of them.
+        name: what the user called it.
+        fingerprint: of the data.
+    """
+
+    def __init__(self, splits, name="memory", fingerprint="f"):
+        super().__init__(name, cipher.SOURCE, cipher.TARGET)
+        self._splits = splits
+        self._fingerprint = fingerprint
+
+    def splits(self):
+        return tuple(self._splits)
+
+    def fingerprint(self):
+        return self._fingerprint
+
+    def _rows(self, split):
+        rows = self._splits[split]
+        yield from rows() if callable(rows) else rows
+
+
+def rows(count, seed):
+    """Made-up sentences with one reference each."""
+    pairs = cipher.sentences(count, seed)
+    return [(source, (target,)) for source, target in pairs]
+
+
+def splits(**changes):
+    """40 pairs to train on, 9 of dev, 4 of test with two references."""
+    test = [(s, (*t, "another")) for s, t in rows(4, seed=3)]
+    return {"train": rows(40, 1), "dev": rows(9, 2), "test": test} | changes
+
+
+@functools.cache
+def vocabulary(seed=1, size=SIZE):
+    """A SentencePiece model that fits these sentences."""
+    pairs = cipher.sentences(200, seed)
+    return train_vocabulary([text for pair in pairs for text in pair], size)
+
+
+def prepare(folder, corpus=None, **changes):
+    """`prepare_corpus`, of `splits` with `vocabulary` by default."""
+    arguments = {
+        "vocabulary_size": SIZE,
+        "max_tokens": 100,
+        "workers": 1,
+        "vocabulary": vocabulary(),
+    }
+    corpus = corpus or MemoryCorpus(splits())
+    return prepare_corpus(folder, corpus, **arguments | changes)
+
+
+def contents(folder):
+    """{name: bytes} of all files, hidden ones too."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in pathlib.Path(folder).rglob("*")
+        if path.is_file()
+    }
+
+
+def assert_refused(match, folder, corpus=None, **changes):
+    """Asserts that `prepare` raises an InputError of one line."""
+    with pytest.raises(InputError, match=match) as caught:
+        prepare(folder, corpus, **changes)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,227 @@
+"""What SentencePiece makes of any script, under each normalisation."""
+
+import functools
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from export.errors import InputError
+from keras_transformer.tokenizer import Tokenizer
+from tests.trainers import cipher
+from tests.trainers.data.memory_corpus import (
+    MemoryCorpus,
+    contents,
+    prepare,
+    rows,
+    splits,
+    vocabulary,
+)
+from trainers.data.normalization import (
+    CANONICAL,
+    DEFAULT,
+    NAMES,
+    choose_normalization,
+    count_code_points,
+    make_normalizer,
+    normalization_name,
+)
+from trainers.data.vocabulary import frequent_characters, train_vocabulary
+
+RULES = NAMES[1:]
+LATIN = [text for pair in cipher.sentences(200) for text in pair]
+VIETNAMESE = "Tiếng Việt: ở đây có nhiều chữ lạ, ừ thì những ngõ hẹp đã rộng"
+KOREAN = "각하 값이 없는 닭"
+SCRIPTS = {
+    "Vietnamese": unicodedata.normalize("NFD", VIETNAMESE),
+    "Korean": unicodedata.normalize("NFD", KOREAN),
+    "Hindi": "क़ानून ज़रूर \u0929\u0928\u093c",
+    "Arabic": "ا\u0653\u0627\u0654 \u0648\u0654",
+    "half-width": "ｶﾞｷﾞｸﾞﾊﾟ ﾡￂ",
+    "Persian": "می\u200cشود نمی\u200cخواهم",
+    "Thai": "ทำน้ำ",
+    "Chinese": "你好，世界！（是吗？）",
+}
+WHITE = "a\tb\u00a0c\u3000d\u200ce\ufefff\u2581g  h \x07"
+# Letters, marks that join them, white space, and what is invisible.
+CHARACTERS = st.sampled_from(
+    "aeo\u0301\u0302\u0323\u1100\u1161\u11a8ｶﾞ\u3099か한क\u093cำ，m²ﬁ…İß"
+    " \t\u00a0\u3000\u200b\u200c\u200d\ufeff\ufffd\u0007\u2581\u2585"
+) | st.characters(exclude_categories=["Cs", "Cn"], exclude_characters="\0")
+TEXTS = st.lists(st.text(CHARACTERS, max_size=12), min_size=1, max_size=6)
+
+
+def _trained(texts, rules):
+    texts = [*LATIN, *texts * 3]
+    needed = frequent_characters(texts, 2000, rules)
+    model = train_vocabulary(texts, len(needed) + 40, needed, rules)
+    assert normalization_name(model) == rules
+    return model
+
+
+@functools.cache
+def _of_scripts(rules):
+    return _trained([*SCRIPTS.values(), WHITE, "²½ﬁ"], rules)
+
+
+def _unknown(model, text):
+    ids = sentencepiece.SentencePieceProcessor(model_proto=model).encode(text)
+    return 1 in ids
+
+
+@pytest.mark.parametrize("rules", RULES)
+@settings(max_examples=15, deadline=None)
+@given(TEXTS)
+def test_what_occurs_three_times_has_a_piece(rules, texts):
+    """In any text, but for reserved characters."""
+    model = _trained(texts, rules)
+    for text in texts:
+        text = text.translate({0x2585: " ", 0x1F: " "})
+        assert not _unknown(model, text), ascii(text)
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_no_character_of_a_script_is_missing(script, rules):
+    assert not _unknown(_of_scripts(rules), SCRIPTS[script])
+
+
+@pytest.mark.parametrize("rules", RULES)
+@settings(max_examples=40, deadline=None)
+@given(st.text(CHARACTERS, max_size=20))
+def test_tensorflow_tokenizes_as_sentencepiece_does(rules, text):
+    model = _of_scripts(rules)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    (ids,) = Tokenizer(model).encode([text])
+    assert ids.tolist() == [*processor.encode(text), processor.eos_id()]
+
+
+@given(st.text(CHARACTERS, max_size=20))
+def test_nmt_nfc_is_canonical_composition(text):
+    words = "".join(
+        each
+        for each in text
+        # White space and control characters are as in nmt_nfkc.
+        if unicodedata.category(each)[0] not in "CZ"
+        and each not in "\u2581\ufffd"
+        and " " not in unicodedata.normalize("NFKC", each)
+    )
+    found = make_normalizer(CANONICAL).normalize(words)
+    # Rare marks in another order than the canonical one stay there.
+    if words == unicodedata.normalize("NFC", words):
+        assert found.removeprefix("\u2581") == words
+
+
+def test_nmt_nfc_leaves_words_as_they_are_spelled():
+    model = _of_scripts(CANONICAL)
+    tokenizer = Tokenizer(model)
+    for name, text in SCRIPTS.items():
+        (ids,) = tokenizer.encode([text])
+        expected = unicodedata.normalize("NFC", text)
+        assert tokenizer.decode([ids]) == [expected], name
+    (ids,) = tokenizer.encode([WHITE])
+    assert tokenizer.decode([ids]) == ["a b c d\u200ce f g h"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        *((SCRIPTS[name], CANONICAL) for name in ("Persian", "Thai")),
+        *((SCRIPTS[name], CANONICAL) for name in ("Chinese", "half-width")),
+        *((SCRIPTS[name], DEFAULT) for name in ("Vietnamese", "Korean")),
+        ("Où\u00a0? « Ça va… » 3 m² " + "d'accord " * 200, DEFAULT),
+        ("\u3000\t\u00a0", DEFAULT),
+        ("", DEFAULT),
+    ],
+)
+def test_auto_keeps_the_text_of_each_side(text, rules):
+    latin, other = count_code_points(LATIN), count_code_points([text])
+    for counts in ([other], [other, latin], [latin, other]):
+        assert choose_normalization("auto", counts) == rules
+    assert choose_normalization("identity", [other]) == "identity"
+
+
+@pytest.mark.parametrize("space", [" ", ""])
+def test_no_line_is_too_long_to_learn_from(space):
+    generator = random.Random(1)
+    letters = "αβγδεζηθικ"
+    words = ["".join(generator.choices(letters, k=4)) for _ in range(3000)]
+    text = space.join(words)
+    model = train_vocabulary([text], 90)
+    assert not _unknown(model, text)
+    if space:
+        # As if each word were a line.
+        assert model == train_vocabulary(words, 90)
+
+
+def test_text_with_reserved_characters_is_learnt_from():
+    assert not _unknown(train_vocabulary(["▅ ab ba"], 9), "ab ba")
+
+
+def _cyrillic(text):
+    return text.translate({ord(c): ord(c) + 0x3D0 for c in set(text) - {" "}})
+
+
+def _foreign(*names):
+    """Splits whose targets are Cyrillic."""
+    made = {
+        name: [(s, tuple(map(_cyrillic, t))) for s, t in split]
+        for name, split in splits().items()
+    }
+    return MemoryCorpus(splits(**{name: made[name] for name in names}))
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_text_that_the_vocabulary_does_not_know_is_refused(
+    tmp_path, capsys, split
+):
+    corpus = _foreign(split)
+    with pytest.raises(InputError) as caught:
+        prepare(tmp_path, corpus)
+    message = str(caught.value)
+    assert "--max_unknown=0.05" in message and "\n" not in message
+    assert contents(tmp_path) == {}
+    prepared = prepare(tmp_path, corpus, max_unknown=1)
+    assert message.partition(": more")[0] in capsys.readouterr().out
+    if split != "test":
+        targets = prepared.pairs(split).targets(np.arange(9))
+        stored = prepared.manifest.splits[split]
+        assert stored.unknown[0] == (0, "")
+        assert stored.unknown[1][0] >= (targets == 1).sum() > 0
+        assert all(each > "\u0400" for each in stored.unknown[1][1])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_unknown_pieces_are_counted_by_side(tmp_path, workers):
+    train = rows(400, 1)
+    train[7] = ("ba \u4f60", ("yz",))
+    train[9] = ("do", ("wh \u4f60 \u597d",))
+    corpus = MemoryCorpus({"train": train})
+    prepared = prepare(tmp_path, corpus, workers=workers)
+    unknown = prepared.manifest.splits["train"].unknown
+    assert unknown == ((1, "\u4f60"), (2, "\u4f60\u597d"))
+
+
+def test_the_normalisation_is_part_of_the_data(tmp_path, capsys):
+    train = {"train": [*rows(40, 1), *[("ทำ ba", ("yz wh",))] * 3]}
+    corpus = MemoryCorpus(train)
+    made = {"vocabulary": None, "vocabulary_size": 70}
+    prepared = prepare(tmp_path, corpus, **made)
+    assert normalization_name(prepared.vocabulary) == CANONICAL
+    said = capsys.readouterr().out
+    assert "nmt_nfc changes 0.00% of the source characters, 0.00%" in said
+    with pytest.raises(InputError, match="normalization=auto, not nfkc"):
+        prepare(tmp_path, corpus, **made, normalization="nfkc")
+    other = tmp_path / "other"
+    prepared = prepare(other, corpus, **made, normalization=DEFAULT)
+    assert normalization_name(prepared.vocabulary) == DEFAULT
+    assert "% of the source characters (ำ)" in capsys.readouterr().out
+    given = {"vocabulary": vocabulary(), "max_unknown": 1}
+    with pytest.raises(InputError, match="trained with --norm.*=nmt_nfkc, not"):
+        prepare(tmp_path / "3", corpus, **given, normalization="identity")
+    prepare(tmp_path / "4", corpus, **given, normalization=DEFAULT)

@@ -1,0 +1,438 @@
+import errno
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from export.errors import InputError
+from keras_transformer.tokenizer import Tokenizer
+from tests.trainers import cipher
+from tests.trainers.data.interruptions import Killed, at_write
+from tests.trainers.data.memory_corpus import (
+    SIZE,
+    MemoryCorpus,
+    assert_refused,
+    contents,
+    prepare,
+    rows,
+    splits,
+    vocabulary,
+)
+from trainers.data import codecs
+
+pytestmark = pytest.mark.usefixtures("small_shards")
+
+
+def _decoded(prepared, split):
+    """A split as text again, in its order."""
+    tokenizer = Tokenizer(prepared.vocabulary)
+    pairs = prepared.pairs(split)
+    texts = []
+    for number in range(len(pairs)):
+        one = np.array([number])
+        sides = pairs.sources(one), pairs.targets(one)
+        texts.append(tuple(tokenizer.decode(side[None])[0] for side in sides))
+    return texts
+
+
+def test_the_text_comes_back_from_the_ids(tmp_path):
+    corpus = MemoryCorpus(splits())
+    prepared = prepare(tmp_path, corpus)
+    prepared.check()
+    for split in ("train", "dev"):
+        assert _decoded(prepared, split) == list(corpus.pairs(split))
+    assert prepared.test_set() == corpus.evaluation_set("test")
+    assert prepared.vocabulary == vocabulary()
+    arrays = [
+        f"{split}-{number:05d}.{end}.npy"
+        for split, count in (("train", 3), ("dev", 1))
+        for number in range(count)
+        for end in ("ids", "lengths")
+    ]
+    others = ["manifest.json", "vocabulary.model", "test.json"]
+    assert sorted(contents(tmp_path)) == sorted(arrays + others)
+
+
+@pytest.mark.parametrize("workers", [2, 7])
+def test_the_number_of_workers_changes_no_byte(tmp_path, workers):
+    prepare(tmp_path / "one")
+    prepare(tmp_path / "other", workers=workers)
+    assert contents(tmp_path / "one") == contents(tmp_path / "other")
+
+
+def test_without_a_vocabulary_one_is_trained_on_train(tmp_path):
+    prepared = prepare(tmp_path, vocabulary=None)
+    tokenizer = Tokenizer(prepared.vocabulary)
+    assert tokenizer.vocabulary_size == SIZE
+    texts = [text for pair in cipher.sentences(40, 1) for text in pair]
+    assert not any((ids == 1).any() for ids in tokenizer.encode(texts))
+
+
+def test_rare_characters_are_known(tmp_path, monkeypatch):
+    # Room for all, in a vocabulary that text of ten syllables can fill.
+    monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
+    train = rows(2000, 1)
+    for number in (5, 700, 1500):
+        train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
+    corpus = MemoryCorpus({"train": train})
+    made = {"vocabulary": None, "vocabulary_size": 100}
+    tokenizer = Tokenizer(prepare(tmp_path, corpus, **made).vocabulary)
+    (ids,) = tokenizer.encode(["(25): K 1984 %"])
+    assert 1 not in ids
+    assert tokenizer.decode([ids]) == ["(25): K 1984 %"]
+
+
+def test_the_vocabulary_of_a_large_corpus_is_of_an_even_sample(
+    tmp_path, monkeypatch
+):
+    trained_on = []
+
+    def train(sentences, size, characters, normalization):
+        assert normalization == "nmt_nfkc"
+        trained_on.extend(sentences)
+        assert set(characters) < set("".join(trained_on))
+        return vocabulary(size=size)
+
+    monkeypatch.setattr(codecs, "train_vocabulary", train)
+    monkeypatch.setattr(codecs, "_VOCABULARY_PAIRS", 15)
+    prepare(tmp_path, vocabulary=None)
+    pairs = cipher.sentences(40, 1)[::3]
+    assert trained_on == [text for pair in pairs for text in pair]
+
+
+def test_references_and_missing_splits(tmp_path):
+    train = [("ba do", ("yz wh", "wh yz")), ("ki", ("fq",))]
+    prepared = prepare(tmp_path, MemoryCorpus({"train": train}))
+    assert _decoded(prepared, "train") == [
+        *(("ba do", "yz wh"), ("ba do", "wh yz"), ("ki", "fq"))
+    ]
+    assert set(prepared.manifest.splits) == {"train"}
+    assert prepared.pairs("dev") is None
+    assert prepared.test_set() is None
+
+
+def test_long_pairs_are_skipped_and_counted(tmp_path):
+    corpus = MemoryCorpus(splits())
+    tokenizer = Tokenizer(vocabulary())
+    prepared = prepare(tmp_path / "data", corpus, max_tokens=9)
+    for split, count in (("train", 40), ("dev", 9)):
+        pairs = list(corpus.pairs(split))
+        lengths = [[len(tokenizer.encode([t])[0]) for t in p] for p in pairs]
+        kept = [n for n, both in enumerate(lengths) if max(both) <= 9]
+        assert _decoded(prepared, split) == [pairs[n] for n in kept]
+        counted = prepared.manifest.splits[split]
+        assert (counted.read, counted.pairs) == (count, len(kept))
+        assert counted.dropped == count - len(kept) > 0
+        assert counted.source_tokens == sum(lengths[n][0] for n in kept)
+        assert counted.target_tokens == sum(lengths[n][1] for n in kept)
+    long, short = ("ba " * 50, ("yz " * 50,)), ("ba", ("yz",))
+    corpus = MemoryCorpus({"train": [long] * 14 + [short] + [long] * 30})
+    prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
+    shards = prepared.manifest.splits["train"].shards
+    assert [shard.pairs for shard in shards] == [0, 1, 0, 0]
+    assert _decoded(prepared, "train") == [("ba", "yz")]
+    prepared.check()
+
+
+class _Numbers:
+    """A tokenizer of numbers, with as many pieces as asked for."""
+
+    proto = property(lambda self: vocabulary())
+
+    def __init__(self, proto):
+        self.vocabulary_size = int(proto)
+
+    source = target = property(lambda self: self)
+
+    def encode(self, texts):
+        return [np.array([*map(int, t.split()), 3], np.int32) for t in texts]
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype"), [(65_536, np.uint16), (65_537, np.int32)]
+)
+def test_ids_take_two_bytes_if_they_fit(tmp_path, monkeypatch, size, dtype):
+    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
+    given = {"vocabulary_size": size, "vocabulary": str(size).encode()}
+    prepared = prepare(tmp_path, MemoryCorpus({"train": train}), **given)
+    assert np.load(tmp_path / "train-00000.ids.npy").dtype == dtype
+    first = np.array([0])
+    pairs = prepared.pairs("train")
+    assert pairs.sources(first).tolist() == [4, size - 1, 3]
+    assert pairs.targets(first).tolist() == [size - 1, size - 2, 5, 3]
+
+
+def test_the_longest_sentence_fits_into_two_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    text = "7 " * 65_534
+    prepared = prepare(
+        tmp_path,
+        MemoryCorpus({"train": [(text, (text,)), (text + "7", ("7",))]}),
+        max_tokens=65_535,
+        vocabulary_size=9,
+        vocabulary=b"9",
+    )
+    pairs = prepared.pairs("train")
+    assert pairs.source_lengths.tolist() == [65_535]
+    assert pairs.sources(np.array([0])).tolist() == [7] * 65_534 + [3]
+
+
+def test_finished_data_are_left_as_they_are(tmp_path):
+    prepare(tmp_path)
+    before = contents(tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+    def unread():
+        raise AssertionError
+
+    again = MemoryCorpus(splits(train=unread, dev=unread, test=unread))
+    for given in (vocabulary(), None):
+        prepared = prepare(tmp_path, again, vocabulary=given)
+        assert len(prepared.pairs("train")) == 40
+    assert contents(tmp_path) == before
+    assert times == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    mine = {
+        "my.ids.npy": b"1",
+        ".hidden.json": b"3",
+        "sub/manifest.json": b"{}",
+    }
+    (tmp_path / "sub").mkdir()
+    for name, content in mine.items():
+        (tmp_path / name).write_bytes(content)
+    prepare(tmp_path)
+    assert mine.items() <= contents(tmp_path).items()
+
+
+def test_the_test_split_is_readable_text(tmp_path):
+    test = [("Où ?", ("Where?", "Whereto?"))]
+    prepare(tmp_path, MemoryCorpus(splits(test=test)), max_unknown=1)
+    text = (tmp_path / "test.json").read_text(encoding="utf-8")
+    assert "Où ?" in text
+    expected = {"sources": ["Où ?"], "references": [["Where?", "Whereto?"]]}
+    assert json.loads(text) == expected
+
+
+CHANGES = {
+    "fingerprint": {
+        "corpus": MemoryCorpus(splits(train=rows(9, 5)), fingerprint="g")
+    },
+    "dataset": {"corpus": MemoryCorpus(splits(), name="other")},
+    "vocabulary_size": {"vocabulary_size": 60},
+    "max_tokens": {"max_tokens": 50},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_data_of_another_source(tmp_path, monkeypatch, name):
+    """Finished ones are refused, unfinished ones begun anew."""
+    changes = dict(CHANGES[name])
+    if name == "vocabulary_size":
+        changes["vocabulary"] = vocabulary(size=60)
+    prepare(tmp_path / "fresh", **changes)
+    for number in (1, 10):
+        folder = tmp_path / f"{number}"
+        with at_write(monkeypatch, number), pytest.raises(Killed):
+            prepare(folder)
+        prepare(folder, **changes)
+        assert contents(folder) == contents(tmp_path / "fresh")
+    prepare(tmp_path / "data")
+    before = contents(tmp_path)
+    assert_refused(name, tmp_path / "data", **changes)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [1, None])
+def test_data_with_another_vocabulary_are_refused(
+    tmp_path, monkeypatch, number
+):
+    try:
+        with at_write(monkeypatch, number):
+            prepare(tmp_path)
+    except Killed:
+        assert number == 1
+    before = contents(tmp_path)
+    other = vocabulary(seed=8)
+    assert_refused("another vocabulary", tmp_path, vocabulary=other)
+    assert contents(tmp_path) == before
+
+
+def _broken_after(pairs):
+    """A split whose last line cannot be read."""
+
+    def iterate():
+        yield from pairs
+        raise InputError("Line 7 of x.en is not UTF-8.")
+
+    return iterate
+
+
+LONG = [("ba " * 99, ("yz " * 99,))] * 3
+# What is refused: the message, the corpus, and changes of the arguments.
+REFUSED = {
+    "size": ("has 64 pieces", splits(), {"vocabulary_size": 60}),
+    "vocabulary": ("not a SentencePiece", splits(), {"vocabulary": b"none"}),
+    "no train": ("'train'", {"dev": rows(5, 1)}, {}),
+    "no train, none given": (
+        *("'train'", {"dev": rows(5, 1)}),
+        {"vocabulary": None},
+    ),
+    "long train": ("train is left", splits(train=LONG), {"max_tokens": 20}),
+    "long dev": ("dev is left", splits(dev=LONG), {"max_tokens": 20}),
+    "broken, none given": (
+        "Line 7",
+        splits(train=_broken_after(rows(30, 1))),
+        {"vocabulary": None},
+    ),
+} | {
+    f"broken {name}": (
+        "Line 7",
+        splits(**{name: _broken_after(rows(9, 1))}),
+        {},
+    )
+    for name in ("train", "dev", "test")
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_leave_nothing(tmp_path, name):
+    match, content, changes = REFUSED[name]
+    (tmp_path / "notes").write_bytes(b"mine")
+    folder = tmp_path / "new" / "data"
+    assert_refused(match, folder, MemoryCorpus(content), **changes)
+    assert contents(tmp_path) == {"notes": b"mine"}
+    assert not (tmp_path / "new").exists()
+    assert_refused(match, tmp_path, MemoryCorpus(content), **changes)
+    assert (tmp_path / "notes").exists()
+
+
+def test_impossible_folders(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    assert_refused("file/data", tmp_path / "file" / "data")
+    assert_refused("File name too long", tmp_path / ("m" * 300))
+    assert contents(tmp_path) == {"file": b""}
+
+
+# Some pairs of every shard are longer.
+LIMIT = 9
+
+
+@pytest.fixture
+def uninterrupted(tmp_path, monkeypatch):
+    """(contents, names of the files in the order they are written)."""
+    with at_write(monkeypatch) as names:
+        prepared = prepare(tmp_path / "uninterrupted", max_tokens=LIMIT)
+    for split in prepared.manifest.splits.values():
+        assert all(0 < shard.pairs < shard.read for shard in split.shards)
+    return contents(tmp_path / "uninterrupted"), names
+
+
+def test_there_are_many_points_to_interrupt_it_at(uninterrupted):
+    _, names = uninterrupted
+    assert len(names) > 15
+    assert set(names) == set(uninterrupted[0])
+    first = ["vocabulary.model", "manifest.json", "test.json"]
+    assert names[:3] == first
+    assert names[-2:] == ["manifest.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_interrupted_anywhere_the_same_command_resumes(
+    tmp_path, monkeypatch, uninterrupted, when
+):
+    expected, names = uninterrupted
+    for number in range(len(names)):
+        folder = tmp_path / f"{number}"
+        with (
+            at_write(monkeypatch, number, when),
+            pytest.raises(Killed),
+        ):
+            prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
+        with at_write(monkeypatch) as again:
+            prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
+        assert contents(folder) == expected, names[number]
+        # It resumed: but for the test split, which is small, at most a shard
+        # and its manifest are made again.
+        assert len(again) <= max(len(names) - number, 0) + 4
+
+
+def test_interrupted_again_and_again_it_ends_all_the_same(
+    tmp_path, monkeypatch, uninterrupted
+):
+    folder, runs = tmp_path / "data", 0
+    while runs < 20:
+        runs += 1
+        try:
+            with at_write(monkeypatch, 4):
+                prepare(folder, max_tokens=LIMIT, workers=runs % 3 + 1)
+            break
+        except Killed:
+            continue
+    assert 2 < runs < 10
+    assert contents(folder) == uninterrupted[0]
+
+
+def test_what_a_killed_process_left_half_written_is_cleared(
+    tmp_path, monkeypatch, uninterrupted
+):
+    """SIGKILL leaves nobody to remove its temporary files."""
+    folder = tmp_path / "data"
+    with at_write(monkeypatch, 7), pytest.raises(Killed):
+        prepare(folder, max_tokens=LIMIT)
+    for name in ("train-00001.ids.npy", "manifest.json", "vocabulary.model"):
+        (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half of it")
+    prepare(folder, max_tokens=LIMIT)
+    assert contents(folder) == uninterrupted[0]
+
+
+@pytest.mark.parametrize("when", ["before", "half"])
+def test_a_full_disk_keeps_what_was_whole(
+    tmp_path, monkeypatch, uninterrupted, when
+):
+    expected, names = uninterrupted
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for number, name in enumerate(names):
+        folder = tmp_path / f"{number}"
+        if when == "before":
+            full = InputError("No space left on device")
+            full.__cause__ = OSError(errno.ENOSPC, "")
+        with (
+            at_write(monkeypatch, number, when, full),
+            pytest.raises(InputError, match="No space left on device") as e,
+        ):
+            prepare(folder, max_tokens=LIMIT)
+        assert "\n" not in str(e.value)
+        # Shards that were whole are there and as they will stay.
+        there = contents(folder) if folder.exists() else {}
+        assert not any(each.startswith(".") for each in there), name
+        shards = [each for each in names[:number] if each.endswith(".npy")]
+        assert all(there[each] == expected[each] for each in shards)
+        prepare(folder, max_tokens=LIMIT)
+        assert contents(folder) == expected
+
+
+def test_no_thread_outlives_an_error(tmp_path, monkeypatch):
+    before = threading.enumerate()
+    with at_write(monkeypatch, 4), pytest.raises(Killed):
+        prepare(tmp_path, workers=2)
+    # While the error, and with it all that was going on, is still held.
+    assert set(threading.enumerate()) <= set(before)
+
+
+@pytest.mark.parametrize("damage", ["gone", "other"])
+def test_an_unfinished_folders_vocabulary_is_not_its_own(
+    tmp_path, monkeypatch, damage
+):
+    """Half of the data with one and half with another would be garbage."""
+    with at_write(monkeypatch, 5), pytest.raises(Killed):
+        prepare(tmp_path)
+    if damage == "gone":
+        (tmp_path / "vocabulary.model").unlink()
+    else:
+        (tmp_path / "vocabulary.model").write_bytes(vocabulary(seed=8))
+    assert_refused("vocabulary.model", tmp_path)

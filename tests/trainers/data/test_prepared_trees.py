@@ -1,0 +1,280 @@
+"""Prepared data of trees: words as pieces, trees as symbols."""
+
+import dataclasses
+import functools
+import pathlib
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from export.errors import InputError
+from export.parsing.linear import Bounds, Symbols, delinearise
+from export.parsing.trees import one_line, read_tree, tags
+from tests.damage import flip_bit
+from tests.trainers.data.interruptions import Killed, at_write
+from tests.trainers.data.memory_corpus import contents
+from tests.trainers.data.memory_corpus import prepare as prepare_text
+from trainers.data import open_corpus
+from trainers.data.manifest import validate_kind
+from trainers.data.preparation import prepare_corpus
+from trainers.data.vocabulary import train_vocabulary
+
+CRAFT = pathlib.Path(__file__).parents[2] / "data/craft/craft"
+SIZE = 300
+UNSEEN_LABEL = "(S (INTJ (NN cell)))"
+UNSEEN_TAG = "(S (NP (ODD cell)))"
+
+
+@functools.cache
+def _lines(split):
+    return pathlib.Path(f"{CRAFT}.{split}.ptb").read_text("utf-8").splitlines()
+
+
+@functools.cache
+def _vocabulary():
+    words = (" ".join(read_tree(line).leaves()) for line in _lines("train"))
+    return train_vocabulary(words, SIZE)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """30 trees to train on; two of 22 of dev have what none of these has."""
+    short = sorted(_lines("train"), key=len)[10:40]
+    dev = [UNSEEN_LABEL, *short[:17], UNSEEN_TAG, *short[20:23]]
+    splits = {"train": short, "dev": dev, "test": [short[0], UNSEEN_TAG]}
+    for name, lines in splits.items():
+        text = "".join(f"{line}\n" for line in lines)
+        (tmp_path / f"my.{name}.ptb").write_text(text, "utf-8")
+    return open_corpus(f"trees:{tmp_path}/my", None, None)
+
+
+def _prepare(folder, corpus, **changes):
+    arguments = {
+        "vocabulary_size": SIZE,
+        "max_tokens": 1000,
+        "workers": 1,
+        "vocabulary": _vocabulary(),
+    }
+    return prepare_corpus(folder, corpus, **arguments | changes)
+
+
+def _interrupted(folder, corpus, monkeypatch, number):
+    """Prepares; a number is the write after which it is killed."""
+    with at_write(monkeypatch, number):
+        try:
+            _prepare(folder, corpus)
+        except Killed:
+            assert number is not None
+
+
+def _refused(match, folder, corpus, **changes):
+    with pytest.raises(InputError, match=match) as caught:
+        _prepare(folder, corpus, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def _sides(prepared, split):
+    """Yields lists of ids, the end id checked and removed."""
+    pairs = prepared.pairs(split)
+    for number in range(len(pairs)):
+        one = np.array([number])
+        sides = pairs.sources(one).tolist(), pairs.targets(one).tolist()
+        assert all(side.pop() == 3 for side in sides)
+        yield sides
+
+
+def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
+    corpus = open_corpus(f"trees:{CRAFT}", None, None)
+    prepared = _prepare(tmp_path, corpus, vocabulary=None)
+    prepared.check()
+    assert f"a vocabulary of {SIZE} pieces" in capsys.readouterr().out
+    assert prepared.symbols == Symbols.of(corpus.trees("train"))
+    processor = sentencepiece.SentencePieceProcessor(
+        model_proto=prepared.vocabulary
+    )
+    # Pieces by their ids: those that begin a word come last.
+    names = [processor.IdToPiece(n) for n in range(len(processor))]
+    names.sort(key=lambda name: name.startswith("▁"))
+    assert len(names) == SIZE
+    normalizer = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
+    read_back = 0
+    for split in ("train", "dev"):
+        expected = [read_tree(line) for line in _lines(split)]
+        sides = _sides(prepared, split)
+        for tree, (source, target) in zip(expected, sides, strict=True):
+            symbols = prepared.symbols.symbols_of(target)
+            assert delinearise(symbols, tree.leaves()) == tree
+            # The id alone tells whether a piece begins a word.
+            starts = [names[n].startswith("▁") for n in source]
+            assert starts[0] and sum(starts) == len(tags(tree))
+            if 1 in source:
+                continue
+            words = "".join(names[n] for n in source).split("▁")[1:]
+            assert words == [
+                normalizer.normalize(word).strip("▁ ") for word in tree.leaves()
+            ]
+            read_back += 1
+    assert read_back > 140
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.usefixtures("small_shards")
+def test_unseen_trees_are_skipped_and_counted(
+    tmp_path, corpus, capsys, workers
+):
+    prepared = _prepare(tmp_path / "data", corpus, workers=workers)
+    out = capsys.readouterr().out
+    dev = prepared.manifest.splits["dev"]
+    assert (dev.read, dev.pairs, dev.unseen, dev.dropped) == (22, 20, 2, 0)
+    assert dev.first_unseen.startswith("line 1: The label 'INTJ'")
+    assert dev.first_unseen in out
+    targets = [
+        prepared.symbols.symbols_of(target)
+        for _, target in _sides(prepared, "dev")
+    ]
+    pairs = list(corpus.pairs("dev"))
+    assert targets == [
+        symbols.split()
+        for index, (_, symbols) in enumerate(pairs)
+        if index not in (0, 18)
+    ]
+    # The evaluation set has all.
+    evaluation_set = prepared.test_set()
+    assert evaluation_set == corpus.evaluation_set("test")
+    assert evaluation_set.references[1] == (one_line(read_tree(UNSEEN_TAG)),)
+    # The line number counts those of earlier shards.
+    path = tmp_path / "my.dev.ptb"
+    _, *lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    corpus = open_corpus(corpus.name, None, None)
+    dev = _prepare(tmp_path / "other", corpus).manifest.splits["dev"]
+    assert [shard.read for shard in dev.shards] == [14, 7]
+    assert dev.first_unseen.startswith("line 18: The tag 'ODD'")
+
+
+def test_given_symbols(tmp_path, corpus):
+    given = Symbols.of([read_tree(line) for line in _lines("train")])
+    with (tmp_path / "my.train.ptb").open("a") as file:
+        file.write(UNSEEN_TAG + "\n")
+    prepared = _prepare(tmp_path / "data", corpus, symbols=given)
+    assert prepared.symbols == given != Symbols.of(corpus.trees("train"))
+    train = prepared.manifest.splits["train"]
+    assert (train.read, train.pairs, train.unseen) == (31, 30, 1)
+    for tree, (_, target) in zip(
+        corpus.trees("train"), _sides(prepared, "train")
+    ):
+        assert delinearise(given.symbols_of(target), tree.leaves()) == tree
+    none = Symbols(("NP",), ("#",), Bounds(1, 1, 1))
+    _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("number", [4, None])
+def test_other_symbols_than_those_of_the_data_are_refused(
+    tmp_path, monkeypatch, corpus, number
+):
+    folder = tmp_path / "data"
+    _interrupted(folder, corpus, monkeypatch, number)
+    own = Symbols.of(corpus.trees("train"))
+    before = contents(folder)
+    # As many of both, so that every size is the same.
+    for changes, name in (
+        ({"labels": (*own.labels[:-1], "XX")}, f"label '{own.labels[-1]}'"),
+        ({"tags": ("#", *own.tags[1:])}, "tag '#'"),
+    ):
+        given = dataclasses.replace(own, **changes)
+        _refused(name, folder, corpus, symbols=given)
+        assert contents(folder) == before
+    # Bounds are of the search, and not of what the ids mean.
+    deeper = dataclasses.replace(own, bounds=Bounds(99, 99, 99))
+    assert _prepare(folder, corpus, symbols=deeper).symbols == own
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_interrupted_anywhere_the_same_command_resumes(
+    tmp_path, monkeypatch, corpus
+):
+    with at_write(monkeypatch) as names:
+        _prepare(tmp_path / "whole", corpus)
+    expected = contents(tmp_path / "whole")
+    first = ["vocabulary.model", "symbols.json", "manifest.json", "test.json"]
+    assert names[:4] == first
+    for number in range(len(names)):
+        folder = tmp_path / f"{number}"
+        with at_write(monkeypatch, number, "half"), pytest.raises(Killed):
+            _prepare(folder, corpus)
+        with at_write(monkeypatch) as again:
+            _prepare(folder, corpus)
+        assert contents(folder) == expected, names[number]
+        assert len(again) <= max(len(names) - number, 0) + 4
+
+
+def test_finished_data_are_not_read_again(tmp_path, corpus, monkeypatch):
+    _prepare(tmp_path / "data", corpus)
+    before = contents(tmp_path / "data")
+    for name in ("trees", "pairs", "evaluation_set"):
+        monkeypatch.setattr(corpus, name, None)
+    assert _prepare(tmp_path / "data", corpus, vocabulary=None).symbols.labels
+    assert contents(tmp_path / "data") == before
+
+
+@pytest.mark.parametrize("number", [3, None])
+def test_missing_and_damaged_symbols(tmp_path, monkeypatch, corpus, number):
+    folder = tmp_path / "data"
+    _interrupted(folder, corpus, monkeypatch, number)
+    flip_bit(folder / "symbols.json", -9)
+    _refused("symbols.json", folder, corpus)
+    (folder / "symbols.json").unlink()
+    _refused("symbols.json", folder, corpus)
+
+
+@pytest.mark.parametrize("number", [2, 6, None])
+def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus, number):
+    """Finished ones are refused, unfinished ones begun anew."""
+    text, trees = tmp_path / "text", tmp_path / "trees"
+    _interrupted(trees, corpus, monkeypatch, number)
+    with at_write(monkeypatch, number):
+        try:
+            prepare_text(text)
+        except Killed:
+            assert number is not None
+    if number is None:
+        before = contents(tmp_path)
+        _refused("dataset=memory", text, corpus)
+        with pytest.raises(InputError, match="dataset=trees:"):
+            prepare_text(trees)
+        assert contents(tmp_path) == before
+        return
+    prepare_text(trees)
+    _prepare(text, corpus)
+    prepare_text(tmp_path / "fresh text")
+    _prepare(tmp_path / "fresh trees", corpus)
+    assert contents(trees) == contents(tmp_path / "fresh text")
+    assert contents(text) == contents(tmp_path / "fresh trees")
+
+
+def test_kinds(tmp_path, corpus):
+    text = prepare_text(tmp_path / "text")
+    trees = _prepare(tmp_path / "trees", corpus)
+    assert text.symbols is None
+    assert (text.manifest.kind, trees.manifest.kind) == ("text", "trees")
+    validate_kind("data", "text", "text")
+    with pytest.raises(InputError, match="trainers.parsing"):
+        validate_kind("data", "trees", "text")
+    with pytest.raises(InputError, match="trainers.wmt"):
+        validate_kind("data", "text", "trees")
+
+
+def test_refused_trees_leave_nothing(tmp_path, corpus):
+    for changes, match in (
+        ({"vocabulary": b"none"}, "not a SentencePiece"),
+        ({"vocabulary_size": 60}, "has 300 pieces"),
+        ({"vocabulary_size": 90_000, "vocabulary": None}, "too large"),
+    ):
+        _refused(match, tmp_path / "new/data", corpus, **changes)
+    with (tmp_path / "my.dev.ptb").open("a") as file:
+        file.write("(S (NN cell\n")
+    corpus = open_corpus(corpus.name, None, None)
+    _refused(r"Line 23 of .*my\.dev\.ptb", tmp_path / "new/data", corpus)
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,235 @@
+import pathlib
+
+import pytest
+
+from export.errors import InputError
+from trainers.data import open_corpus
+
+MULTI30K = pathlib.Path(__file__).parents[4] / "shared/data/multi30k"
+
+
+@pytest.fixture
+def write_split(tmp_path, write_text):
+    """Writes files of both languages; the text is the name by default."""
+
+    def write(name, *lines):
+        for language in ("en", "de"):
+            text = lines or [f"{name} {language}"]
+            write_text(tmp_path / f"{name}.{language}", text)
+
+    return write
+
+
+@pytest.fixture
+def prefix(tmp_path, write_text):
+    """A corpus of three splits."""
+    for split in ("train", "dev", "test"):
+        for language in ("en", "de"):
+            path = tmp_path / f"wmt.{split}.{language}"
+            write_text(path, [f"{split} {language} {i}" for i in range(3)])
+    return f"text:{tmp_path}/wmt"
+
+
+def _open(dataset, source="en", target="de"):
+    return open_corpus(dataset, source, target)
+
+
+def _refused(match, *arguments):
+    with pytest.raises(InputError, match=match) as caught:
+        _open(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_prefix_gives_three_splits_in_either_direction(
+    tmp_path, prefix, monkeypatch
+):
+    corpus = _open(prefix)
+    assert corpus.name == prefix
+    assert corpus.splits() == ("train", "dev", "test")
+    expected = [(f"train en {i}", f"train de {i}") for i in range(3)]
+    # Two readers at once.
+    assert list(zip(corpus.pairs("train"), corpus.pairs("train"))) == [
+        *zip(expected, expected)
+    ]
+    back = _open(prefix, "de", "en").evaluation_set("dev")
+    assert back.references == tuple((f"dev en {i}",) for i in range(3))
+    monkeypatch.chdir(tmp_path)
+    assert list(_open("text:wmt").pairs("train")) == expected
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert list(_open("text:~/wmt").pairs("train")) == expected
+
+
+def test_packed_files(tmp_path, write_text, prefix):
+    for language in ("en", "de"):
+        lines = (tmp_path / f"wmt.train.{language}").read_text().splitlines()
+        write_text(tmp_path / f"packed.train.{language}.gz", lines)
+    packed = _open(f"text:{tmp_path}/packed")
+    assert list(packed.pairs("train")) == list(_open(prefix).pairs("train"))
+    # Of both forms the plain file is read.
+    write_text(tmp_path / "wmt.train.en.gz", ["old"])
+    assert next(_open(prefix).pairs("train"))[0] == "train en 0"
+
+
+@pytest.mark.parametrize(
+    ("split", "names", "expected"),
+    [
+        ("dev", ("dev", "val", "valid"), "dev"),
+        ("dev", ("valid", "val"), "val"),
+        ("dev", ("valid",), "valid"),
+        ("test", ("test", "test_2017"), "test"),
+        ("test", ("test_2016_flickr",), "test_2016_flickr"),
+    ],
+)
+def test_the_names_of_dev_and_test(
+    tmp_path, write_split, split, names, expected
+):
+    for name in ("train", *names):
+        write_split(name)
+    corpus = _open(f"text:{tmp_path}/")
+    assert corpus.splits() == ("train", split)
+    assert corpus.evaluation_set(split).sources == (f"{expected} en",)
+
+
+def test_of_several_other_test_sets_none_is_chosen(tmp_path, write_split):
+    for name in ("train", "test_2016", "test_2017"):
+        write_split(name)
+    corpus = _open(f"text:{tmp_path}/")
+    assert corpus.splits() == ("train",)
+    with pytest.raises(InputError, match="test_2016, test_2017"):
+        corpus.pairs("test")
+
+
+def test_more_references_and_sentences_without_some(tmp_path, write_text):
+    contents = {
+        "train.en": ["a"],
+        "train.de": ["A"],
+        # Only dev and test have more references.
+        "train.de.1": ["not", "of", "interest"],
+        "test.en": ["a", "b", "", "d"],
+        "test.de": ["A", "B", "C", " "],
+        "test.de.1": ["", "B1", "C1", ""],
+        "test.de.10.gz": ["A10", "B10", "C10", ""],
+        "test.de.2": ["A2", "", "C2", ""],
+        "test.de.old": ["no reference"],
+    }
+    for name, lines in contents.items():
+        write_text(tmp_path / name, lines)
+    corpus = _open(f"text:{tmp_path}/")
+    test = corpus.evaluation_set("test")
+    assert test.sources == ("a", "b", "", "d")
+    assert test.references == (
+        ("A", "A2", "A10"),
+        ("B", "B1", "B10"),
+        ("C", "C1", "C2", "C10"),
+        (),
+    )
+    assert list(corpus.pairs("test")) == [
+        *(("a", "A"), ("a", "A2"), ("a", "A10")),
+        *(("b", "B"), ("b", "B1"), ("b", "B10")),
+    ]
+    assert list(corpus.pairs("train")) == [("a", "A")]
+
+
+def test_sides_are_stripped_and_pairs_need_both(tmp_path):
+    (tmp_path / "train.en").write_bytes(
+        "\ufeff a \r\n\r\nc\n \u2028x\n".encode()
+    )
+    (tmp_path / "train.de").write_bytes("A\nB\n \u00a0\nD\u2028D".encode())
+    corpus = _open(f"text:{tmp_path}/")
+    assert list(corpus.pairs("train")) == [("a", "A"), ("x", "D D")]
+
+
+def test_missing_files_are_named(tmp_path, write_text, write_split):
+    with pytest.raises(InputError) as caught:
+        _open(f"text:{tmp_path}/x")
+    for name in ("x.train.en", "x.train.en.gz", "x.train.de", "x.train.de.gz"):
+        assert f"{tmp_path}/{name}" in str(caught.value)
+    write_text(tmp_path / "x.train.en", ["a"])
+    _refused(
+        f"{tmp_path}/x.train.de nor {tmp_path}/x.train.de.gz",
+        f"text:{tmp_path}/x",
+    )
+    _refused("nowhere", f"text:{tmp_path}/nowhere/x")
+    # A corpus to score on needs no training files.
+    write_split("y.test")
+    corpus = _open(f"text:{tmp_path}/y")
+    assert corpus.splits() == ("test",)
+    with pytest.raises(InputError, match=r"y\.train\.en"):
+        corpus.pairs("train")
+    (tmp_path / "data").mkdir()
+    write_split("data/train")
+    _refused(f"write text:{tmp_path}/data/", f"text:{tmp_path}/data")
+
+
+def test_sides_of_unequal_length(tmp_path, write_text, prefix):
+    write_text(tmp_path / "wmt.train.de", ["x"] * 5)
+    pairs = _open(prefix).pairs("train")
+    with pytest.raises(InputError, match=r"train\.en has 3.*train\.de has 5"):
+        list(pairs)
+    write_text(tmp_path / "wmt.test.de.1", ["x"] * 2)
+    with pytest.raises(InputError, match=r"test\.de\.1 has 2"):
+        _open(prefix).evaluation_set("test")
+
+
+def test_broken_files_are_refused_at_once(tmp_path, write_split, prefix):
+    write_split("x.train", "", " ")
+    _refused("no sentence pair", f"text:{tmp_path}/x")
+    path = tmp_path / "wmt.dev.en"
+    path.write_bytes(b"\xff\n")
+    _refused(r"Line 1 of .*wmt\.dev\.en", prefix)
+    path.unlink()
+    _refused(r"wmt\.dev\.en\.gz", prefix)
+    path.mkdir()
+    _refused("is a folder", prefix)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (None, None, "for: de, en"),
+        ("en", None, "for: de, en"),
+        ("en", "en", "both 'en'.*de, en"),
+        ("en", "fr", r"train\.fr"),
+        ("fr", "it", "for: de, en"),
+        ("../en", "de", "not a language code"),
+        ("", "de", "not a language code"),
+    ],
+)
+def test_languages_are_checked(prefix, source, target, message):
+    _refused(message, prefix, source, target)
+
+
+def test_an_empty_prefix_and_an_unknown_split(prefix):
+    _refused("needs a prefix", "text:")
+    with pytest.raises(InputError, match="'validation'"):
+        _open(prefix).pairs("validation")
+
+
+def test_special_characters_in_the_prefix(tmp_path, write_split):
+    (tmp_path / "a[b]*").mkdir()
+    write_split("a[b]*/c?.train")
+    write_split("a[b]*/c?.test_1")
+    assert _open(f"text:{tmp_path}/a[b]*/c?").splits() == ("train", "test")
+
+
+def test_the_fingerprint_follows_every_file(tmp_path, write_text, prefix):
+    first = _open(prefix).fingerprint()
+    assert first == _open(prefix).fingerprint()
+    seen = {first, _open(prefix, "de", "en").fingerprint()}
+    for path in sorted(tmp_path.iterdir()):
+        write_text(path, ["changed", "b", "c"])
+        seen.add(_open(prefix).fingerprint())
+    assert len(seen) == 2 + 6
+
+
+@pytest.mark.skipif(
+    not MULTI30K.exists(), reason="../shared/data/multi30k is missing"
+)
+def test_multi30k():
+    corpus = _open(f"text:{MULTI30K}/tok/")
+    counts = {
+        split: len(list(corpus.pairs(split))) for split in corpus.splits()
+    }
+    assert counts == {"train": 29000, "dev": 1014, "test": 1000}
+    german = corpus.evaluation_set("test").reference_streams()[0]
+    assert sum(len(sentence.split()) for sentence in german) == 12103

@@ -1,0 +1,239 @@
+import shutil
+import sys
+
+import pytest
+
+from export.errors import InputError
+from tests.damage import flip_bit
+from trainers.data import open_corpus
+
+tfds = pytest.importorskip("tensorflow_datasets")
+
+PAIRS = {
+    "train": [(f"Satz {i}", f"sentence {i}") for i in range(2500)],
+    "validation": [(" Tür\u2028 ", "door "), ("", "nothing"), ("leer", " ")],
+    "test": [("eins", "one"), ("zwei", "two")],
+}
+
+
+class CorporaFixedPairs(tfds.core.GeneratorBasedBuilder):
+    """Translations in two languages, as in WMT."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    content = PAIRS
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.Translation(languages=("de", "en")),
+            supervised_keys=("de", "en"),
+        )
+
+    def _split_generators(self, dl_manager):
+        return {
+            name: self._examples(pairs) for name, pairs in self.content.items()
+        }
+
+    def _generate_examples(self):
+        raise AssertionError("never called: the splits bring their own")
+
+    def _examples(self, pairs):
+        for i, (german, english) in enumerate(pairs):
+            yield i, {"de": german, "en": english}
+
+
+class CorporaTalks(tfds.core.GeneratorBasedBuilder):
+    """Translations in any number of languages, beside something else."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(
+                {
+                    "talk": tfds.features.Text(),
+                    "sentences": tfds.features.TranslationVariableLanguages(
+                        languages=("de", "en", "fr")
+                    ),
+                }
+            ),
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"test": self._generate_examples()}
+
+    def _generate_examples(self):
+        yield 0, {"talk": "t", "sentences": {"en": "a", "de": ["A", "Ä"]}}
+        yield 1, {"talk": "t", "sentences": {"en": "b", "fr": "bé"}}
+        yield 2, {"talk": "t", "sentences": {"de": "C", "fr": "cé"}}
+
+
+class CorporaPictures(tfds.core.GeneratorBasedBuilder):
+    """No translations at all."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict({"x": tfds.features.Text()}),
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        yield 0, {"x": "x"}
+
+
+class CorporaUnreachable(CorporaFixedPairs):
+    """A set whose files cannot be had."""
+
+    def _split_generators(self, dl_manager):
+        raise ConnectionError("no route to\nthe host")
+
+
+class CorporaByHand(CorporaFixedPairs):
+    """A set that needs files fetched by hand."""
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "Get pairs.txt."
+
+    def _split_generators(self, dl_manager):
+        lines = (dl_manager.manual_dir / "pairs.txt").read_text().split("\n")
+        return {"train": self._examples([tuple(lines[:2])])}
+
+
+class CorporaOddSplits(CorporaFixedPairs):
+    """A set with none of the splits that are known here."""
+
+    content = {"everything": [("a", "b")]}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("tfds")
+
+
+def _open(name, data_dir, source=None, target=None, manual_dir=None):
+    return open_corpus(
+        name,
+        source,
+        target,
+        data_dir=str(data_dir),
+        manual_dir=manual_dir and str(manual_dir),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        ((None, None), ("de", "en")),
+        (("en", None), ("en", "de")),
+        (("de", "en"), ("de", "en")),
+    ],
+)
+def test_pairs_in_both_directions(data_dir, asked, got):
+    corpus = _open("corpora_fixed_pairs", data_dir, *asked)
+    assert (corpus.source_language, corpus.target_language) == got
+    assert corpus.splits() == ("train", "dev", "test")
+    step = 1 if got[0] == "de" else -1
+    for split in ("train", "test"):
+        read = list(corpus.pairs(split))
+        assert sorted(read) == sorted(pair[::step] for pair in PAIRS[split])
+        assert read == list(corpus.pairs(split))
+
+
+def test_validation_is_dev_and_pairs_need_both_sides(data_dir):
+    corpus = _open("corpora_fixed_pairs", data_dir, "en", "de")
+    dev = corpus.evaluation_set("dev")
+    assert dev.sources == ("door", "", "nothing")
+    assert dev.references[0] == ("Tür",)
+    assert list(corpus.pairs("dev")) == [("door", "Tür")]
+
+
+def test_data_prepared_before_need_no_builder(data_dir, tmp_path):
+    _open("corpora_fixed_pairs", data_dir)
+    old, new = "corpora_fixed_pairs", "corpora_unregistered"
+    shutil.copytree(data_dir / old, tmp_path / new)
+    for path in list(tmp_path.rglob("*")):
+        if path.is_file():
+            path = path.rename(path.with_name(path.name.replace(old, new)))
+            if path.suffix == ".json":
+                path.write_text(path.read_text().replace(old, new))
+    corpus = _open(new, tmp_path, "en", "de")
+    assert ("one", "eins") in list(corpus.pairs("test"))
+
+
+def test_any_number_of_languages(data_dir):
+    corpus = _open("corpora_talks", data_dir, "en", "de")
+    assert corpus.splits() == ("test",)
+    assert corpus.evaluation_set("test").references == (("A", "Ä"),)
+    back = _open("corpora_talks", data_dir, "de", "en")
+    assert sorted(back.pairs("test")) == [("A", "a"), ("Ä", "a")]
+    french = _open("corpora_talks", data_dir, "fr", "de")
+    assert list(french.pairs("test")) == [("cé", "C")]
+    with pytest.raises(InputError, match="'train'.* it has test"):
+        corpus.pairs("train")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target", "message"),
+    [
+        ("corpora_fixed_pairs", "fr", "en", "'fr'; it has de, en"),
+        ("corpora_fixed_pairs", "en", "en", "both 'en'.*de, en"),
+        ("corpora_talks", None, None, "it has de, en, fr"),
+        ("corpora_pictures", None, None, "not a translation data set"),
+        ("corpora_unreachable", None, None, "no route to the host"),
+        ("corpora_odd_splits", None, None, "it has: everything"),
+        ("corpora_nowhere", None, None, "wmt14_translate"),
+        ("wmt14_translate/xx-en", None, None, "configurations are: .*de-en"),
+    ],
+)
+def test_refusals(data_dir, name, source, target, message):
+    with pytest.raises(InputError, match=message) as caught:
+        _open(name, data_dir, source, target)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_language_is_refused_before_anything_is_prepared(tmp_path):
+    with pytest.raises(InputError):
+        _open("corpora_fixed_pairs", tmp_path, "xx", "en")
+    assert not list(tmp_path.rglob("*.tfrecord*"))
+
+
+def test_files_fetched_by_hand(tmp_path):
+    by_hand = tmp_path / "by_hand"
+    by_hand.mkdir()
+    with pytest.raises(InputError, match="--manual_dir"):
+        _open("corpora_by_hand", tmp_path, manual_dir=by_hand)
+    (by_hand / "pairs.txt").write_text("Hand\nhand")
+    corpus = _open("corpora_by_hand", tmp_path, manual_dir=by_hand)
+    assert list(corpus.pairs("train")) == [("Hand", "hand")]
+
+
+def test_a_damaged_record_file_is_refused(tmp_path):
+    corpus = _open("corpora_fixed_pairs", tmp_path)
+    (path,) = tmp_path.rglob("*test.tfrecord*")
+    flip_bit(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        list(corpus.pairs("test"))
+
+
+def test_the_fingerprint_follows_data_and_direction(tmp_path, monkeypatch):
+    def fingerprint(folder, source="de"):
+        folder = tmp_path / folder
+        return _open("corpora_fixed_pairs", folder, source).fingerprint()
+
+    first = fingerprint("a")
+    assert fingerprint("a") == first
+    assert fingerprint("a", "en") != first
+    changed = PAIRS | {"test": [("eins", "one"), ("drei", "six")]}
+    monkeypatch.setattr(CorporaFixedPairs, "content", changed)
+    assert fingerprint("b") != first
+
+
+def test_without_tensorflow_datasets(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(InputError, match="install tensorflow-datasets"):
+        open_corpus("wmt14_translate/de-en", "en", "de")

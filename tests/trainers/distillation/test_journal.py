@@ -1,0 +1,105 @@
+"""Steps one after the other, and the journal of those that are done."""
+
+import json
+
+import pytest
+
+from export.errors import InputError
+from trainers.distillation.journal import (
+    FILE,
+    Step,
+    read_done_commands,
+    run_steps,
+)
+
+FACTS = {"best_of": 1, "dropout": 0.1}
+
+
+class _Commands:
+    """Stands in for the commands: writes what each would, or fails once."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.asked = []
+        self.flags = {name: [] for name in ("teach", "prepare", "train")}
+
+    def run(self, facts=FACTS, **fails):
+        self.asked = []
+
+        def run_command(module, arguments):
+            self.asked.append(module)
+            if module in fails:
+                return fails[module]
+            (self.folder / module).touch()
+            return 0
+
+        steps = [
+            Step(name, [name, *flags], self.folder / name)
+            for name, flags in self.flags.items()
+        ]
+        return run_steps(steps, self.folder, facts, run_command)
+
+
+@pytest.fixture
+def commands(tmp_path):
+    return _Commands(tmp_path)
+
+
+def test_steps_that_are_done_are_skipped(commands):
+    assert commands.run(prepare=143) == 143
+    assert commands.asked == ["teach", "prepare"]
+    assert commands.run(train=2) == 2
+    assert commands.asked == ["prepare", "train"]
+    assert commands.run() == 0
+    assert commands.asked == ["train"]
+    assert commands.run() == 0
+    assert not commands.asked
+    content = json.loads((commands.folder / FILE).read_text())
+    assert content["facts"] == FACTS
+    assert content["done"] == [["teach"], ["prepare"], ["train"]]
+
+
+def test_a_step_with_other_flags_and_all_after_it_run_again(commands):
+    commands.run()
+    commands.flags["prepare"] = ["--workers=2"]
+    commands.run()
+    assert commands.asked == ["prepare", "train"]
+    (commands.folder / "train").unlink()
+    commands.run()
+    assert commands.asked == ["train"]
+
+
+def test_a_step_that_raises_is_not_done(tmp_path):
+    def fail():
+        raise InputError("no room")
+
+    with pytest.raises(InputError, match="no room"):
+        run_steps([Step("mixing", ["mix"], tmp_path, fail)], tmp_path, {}, None)
+    assert read_done_commands(tmp_path, {}) == []
+
+
+def test_other_facts_are_refused_once_a_step_is_done(commands):
+    commands.run(teach=2)
+    other = FACTS | {"best_of": 2, "dataset": "text:toy"}
+    other["fingerprint"] = f"a.en 9 {0:016x}"
+    commands.run(other, prepare=2)
+    with pytest.raises(InputError, match="best_of 2, not 1"):
+        commands.run()
+    changed = other | {"fingerprint": f"a.en 12 {1:016x}"}
+    with pytest.raises(InputError, match=r"a\.en had 9 bytes and has 12"):
+        commands.run(changed)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "facts": {}}']
+)
+def test_a_damaged_journal_is_refused(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(InputError, match=FILE):
+        read_done_commands(tmp_path, FACTS)
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="thesis.tex"):
+        read_done_commands(tmp_path, FACTS)

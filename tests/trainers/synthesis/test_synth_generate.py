@@ -1,0 +1,211 @@
+"""Pairs of a tiny model, compared with what its Translator answers."""
+
+import collections
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import sacrebleu
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.translators.text_ids import IdPair
+from export.translators.text_translator import Translation
+from tests import made_up_text
+from tests.trainers.synthesis.jobs import OPTIONS
+from trainers.synthesis.generate import (
+    add_noise,
+    drop_words,
+    generate_pairs,
+    permute_words,
+)
+from trainers.synthesis.shards import Line
+
+TEXTS = [*made_up_text.sentences(24), "", "ba " * 600, ""]
+LINES = [Line(100 + index, text) for index, text in enumerate(TEXTS)]
+
+
+def options(**changes):
+    return dataclasses.replace(OPTIONS, **changes)
+
+
+@pytest.fixture(scope="module")
+def answers(translator):
+    return [each.text for each in translator.translate(TEXTS[:24])]
+
+
+def test_lines_are_sources_forward_and_targets_backward(translator, answers):
+    result = generate_pairs(translator, LINES, options())
+    assert result.counts == {
+        **{"read": 27, "blank": 2, "too_long": 1, "translated": 24}
+    }
+    assert result.pairs == [*zip(TEXTS, answers)]
+    result = generate_pairs(translator, LINES, options(way="backward", tag="T"))
+    assert result.pairs == [(f"T {a}", t) for a, t in zip(answers, TEXTS)]
+
+
+@pytest.mark.slow
+def test_samples_depend_on_seed_and_line_alone(translator):
+    how = options(decoding="sample", seed=7, top_k=5)
+    result = generate_pairs(translator, LINES, how)
+    seeds = [100 + index + 7 for index in range(24)]
+    samples = translator.sample(TEXTS[:24], seeds, kt.SamplingRules(1, 1.0, 5))
+    expected = [each.text for (each,) in samples]
+    assert [target for _, target in result.pairs] == expected
+    # In shards of any size, in any order.
+    for start in (0, 10, 5):
+        part = generate_pairs(translator, LINES[start : start + 5], how)
+        assert part.pairs == result.pairs[start : start + 5]
+
+
+class Canned:
+    """A translator with made-up answers, several for a line."""
+
+    beam_size = 4
+    words = ("the", "cat", "sat", "on", "a", "mat", "and", "dog", "came")
+
+    def __init__(self):
+        self.asked = []
+
+    def candidates(self, seed, count):
+        generator = random.Random(seed)
+        return [
+            " ".join(generator.choices(self.words, k=generator.randint(3, 9)))
+            for _ in range(count)
+        ]
+
+    def n_best(self, texts, n):
+        self.asked += texts
+        return [
+            [Translation(each, 0.0) for each in self.candidates(text, n)]
+            for text in texts
+        ]
+
+    def sample(self, texts, seeds, rules):
+        assert (rules.temperature, rules.top_k, rules.top_p) == (0.5, 9, 0.75)
+        return self.n_best(seeds, rules.samples)
+
+    def lengths(self, texts):
+        return [len(text.split()) + 1 for text in texts]
+
+    def given_ids(self, texts, translations):
+        return [IdPair([0], [0], False) for _ in texts]
+
+
+def test_a_repeated_sentence_is_searched_once():
+    first, other = TEXTS[:2]
+    lines = [Line(n, text) for n, text in enumerate((first, other, first))]
+    canned = Canned()
+    pairs = generate_pairs(canned, lines, options()).pairs
+    assert canned.asked == [first, other]
+    assert [source for source, _ in pairs] == [first, other, first]
+    assert pairs[0] == pairs[2] == (first, canned.candidates(first, 1)[0])
+
+
+@pytest.mark.parametrize(
+    "decoding, metric", [("beam", "bleu"), ("sample", "chrf")]
+)
+def test_the_best_of_several_is_nearest_to_the_reference(decoding, metric):
+    reference = "the cat sat on the mat and the dog came"
+    lines = [line._replace(reference=reference) for line in LINES[:24]]
+    score = getattr(sacrebleu, f"sentence_{metric}")
+    how = {"decoding": decoding, "metric": metric, "best_of": 4, "seed": 5}
+    filters = {"temperature": 0.5, "top_k": 9, "top_p": 0.75}
+    pairs = generate_pairs(Canned(), lines, options(**how, **filters)).pairs
+    chosen = set()
+    for line, (_, target) in zip(lines, pairs, strict=True):
+        seed = line.text if decoding == "beam" else line.number + 5
+        texts = Canned().candidates(seed, 4)
+        scores = [score(text, [reference]).score for text in texts]
+        chosen.add(scores.index(max(scores)))
+        assert target == texts[scores.index(max(scores))]
+    assert len(chosen) == 4
+    with pytest.raises(InputError, match="--best_of=9"):
+        generate_pairs(Canned(), LINES, options(best_of=9))
+
+
+def _by_length(translator, answers):
+    lengths = translator.lengths(TEXTS[:24])
+    return "max_pieces", "too_long", lengths, sorted(lengths)[12]
+
+
+def _by_ratio(translator, answers):
+    lengths = [translator.lengths([*pair]) for pair in zip(TEXTS, answers)]
+    ratios = [
+        max((one - 1) / (other - 1), (other - 1) / (one - 1))
+        for one, other in lengths
+    ]
+    return "max_ratio", "length_ratio", ratios, sorted(ratios)[15]
+
+
+def _by_score(translator, answers):
+    scores = translator.score(TEXTS[:24], answers)
+    lengths = translator.lengths(answers)
+    # Negated, so that here too the lower value is kept.
+    worse = [-score / length for score, length in zip(scores, lengths)]
+    return "min_score", "low_score", worse, sum(sorted(worse)[9:11]) / 2
+
+
+@pytest.mark.parametrize("measure", [_by_length, _by_ratio, _by_score])
+def test_filters(translator, answers, measure):
+    name, outcome, values, limit = measure(translator, answers)
+    sign = -1 if name == "min_score" else 1
+    result = generate_pairs(
+        translator, LINES[:24], options(**{name: sign * limit})
+    )
+    kept = [TEXTS[n] for n in range(24) if values[n] <= limit]
+    assert [source for source, _ in result.pairs] == kept
+    assert result.counts[outcome] == 24 - len(kept) > 0
+
+
+def test_empty_translations_and_blank_lines():
+    class PartlyEmpty(Canned):
+        def n_best(self, texts, n):
+            return [[Translation(t, 0.0)] for t in ("", " \n ", "a\nb\tc\r")]
+
+    result = generate_pairs(PartlyEmpty(), LINES[:3], options())
+    assert result.counts == {"read": 3, "empty_translation": 2, "translated": 1}
+    assert result.pairs == [(TEXTS[2], "a b c")]
+    blank = type("Blank", (), {"lengths": lambda self, texts: [1, 1]})()
+    result = generate_pairs(blank, [Line(0, ""), Line(1, "")], options())
+    assert result == (collections.Counter(read=2, blank=2, translated=0), [])
+
+
+WORDS = [f"w{number}" for number in range(12)]
+
+
+def noisy(text, number=0, **changes):
+    return add_noise(text, number, options(**changes))
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3])
+def test_a_word_moves_by_no_more_than_the_distance(distance):
+    moved = []
+    for seed in range(300):
+        found = permute_words(WORDS, distance, np.random.default_rng(seed))
+        assert sorted(found) == sorted(WORDS)
+        moved += [abs(found.index(w) - i) for i, w in enumerate(WORDS)]
+    assert max(moved) == distance
+
+
+def test_words_are_dropped_with_the_probability_but_never_all():
+    def dropped(probability, seed):
+        return drop_words(WORDS, probability, np.random.default_rng(seed))
+
+    kept = sum(len(dropped(0.25, seed)) for seed in range(1000))
+    # Six standard deviations of a binomial of 12,000.
+    assert abs(kept - 9000) < 6 * (12_000 * 0.25 * 0.75) ** 0.5
+    found = [dropped(1.0, seed) for seed in range(300)]
+    assert {len(words) for words in found} == {1}
+    assert {words[0] for words in found} == set(WORDS)
+
+
+def test_noise_depends_on_seed_and_line_alone():
+    noise = {"word_drop": 0.2, "word_swap": 3}
+    text = " ".join(WORDS)
+    assert noisy(text, 7, **noise) == noisy(text, 7, **noise)
+    grid = [(number, seed) for number in range(5) for seed in range(5)]
+    assert len({noisy(text, n, seed=s, **noise) for n, s in grid}) == 25
+    assert noisy("a b", tag="T", word_drop=1.0) in ("T a", "T b")
+    assert noisy("a  b\u00a0c") == "a  b\u00a0c"

@@ -1,0 +1,206 @@
+"""Assigns pairs to the batches of each epoch.
+
+A pure function of plan, seed and epoch, so any step can be reached at once.
+"""
+
+import dataclasses
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+# Rows come in multiples of this, so that 2, 4 and 8 replicas share a batch
+# evenly.
+_ROW_MULTIPLE = 8
+# A batch that is not full makes an update of fewer tokens. One more batch is
+# taken to cost as much as this share of a full batch in padding.
+_BATCH_COST = 0.1
+
+
+class BatchShape(NamedTuple):
+    """Padded shape of a batch, (B, S, T); each is compiled once."""
+
+    rows: int
+    source_length: int
+    target_length: int
+
+    @property
+    def positions(self):
+        """Positions of both sides together, with padding."""
+        return self.rows * (self.source_length + self.target_length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """The pairs of one batch.
+
+    Attributes:
+        pairs: int64 [N], indices of pairs.
+        rows: int64 [N], ascending: the row of each pair, behind the pairs of
+            the same row that precede it. A row without a pair is padding.
+        shape: BatchShape.
+    """
+
+    pairs: np.ndarray
+    rows: np.ndarray
+    shape: BatchShape
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """Rows whose batches have the same shape.
+
+    Attributes:
+        pairs: int64 [N], indices of pairs, row by row.
+        starts: int64 [R + 1]; row r holds pairs[starts[r]:starts[r + 1]].
+        shape: BatchShape of every batch.
+    """
+
+    pairs: np.ndarray
+    starts: np.ndarray
+    shape: BatchShape
+
+    @classmethod
+    def balanced(
+        cls, pairs, starts, source_length, target_length, batch_tokens
+    ):
+        """Makes a bucket of the fewest, equally full batches."""
+        lengths = int(source_length), int(target_length)
+        shape = balanced_shape(len(starts) - 1, *lengths, batch_tokens)
+        return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
+
+    @property
+    def batches(self):
+        """Number of batches that hold every row once."""
+        return -(-(len(self.starts) - 1) // self.shape.rows)
+
+    @property
+    def positions(self):
+        """Positions of both sides of all batches, with padding."""
+        return self.batches * self.shape.positions
+
+    def batch(self, order, number):
+        """Returns the Batch with this number of an epoch.
+
+        Batches of a bucket differ by one row at most; `order`, int64 [R], is
+        that of the rows in this epoch.
+        """
+        first, last = (
+            len(order) * end // self.batches for end in (number, number + 1)
+        )
+        taken = order[first:last]
+        starts = self.starts[taken]
+        counts = self.starts[taken + 1] - starts
+        rows = np.repeat(np.arange(len(taken)), counts)
+        index_in_row = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+        return Batch(self.pairs[starts[rows] + index_in_row], rows, self.shape)
+
+
+class BatchPlan:
+    """The batches of every epoch.
+
+    Attributes:
+        buckets: tuple of Bucket; together they hold every pair once.
+        seed: of the order, at least 0.
+        batches_per_epoch: number of batches that hold every pair once.
+    """
+
+    def __init__(self, buckets, seed):
+        self.buckets = tuple(buckets)
+        self.seed = seed
+        self.batches_per_epoch = sum(bucket.batches for bucket in self.buckets)
+
+    @property
+    def shapes(self):
+        """The shapes of the batches, in the order of the buckets."""
+        return tuple(bucket.shape for bucket in self.buckets)
+
+    @property
+    def positions(self):
+        """Positions of both sides in one epoch, with padding."""
+        return sum(bucket.positions for bucket in self.buckets)
+
+    def epoch(self, number):
+        """Returns the batches of one epoch, a lazy sequence."""
+        return _Epoch(self, number)
+
+    def from_step(self, step):
+        """Yields batches without end, skipping the first `step` ones."""
+        first, skip = divmod(step, self.batches_per_epoch)
+        for number in itertools.count(first):
+            batches = self.epoch(number)
+            for index in range(skip, len(batches)):
+                yield batches[index]
+            skip = 0
+
+
+class _Epoch:
+    """The batches of one epoch in random order, each made on demand."""
+
+    def __init__(self, plan, number):
+        self._buckets = plan.buckets
+        counts = [bucket.batches for bucket in plan.buckets]
+        bucket_of = np.repeat(np.arange(len(counts)), counts)
+        batch_of = np.concatenate([np.arange(count) for count in counts])
+        order = np.random.default_rng([plan.seed, number, 0]).permutation(
+            len(bucket_of)
+        )
+        self._bucket_of, self._batch_of = bucket_of[order], batch_of[order]
+        self._row_orders = [
+            np.random.default_rng([plan.seed, number, index]).permutation(
+                len(bucket.starts) - 1
+            )
+            for index, bucket in enumerate(plan.buckets, start=1)
+        ]
+
+    def __len__(self):
+        return len(self._bucket_of)
+
+    def __getitem__(self, index):
+        bucket = self._bucket_of[index]
+        return self._buckets[bucket].batch(
+            self._row_orders[bucket], self._batch_of[index]
+        )
+
+
+def max_rows(source_length, target_length, batch_tokens):
+    """Returns the number of rows of these lengths that fit into a batch.
+
+    A multiple of 8, or 1 to 7 if fewer fit; 1 for a row that exceeds
+    `batch_tokens` (maximum of positions on each side) by itself. Here and
+    below, arguments may be arrays.
+    """
+    rows = batch_tokens // np.maximum(source_length, target_length)
+    few = rows < _ROW_MULTIPLE
+    return np.where(few, np.maximum(rows, 1), rows - rows % _ROW_MULTIPLE)
+
+
+def balanced_rows(rows, limit):
+    """Returns the least rows per batch that make no more batches.
+
+    Args:
+        rows: total number of rows, at least 1.
+        limit: maximum of rows per batch, as of `max_rows`.
+    """
+    batches = -(-rows // limit)
+    multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
+    return -(-rows // (batches * multiple)) * multiple
+
+
+def balanced_shape(rows, source_length, target_length, batch_tokens):
+    """Returns the BatchShape of the fewest, equally full batches."""
+    limit = max_rows(source_length, target_length, batch_tokens)
+    return BatchShape(balanced_rows(rows, limit), source_length, target_length)
+
+
+def batching_cost(rows, source_length, target_length, batch_tokens):
+    """Returns the positions of all batches plus a price for each batch."""
+    shape = balanced_shape(rows, source_length, target_length, batch_tokens)
+    price = _BATCH_COST * 2 * batch_tokens
+    return -(-rows // shape.rows) * (shape.positions + price)
+
+
+def padding_share(plan, source_lengths, target_lengths):
+    """Returns the share of padding in an epoch's positions, 0 to 1."""
+    real = int(source_lengths.sum()) + int(target_lengths.sum())
+    return 1 - real / plan.positions

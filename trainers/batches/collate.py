@@ -1,0 +1,104 @@
+"""Collates the pairs of a batch into arrays of ids, padded or packed.
+
+NumPy only: trainings on other backends than TensorFlow need no more.
+"""
+
+import numpy as np
+
+from keras_transformer.config import BEGIN_ID
+from trainers.batches.token_pairs import ranges
+
+
+def shard_for_replica(arrays, replica, replicas):
+    """Returns one replica's rows of a batch, (inputs, labels).
+
+    Replicas differ by one row at most.
+    """
+    inputs, labels = arrays
+    first, last = (
+        len(labels) * end // replicas for end in (replica, replica + 1)
+    )
+    rows = {name: array[first:last] for name, array in inputs.items()}
+    return rows, labels[first:last]
+
+
+def make_batch(pairs, batch):
+    """Returns inputs and labels of a batch with one pair per row.
+
+    Args:
+        pairs: TokenPairs.
+        batch: Batch.
+
+    Returns:
+        ({"source", "target"}, labels), int32 [rows, S], [rows, T] and
+        [rows, T].
+    """
+    return _make_batch(pairs, batch, is_packed=False)
+
+
+def make_packed_batch(pairs, batch):
+    """Returns inputs and labels of a batch with several pairs per row.
+
+    As `make_batch`, with `source_segments`, `target_segments`,
+    `source_positions` and `target_positions` among the inputs.
+    """
+    return _make_batch(pairs, batch, is_packed=True)
+
+
+def _make_batch(pairs, batch, is_packed):
+    rows, *widths = batch.shape
+    source, target = (
+        _Layout(lengths[batch.pairs], batch.rows, (rows, width))
+        for lengths, width in zip(
+            (pairs.source_lengths, pairs.target_lengths), widths
+        )
+    )
+    labels = target.scatter(pairs.targets(batch.pairs))
+    inputs = {
+        "source": source.scatter(pairs.sources(batch.pairs)),
+        "target": target.shift_right(labels),
+    }
+    if is_packed:
+        for name, layout in (("source", source), ("target", target)):
+            inputs[f"{name}_segments"] = layout.segments()
+            inputs[f"{name}_positions"] = layout.positions()
+    return inputs, labels
+
+
+class _Layout:
+    """Positions of the sentences of one side in the array of a batch."""
+
+    def __init__(self, lengths, rows, shape):
+        self._lengths, self._shape = lengths, shape
+        # rows is ascending.
+        self._first_of_row = np.searchsorted(rows, rows)
+        before = np.cumsum(lengths) - lengths
+        columns = before - before[self._first_of_row]
+        self._starts = rows.astype(np.int64) * shape[1] + columns
+        self._indices = ranges(self._starts, lengths)
+
+    def scatter(self, values):
+        """Puts one value per token into zeros: int32 [rows, L]."""
+        array = np.zeros(self._shape, np.int32)
+        array.reshape(-1)[self._indices] = values
+        return array
+
+    def shift_right(self, labels):
+        """Returns the decoder's input: begin ids, no end ids."""
+        target = np.roll(labels, 1, axis=1)
+        target.reshape(-1)[self._starts] = BEGIN_ID
+        # The end id of a full row came round to the row's first column, and
+        # that of another row stands where padding belongs.
+        target[labels == 0] = 0
+        return target
+
+    def segments(self):
+        """Returns the number of each token's sentence in its row, from 1."""
+        numbers = np.arange(len(self._lengths)) - self._first_of_row + 1
+        return self.scatter(np.repeat(numbers, self._lengths))
+
+    def positions(self):
+        """Returns the position of each token in its sentence, from 0."""
+        return self.scatter(
+            ranges(np.zeros(len(self._lengths), np.int64), self._lengths)
+        )

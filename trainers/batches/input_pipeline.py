@@ -1,0 +1,81 @@
+"""Feeds a plan's batches to `model.fit`, on any number of replicas."""
+
+import itertools
+
+import tensorflow as tf
+
+from trainers.batches.collate import (
+    make_batch,
+    make_packed_batch,
+    shard_for_replica,
+)
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def training_data(strategy, pairs, plan, step):
+    """Returns endless batches, skipping the first `step` ones.
+
+    Args:
+        strategy: tf.distribute.Strategy.
+        pairs: TokenPairs.
+        plan: BatchPlan.
+        step: number of batches already used.
+
+    Returns:
+        tf.distribute.DistributedDataset of (inputs, labels), see
+        `collate.make_batch`. Each replica gets its share of the rows of the
+        global batch, which is the same for any number of replicas.
+    """
+    return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
+
+
+def evaluation_data(strategy, pairs, plan):
+    """Returns the batches of epoch 0 again and again, as `training_data`.
+
+    An evaluation of all pairs takes `plan.batches_per_epoch` steps.
+    """
+    return _distribute(
+        strategy, pairs, plan, lambda: itertools.cycle(plan.epoch(0))
+    )
+
+
+def _distribute(strategy, pairs, plan, batches):
+    replicas = strategy.num_replicas_in_sync
+    is_packed = any(
+        len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
+    )
+    collate = make_packed_batch if is_packed else make_batch
+
+    def dataset_of_worker(context):
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+
+        def shards():
+            for batch in batches():
+                arrays = collate(pairs, batch)
+                for replica in range(first, first + local):
+                    yield shard_for_replica(arrays, replica, replicas)
+
+        return _dataset(shards, is_packed, prefetch=4 * local)
+
+    return strategy.distribute_datasets_from_function(dataset_of_worker)
+
+
+def _dataset(shards, is_packed, prefetch):
+    names = ["source", "target"]
+    if is_packed:
+        names += ["source_segments", "source_positions"]
+        names += ["target_segments", "target_positions"]
+    signature = (dict.fromkeys(names, _IDS), _IDS)
+    dataset = tf.data.Dataset.from_generator(shards, output_signature=signature)
+    options = tf.data.Options()
+    # There is nothing to tune, and the tuning thread sleeps up to a minute
+    # when its iterator is freed.
+    options.autotune.enabled = False
+    # Of unknown cardinality, every step would first ask all replicas whether
+    # they have data left.
+    endless = tf.data.experimental.assert_cardinality(
+        tf.data.INFINITE_CARDINALITY
+    )
+    return dataset.apply(endless).prefetch(prefetch).with_options(options)

@@ -1,0 +1,270 @@
+"""Parallel corpora: splits, cleaning, languages, fingerprints."""
+
+import abc
+import dataclasses
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from export.errors import InputError
+from export.files.places import readable
+from export.lines.files import join_lines
+
+# A source and its references, as they are in the files.
+Row = tuple[str, tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSet:
+    """Sentences to translate and their references.
+
+    Attributes:
+        sources: the sentences to translate.
+        references: the right translations of each source. A source without
+            any, or without text, is translated but not scored.
+
+    Raises:
+        ValueError: the two differ in length, or a reference is blank.
+    """
+
+    sources: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sources) != len(self.references):
+            raise ValueError(
+                f"Expected references for {len(self.sources)} sources, got "
+                f"them for {len(self.references)}."
+            )
+        # sacreBLEU would take a blank one as a reference of length 0.
+        if not all(map(str.strip, itertools.chain(*self.references))):
+            raise ValueError("Expected text in each reference.")
+
+    @property
+    def scored_indices(self) -> list[int]:
+        """The indices of the sentences with text on both sides."""
+        return [
+            index
+            for index, source in enumerate(self.sources)
+            if source.strip() and self.references[index]
+        ]
+
+    def subset(self, indices: Iterable[int]) -> "EvaluationSet":
+        """Returns the sentences at these indices, in this order."""
+        chosen = list(indices)
+        return EvaluationSet(
+            tuple(self.sources[index] for index in chosen),
+            tuple(self.references[index] for index in chosen),
+        )
+
+    def reference_streams(self) -> list[list[str | None]]:
+        """Returns the references as `sacrebleu.corpus_bleu` takes them.
+
+        Stream i holds the i-th reference of every sentence, and None for a
+        sentence with fewer: sacreBLEU skips None (an empty string would be a
+        reference of length 0) and signs the score with `nrefs:var`.
+        """
+        return [
+            list(stream) for stream in itertools.zip_longest(*self.references)
+        ]
+
+
+class Corpus(abc.ABC):
+    """Sentence pairs in one direction, in up to three splits.
+
+    A subclass names its splits and yields their raw rows; they are cleaned
+    here (one line per sentence, stripped, no empty references).
+
+    Args:
+        name: the corpus as the user named it (`--dataset`).
+        source_language: code of the language to translate from.
+        target_language: code of the language to translate into.
+
+    Attributes:
+        attribution: whom to name as the source; "" if unknown.
+        kind: "text", or "trees" if targets are lines of symbols.
+    """
+
+    attribution: str = ""
+    kind: str = "text"
+
+    def __init__(
+        self, name: str, source_language: str, target_language: str
+    ) -> None:
+        self.name = name
+        self.source_language = source_language
+        self.target_language = target_language
+
+    @abc.abstractmethod
+    def splits(self) -> tuple[str, ...]:
+        """Returns which of "train", "dev" and "test" there are."""
+
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """Returns a string that changes when the data changes."""
+
+    @abc.abstractmethod
+    def _rows(self, split: str) -> Iterator[Row]:
+        """Yields the raw rows of a split."""
+
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        """Streams the (source, target) pairs of a split.
+
+        Both sides are stripped, have one line and are not empty; the order is
+        always the same. Each reference of a source gives a pair.
+
+        Raises:
+            InputError: there is no such split, or its data are broken or
+                without any pair.
+        """
+        self._validate_split(split)
+        return (
+            (source, reference)
+            for source, references in self._clean_rows(split)
+            if source
+            for reference in references
+        )
+
+    def evaluation_set(self, split: str) -> EvaluationSet:
+        """Returns a split as sources with all their references.
+
+        It has every row, also those without a pair, so that translations
+        stay aligned with the lines of the files.
+
+        Raises:
+            InputError: as for `pairs`.
+        """
+        self._validate_split(split)
+        rows = list(self._clean_rows(split))
+        return EvaluationSet(
+            sources=tuple(source for source, _ in rows),
+            references=tuple(references for _, references in rows),
+        )
+
+    def _validate_split(self, split: str) -> None:
+        if split not in self.splits():
+            raise InputError(self._missing_split(split))
+
+    def _missing_split(self, split: str) -> str:
+        return (
+            f"{self.name} has no {split!r} split; "
+            f"it has {', '.join(self.splits())}."
+        )
+
+    def _clean_rows(self, split: str) -> Iterator[Row]:
+        is_empty = True
+        for source, references in self._rows(split):
+            source, *references = (
+                join_lines(text).strip() for text in (source, *references)
+            )
+            references = tuple(filter(None, references))
+            is_empty = is_empty and not (source and references)
+            yield source, references
+        if is_empty:
+            raise InputError(
+                f"The {split} split of {self.name} holds no sentence pair; "
+                "expected at least one with text on both sides."
+            )
+
+
+def resolve_languages(
+    dataset: str,
+    languages: Sequence[str],
+    source: str | None,
+    target: str | None,
+    default: tuple[str, str] | None,
+) -> tuple[str, str]:
+    """Returns (source language, target language).
+
+    Of two languages, one implies the other; without any, it is `default`.
+
+    Raises:
+        InputError: the corpus lacks a language, both are the same, or one is
+            missing.
+    """
+    if source is None and target is None and default is not None:
+        return default
+    listed = ", ".join(languages)
+    for language in (source, target):
+        if language is not None and language not in languages:
+            raise InputError(
+                f"{dataset} has no language {language!r}; it has {listed}."
+            )
+    if len(languages) == 2 and (source is None) != (target is None):
+        other = languages[1 - languages.index(source or target)]
+        source, target = source or other, target or other
+    if source is None or target is None:
+        raise InputError(
+            f"{dataset} needs a source and a target language "
+            f"(--source_language, --target_language); it has {listed}."
+        )
+    validate_direction(dataset, source, target, listed)
+    return source, target
+
+
+def validate_direction(
+    dataset: str, source: str, target: str, listed: str
+) -> None:
+    """Raises InputError if both languages are the same."""
+    if source == target:
+        raise InputError(
+            f"The source and the target language of {dataset} are both "
+            f"{source!r}; choose two different ones of: {listed}."
+        )
+
+
+def validate_language_code(language: str, hint: str) -> None:
+    """Raises InputError, ending with `hint`, if this cannot be in a path."""
+    if not re.fullmatch(r"\w[\w-]*", language):
+        raise InputError(
+            f"{language!r} is not a language code such as en or pt_BR; {hint}"
+        )
+
+
+_DIGITS = 16
+_MEGABYTE = 1 << 20
+
+
+def text_fingerprint(*parts: str) -> str:
+    """Returns 16 hex digits for these strings in this order."""
+    # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(joined.encode()).hexdigest()[:_DIGITS]
+
+
+def file_fingerprint(paths: Iterable[Path]) -> str:
+    """Returns name, size and 16 hex digits of each of these files, in order.
+
+    The digits are of the first and the last MiB: a change in the middle of a
+    larger file that keeps its size is not noticed.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    return "; ".join(map(_fingerprint, paths))
+
+
+def _fingerprint(path: Path) -> str:
+    digest = hashlib.sha256()
+    with readable(path), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        digest.update(file.read(_MEGABYTE))
+        file.seek(max(0, size - _MEGABYTE))
+        digest.update(file.read(_MEGABYTE))
+    return f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"
+
+
+def describe_fingerprint_change(before: str, now: str) -> str:
+    """Returns what differs between two fingerprints of a corpus, by file."""
+    old, new = before.split("; "), now.split("; ")
+    if set(old) != set(new):
+        shared = set(old) & set(new)
+        old, new = (
+            [each for each in files if each not in shared] or ["shorter"]
+            for files in (old, new)
+        )
+    return f"its fingerprint was {'; '.join(old)} and is {'; '.join(new)}"

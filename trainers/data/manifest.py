@@ -1,0 +1,255 @@
+"""The manifest: what prepared data were made from and what they hold."""
+
+import dataclasses
+import hashlib
+import json
+import typing
+
+import numpy as np
+
+from export.errors import InputError
+from export.files.atomic import written_whole
+from trainers.data.shards import NO_UNKNOWN, Shard, Unknown, add_unknown
+
+FILE = "manifest.json"
+_FORMAT = 1
+# Fields that are omitted if they have their default.
+_OPTIONAL = ("symbols_sha256", "unseen", "first_unseen", "unknown")
+_TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
+# What reading any other JSON raises.
+_MALFORMED = (OSError, ValueError, TypeError, KeyError, RecursionError)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """What prepared data are made from; any difference makes other data.
+
+    Attributes:
+        dataset: name of the corpus.
+        source_language: code.
+        target_language: code.
+        fingerprint: of the corpus.
+        vocabulary_size: V.
+        max_tokens: maximum length of a side, the end id counted.
+        normalization: one of `normalization.NAMES`, as asked for.
+    """
+
+    dataset: str
+    source_language: str
+    target_language: str
+    fingerprint: str
+    vocabulary_size: int
+    max_tokens: int
+    normalization: str = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """The shards of a split, and counts of all pairs.
+
+    Attributes:
+        shards: in the order of the corpus.
+        source_lengths: how many sources have 0, 1, 2, ... ids.
+        target_lengths: how many targets have 0, 1, 2, ... ids.
+        unseen: pairs skipped because their target cannot be encoded.
+        first_unseen: line of the first of these, and the reason.
+        unknown: as of `shards.TokenizedChunk`.
+    """
+
+    shards: tuple[Shard, ...] = ()
+    source_lengths: tuple[int, ...] = ()
+    target_lengths: tuple[int, ...] = ()
+    unseen: int = 0
+    first_unseen: str = ""
+    unknown: Unknown = NO_UNKNOWN
+
+    @property
+    def pairs(self):
+        """Number of pairs in the shards."""
+        return sum(shard.pairs for shard in self.shards)
+
+    @property
+    def read(self):
+        """Number of pairs of the corpus, skipped ones included."""
+        return sum(shard.read for shard in self.shards)
+
+    @property
+    def dropped(self):
+        """Number of pairs skipped because a side was too long."""
+        return self.read - self.pairs - self.unseen
+
+    @property
+    def source_tokens(self):
+        """Number of source ids, the end ids counted."""
+        return sum(n * count for n, count in enumerate(self.source_lengths))
+
+    @property
+    def target_tokens(self):
+        """Number of target ids, the end ids counted."""
+        return sum(n * count for n, count in enumerate(self.target_lengths))
+
+    def with_shard(self, shard, chunk):
+        """Returns the split with one more Shard, of a TokenizedChunk."""
+        first = self.first_unseen
+        if chunk.unseen and not first:
+            index, reason = chunk.unseen[0]
+            first = f"line {self.read + index + 1:,}: {reason}"
+        return Split(
+            (*self.shards, shard),
+            _add_counts(self.source_lengths, chunk.lengths[:, 0]),
+            _add_counts(self.target_lengths, chunk.lengths[:, 1]),
+            self.unseen + len(chunk.unseen),
+            first,
+            add_unknown(self.unknown, chunk.unknown),
+        )
+
+
+def _add_counts(counts, lengths):
+    size = max(len(counts), int(lengths.max(initial=-1)) + 1)
+    total = np.bincount(lengths, minlength=size)
+    total[: len(counts)] += np.asarray(counts, np.int64)
+    return tuple(total.tolist())
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """All facts about a folder of prepared data.
+
+    Attributes:
+        source: Source.
+        vocabulary_sha256: of the SentencePiece model, hex.
+        test_sha256: of the file of the test split, hex; "" without one.
+        splits: name to Split.
+        complete: whether the preparation is finished.
+        symbols_sha256: of the file of symbols, hex; "" for text.
+    """
+
+    source: Source
+    vocabulary_sha256: str
+    test_sha256: str = ""
+    splits: dict[str, Split] = dataclasses.field(default_factory=dict)
+    complete: bool = False
+    symbols_sha256: str = ""
+
+    @property
+    def kind(self):
+        """Kind of the corpus, "text" or "trees"."""
+        return "trees" if self.symbols_sha256 else "text"
+
+    def with_split(self, name, split):
+        """Returns the manifest with a split added or replaced."""
+        return dataclasses.replace(self, splits={**self.splits, name: split})
+
+
+def write_manifest(folder, manifest):
+    """Writes a folder's manifest atomically.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    content = {"format": _FORMAT, **_omit_defaults(manifest)}
+    content["splits"] = {
+        name: _omit_defaults(split)
+        # For people: they follow from the rest.
+        | {
+            "pairs": split.pairs,
+            "dropped": split.dropped,
+            "source_tokens": split.source_tokens,
+            "target_tokens": split.target_tokens,
+        }
+        for name, split in manifest.splits.items()
+    }
+    with written_whole(folder / FILE) as temporary:
+        temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def _omit_defaults(instance):
+    content = dataclasses.asdict(instance)
+    for field in dataclasses.fields(instance):
+        if field.name in _OPTIONAL and content[field.name] == field.default:
+            del content[field.name]
+    return content
+
+
+def read_manifest(folder):
+    """Returns a folder's manifest, or None without one.
+
+    Raises:
+        InputError: it cannot be read or is malformed.
+    """
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        manifest = _parse("manifest", Manifest, content)
+        for split in manifest.splits.values():
+            for shard in split.shards:
+                # The name becomes a path.
+                if not shard.name.replace("-", "").isalnum():
+                    raise ValueError(f"{shard.name!r} is no name of a shard")
+        return manifest
+    except FileNotFoundError:
+        return None
+    except _MALFORMED as error:
+        raise InputError(
+            f"{path} is not a manifest of prepared data ({error}); remove "
+            "the folder and prepare the data again."
+        ) from error
+
+
+def _parse(name, kind, value):
+    """Returns a JSON value as an instance of a type annotation."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    expected = {tuple: list}.get(origin, origin or kind)
+    if dataclasses.is_dataclass(kind):
+        expected = dict
+    if type(value) is not expected:
+        raise ValueError(f"{name} is not of type {expected.__name__}")
+    if kind is int and value < 0:
+        raise ValueError(f"{name} is below 0")
+    if dataclasses.is_dataclass(kind):
+        return kind(
+            **{
+                field: _parse(field, each, value[field])
+                for field, each in typing.get_type_hints(kind).items()
+                if field not in _OPTIONAL or field in value
+            }
+        )
+    if origin is dict:
+        return {key: _parse(key, arguments[1], value[key]) for key in value}
+    if origin is tuple:
+        if arguments[-1] is ...:
+            arguments = arguments[:1] * len(value)
+        return tuple(
+            _parse(name, each, item)
+            for each, item in zip(arguments, value, strict=True)
+        )
+    return value
+
+
+def validate_vocabulary(folder, manifest, vocabulary):
+    """Raises InputError if data have another vocabulary than a model."""
+    if vocabulary is None:
+        return
+    digest = hashlib.sha256(vocabulary).hexdigest()
+    if digest != manifest.vocabulary_sha256:
+        raise InputError(
+            f"The data in {folder} were prepared with another vocabulary than "
+            "the model's; prepare them in another folder, with "
+            "--vocabulary=MODEL_DIR/vocabulary.model."
+        )
+
+
+def validate_kind(name, kind, expected):
+    """Raises InputError if a corpus or its data have another kind."""
+    if kind != expected:
+        raise InputError(
+            f"{name} holds {kind}, but {expected} was expected; train on it "
+            f"with python -m {training_command(kind)}, or give other data."
+        )
+
+
+def training_command(kind):
+    """Returns the command that trains on "text" or "trees"."""
+    return _TRAINERS[kind]

@@ -1,0 +1,130 @@
+"""Unicode normalisation rules of a vocabulary, and what they change in a text.
+
+A SentencePiece model contains its rules, so training, translation and exports
+read text in the same way.
+"""
+
+import collections
+import functools
+import unicodedata
+
+import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+DEFAULT = "nmt_nfkc"
+CANONICAL = "nmt_nfc"
+NAMES = (
+    *("auto", DEFAULT, CANONICAL),
+    *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
+)
+
+# Share of a side's characters: European text has a tenth of it ("…", "²"),
+# Persian (ZWNJ), Thai (sara am) and Chinese (，！？) five times and more.
+_MAX_CHANGED = 0.002
+_CODE_POINTS = 0x110000
+_EXAMPLES = 8
+_BYTE_ORDER_MARK = "\ufeff"
+# As SentencePiece writes white space.
+_SPACE = "\u2581"
+
+
+@functools.cache
+def make_normalizer(name):
+    """Returns the SentencePieceNormalizer of one of `NAMES` except "auto"."""
+    if name != CANONICAL:
+        return sentencepiece.SentencePieceNormalizer(rule_name=name)
+    # Otherwise it logs the size of the rules.
+    sentencepiece.set_min_log_level(2)
+    rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
+    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
+        rules.serialized_normalizer_spec()
+    )
+    spec.name = name
+    return sentencepiece.SentencePieceNormalizer(normalizer_spec=spec)
+
+
+def _canonical_rules():
+    """Returns nmt_nfkc's rules of white space, and canonical composition."""
+    rules = {}
+    for text, result in make_normalizer(DEFAULT).decompile():
+        # Joiners and direction marks are part of how words are spelled.
+        is_format = unicodedata.category(text[0]) == "Cf"
+        is_space = not result.strip() and not is_format
+        if is_space or text == _BYTE_ORDER_MARK:
+            rules[text] = result
+            continue
+        composed = unicodedata.normalize("NFC", text)
+        for form in (text, unicodedata.normalize("NFD", text)):
+            if form != composed:
+                rules[form] = composed
+    return list(rules.items())
+
+
+def normalization_name(model):
+    """Returns the name of the rules in the bytes of a SentencePiece model."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    return proto.normalizer_spec.name
+
+
+def count_code_points(texts):
+    """Returns the count of each code point in texts, int64 [0x110000]."""
+    text = "".join(texts).encode("utf-32-le")
+    codes = np.frombuffer(text, np.uint32)
+    return np.bincount(codes, minlength=_CODE_POINTS)
+
+
+def choose_normalization(name, counts):
+    """Returns the rules to train a vocabulary with.
+
+    Args:
+        name: one of `NAMES`; "auto" is nmt_nfkc unless that would change more
+            than a few characters of a side, then nmt_nfc.
+        counts: list of each side's counts, from `count_code_points`.
+    """
+    if name != "auto":
+        return name
+    normalizer = make_normalizer(DEFAULT)
+    shares = [_measure_change(each, normalizer)[0] for each in counts]
+    return DEFAULT if max(shares) <= _MAX_CHANGED else CANONICAL
+
+
+def describe_change(counts, models):
+    """Returns a line about what the models' rules change on each side."""
+    sides = []
+    for side, count, model in zip(("source", "target"), counts, models):
+        normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
+        share, changed = _measure_change(count, normalizer)
+        shown = f" ({show_characters(changed)})" if changed else ""
+        sides.append(f"{share:.2%} of the {side} characters{shown}")
+    name = normalization_name(models[0])
+    return f"Normalisation {name} changes {', '.join(sides)}."
+
+
+def _measure_change(counts, normalizer):
+    """Returns the share of changed characters, and the most frequent ones.
+
+    White space is not counted, and canonical composition is no change.
+    """
+    total, changed = 0, collections.Counter()
+    for code in np.flatnonzero(counts).tolist():
+        character = chr(code)
+        if character.isspace():
+            continue
+        total += int(counts[code])
+        canonical = unicodedata.normalize("NFC", character)
+        result = normalizer.normalize(character).strip(_SPACE)
+        if result not in (character, canonical):
+            changed[character] = int(counts[code])
+    examples = "".join(each for each, _ in changed.most_common(_EXAMPLES))
+    return changed.total() / max(total, 1), examples
+
+
+def show_characters(characters):
+    """Returns characters separated by spaces, invisible ones as U+ABCD."""
+    return " ".join(
+        each
+        if each.isprintable() and not unicodedata.combining(each)
+        else f"U+{ord(each):04X}"
+        for each in characters
+    )

@@ -1,0 +1,120 @@
+"""Fetches a source distribution from the package index, running nothing.
+
+`pip download` runs the set-up script of a source distribution; the library
+`unearth` only fetches the file. It does not read pip's configuration, so its
+options are passed on here.
+"""
+
+import ast
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_DEFAULT_INDEX = "https://pypi.org/simple"
+# Later ones win. Many set their index for `pip install` alone.
+_SECTIONS = ("global", "install", "download", ":env:")
+
+
+class FetchError(Exception):
+    """No source has the file; the message is one line, without passwords."""
+
+
+def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
+    """Returns the source distribution of a package.
+
+    Asks the sources of pip's configuration in turn: links, the main index,
+    extra indexes. The caller checks the content.
+
+    Args:
+        name: the package's name.
+        version: its exact version.
+        size: the expected size in bytes; a larger file is not read.
+
+    Raises:
+        FetchError: no source has the file or could be reached.
+    """
+    options = pip_options()
+    failures = []
+    for kind, url in _sources(options):
+        try:
+            return _download({kind: [url]}, options, f"{name}=={version}", size)
+        # Whatever goes wrong with one source, the next one may have the file.
+        except Exception as error:
+            failures.append(f"{url}: {error or type(error).__name__}")
+    message = " ".join("; ".join(failures).split())
+    raise FetchError(
+        re.sub(r"//[^/\s@]+@", "//***@", message) or "pip has no index"
+    )
+
+
+def pip_options() -> dict[str, str]:
+    """Returns pip's options from its files and variables, as pip lists them."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    options = {}
+    for section in _SECTIONS:
+        pattern = rf"^{section}\.([\w-]+)=(['\"].*)$"
+        for option, value in re.findall(pattern, listing, re.MULTILINE):
+            options[option] = ast.literal_eval(value)
+    return options
+
+
+def _sources(options: dict[str, str]) -> list[tuple[str, str]]:
+    indexes = [
+        options.get("index-url") or _DEFAULT_INDEX,
+        *options.get("extra-index-url", "").split(),
+    ]
+    if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        indexes = []
+    links = options.get("find-links", "").split()
+    return [
+        *(("find_links", link) for link in links),
+        *(("index_urls", index) for index in indexes),
+    ]
+
+
+def _download(
+    source: dict[str, list[str]],
+    options: dict[str, str],
+    requirement: str,
+    size: int,
+) -> bytes:
+    from unearth import PackageFinder
+    from unearth.auth import MultiDomainBasicAuth
+    from unearth.fetchers import PyPIClient
+
+    def check_size(link: Any, completed: int, total: int | None) -> None:
+        if completed > size:
+            raise FetchError(f"the file is larger than {size} bytes")
+
+    certificates = options.get("cert")
+    # PyPIClient declares more than the interface that the finder names.
+    client: Any
+    with PyPIClient(
+        trusted_hosts=options.get("trusted-host", "").split(),
+        verify=ssl.create_default_context(cafile=certificates or None),
+    ) as client:
+        # Without prompting: a job without a terminal must fail, not wait.
+        client.auth = MultiDomainBasicAuth(
+            prompting=False, index_urls=source.get("index_urls", [])
+        )
+        name = requirement.partition("==")[0]
+        finder = PackageFinder(session=client, no_binary=[name], **source)
+        match = next(iter(finder.find_matches(requirement)), None)
+        if match is None:
+            raise FetchError(f"it has no {requirement}")
+        with tempfile.TemporaryDirectory() as folder:
+            path: Path = finder.download(
+                match.link, folder, hashes={}, download_reporter=check_size
+            )
+            # Files of local sources are not reported.
+            check_size(match.link, path.stat().st_size, None)
+            return path.read_bytes()

@@ -1,0 +1,354 @@
+"""Prepares a corpus, or resumes an interrupted preparation."""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+from export.errors import InputError
+from export.files.atomic import remove_unfinished, written_whole
+from export.model_directory import ModelDirectory
+from export.progress_bar import ProgressBar
+from trainers.data.codecs import count_pairs, make_codec, make_files
+from trainers.data.corpus import describe_fingerprint_change
+from trainers.data.manifest import (
+    FILE,
+    Manifest,
+    Source,
+    Split,
+    read_manifest,
+    validate_vocabulary,
+    write_manifest,
+)
+from trainers.data.normalization import (
+    describe_change,
+    normalization_name,
+    show_characters,
+)
+from trainers.data.prepared_corpus import (
+    SYMBOLS_FILE,
+    TEST_FILE,
+    VOCABULARY_FILE,
+    PreparedCorpus,
+    read_codec_files,
+    validate_symbols,
+)
+from trainers.data.shards import TokenizedChunk, tokenize, write_shard
+from trainers.processes import folder_lock
+
+# Far more pieces than a sentence has; trainers.wmt skips what is longer than
+# its own --max_tokens.
+MAX_STORED_TOKENS = 1024
+# A vocabulary trained on the text has hundreds of times fewer.
+MAX_UNKNOWN = 0.05
+
+# Tokenized chunks per shard: an interruption loses at most so many.
+_SHARD_CHUNKS = 20
+_UINT16_VOCABULARY = 1 << 16
+
+
+def make_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
+    """Returns the Source that `prepare_corpus` would write down."""
+    return Source(
+        dataset=corpus.name,
+        source_language=corpus.source_language,
+        target_language=corpus.target_language,
+        fingerprint=corpus.fingerprint(),
+        vocabulary_size=vocabulary_size,
+        max_tokens=max_tokens,
+        normalization=normalization,
+    )
+
+
+def prepare_corpus(
+    folder,
+    corpus,
+    vocabulary_size,
+    max_tokens,
+    workers,
+    vocabulary=None,
+    symbols=None,
+    normalization="auto",
+    max_unknown=MAX_UNKNOWN,
+):
+    """Tokenizes the train and dev splits of a corpus into shards.
+
+    Resumes what an interrupted run wrote; does nothing if all is done.
+
+    Args:
+        folder: path of the prepared data.
+        corpus: Corpus.
+        vocabulary_size: V.
+        max_tokens: pairs with a side of more pieces, the end id counted, are
+            skipped and counted.
+        workers: number of threads.
+        vocabulary: bytes of a SentencePiece model to use; None to train one
+            on the train split: on both sides, of trees on the words.
+        symbols: for trees, the `export.parsing.linear.Symbols` to use; None
+            for those of the train split.
+        normalization: one of `normalization.NAMES`, for a vocabulary that is
+            trained; else "auto" or the name of its own.
+        max_unknown: maximum share of unknown pieces on a side of a split.
+
+    Returns:
+        PreparedCorpus.
+
+    Raises:
+        InputError: the corpus is broken or does not fit the vocabulary size,
+            too much of it is unknown, the folder holds other data, cannot be
+            written, or another process prepares data there.
+    """
+    folder = pathlib.Path(folder)
+    try:
+        new = [each for each in (folder, *folder.parents) if not each.exists()]
+    except OSError as error:
+        raise InputError(
+            f"Cannot keep prepared data in {folder}: {error.strerror}."
+        ) from error
+    source = make_source(corpus, vocabulary_size, max_tokens, normalization)
+    preparation = _Preparation(folder, corpus, source, workers, max_unknown)
+    # Finished data may be in a folder that cannot be written.
+    if not _is_complete(_reusable_manifest(folder, source)):
+        with folder_lock(folder, "preparation"):
+            try:
+                preparation.run(vocabulary, symbols)
+            except InputError as error:
+                # A disk may get space again; a broken corpus is no use.
+                if new and not isinstance(error.__cause__, OSError):
+                    _remove_folders(new)
+                raise
+    prepared = PreparedCorpus(folder)
+    validate_vocabulary(folder, prepared.manifest, vocabulary)
+    validate_symbols(folder, prepared.manifest, symbols)
+    return prepared
+
+
+def _is_complete(manifest):
+    return manifest is not None and manifest.complete
+
+
+def _remove_folders(new):
+    shutil.rmtree(new[0], ignore_errors=True)
+    for above in new[1:]:
+        # Somebody else may have put something there.
+        with contextlib.suppress(OSError):
+            above.rmdir()
+
+
+def _reusable_manifest(folder, source):
+    """Returns the manifest of data of this source, or None."""
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.source == source:
+        return manifest
+    if not manifest.complete:
+        return None
+    there = dataclasses.asdict(manifest.source)
+    name, value = next(
+        (name, value)
+        for name, value in dataclasses.asdict(source).items()
+        if there[name] != value
+    )
+    if name == "fingerprint":
+        raise InputError(
+            f"{source.dataset} changed since {folder} was prepared: "
+            f"{describe_fingerprint_change(there[name], value)}; restore it, "
+            "or use another folder for the changed data."
+        )
+    raise InputError(
+        f"{folder} holds data prepared with {name}={there[name]}, not "
+        f"{value}; use another folder, or the same flags as before."
+    )
+
+
+class _TooManyUnknown(InputError):
+    """A vocabulary that does not fit a text."""
+
+
+class _Preparation:
+    """One run of `prepare_corpus` in a locked folder."""
+
+    def __init__(self, folder, corpus, source, workers, max_unknown):
+        self._folder = folder
+        self._corpus = corpus
+        self._source = source
+        self._workers = workers
+        self._max_unknown = max_unknown
+
+    def run(self, vocabulary, symbols):
+        """Prepares what is missing."""
+        folder, corpus = self._folder, self._corpus
+        # Again: another process may have written there until just now.
+        manifest = _reusable_manifest(folder, self._source)
+        if _is_complete(manifest):
+            return
+        # Reading is quick beside tokenizing, and finds a broken line early.
+        pairs, counts = count_pairs(corpus)
+        totals = {"train": pairs}
+        if "dev" in corpus.splits():
+            totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
+        is_new = manifest is None
+        if is_new:
+            manifest = self._start(pairs, counts, vocabulary, symbols)
+        validate_vocabulary(folder, manifest, vocabulary)
+        validate_symbols(folder, manifest, symbols)
+        try:
+            self._finish(manifest, totals)
+        except _TooManyUnknown:
+            # Otherwise another vocabulary would be refused here.
+            if is_new:
+                _clear(folder)
+                (folder / VOCABULARY_FILE).unlink()
+            raise
+
+    def _start(self, pairs, counts, vocabulary, symbols):
+        """Writes the vocabularies and a first manifest, which it returns."""
+        folder, source = self._folder, self._source
+        if ModelDirectory(folder).config_path.exists():
+            raise InputError(
+                f"{folder} is a model directory; give another folder for the "
+                "prepared data."
+            )
+        if (folder / FILE).exists():
+            _clear(folder)
+        files = make_files(
+            self._corpus, source, pairs, counts, vocabulary, symbols
+        )
+        codec = make_codec(self._corpus.kind, files)
+        size = codec.source_vocabulary_size
+        if size != source.vocabulary_size:
+            raise InputError(
+                f"The vocabulary to use has {size} pieces, not "
+                f"vocabulary_size={source.vocabulary_size}; use "
+                f"--set=vocabulary_size={size}, or with trainers.prepare "
+                f"--vocabulary_size={size}."
+            )
+        rules = normalization_name(codec.models[0])
+        if vocabulary and source.normalization not in ("auto", rules):
+            raise InputError(
+                f"The vocabulary to use was trained with --normalization="
+                f"{rules}, not {source.normalization}; omit the flag."
+            )
+        print(describe_change(counts, codec.models), flush=True)
+        digests = {
+            name: _write(folder / name, content)
+            for name, content in files.items()
+        }
+        manifest = Manifest(
+            source,
+            digests[VOCABULARY_FILE],
+            symbols_sha256=digests.get(SYMBOLS_FILE, ""),
+        )
+        write_manifest(folder, manifest)
+        return manifest
+
+    def _finish(self, manifest, totals):
+        folder, corpus = self._folder, self._corpus
+        for pattern in ("*.npy", "*.json", "*.model"):
+            remove_unfinished(folder, pattern)
+        codec = make_codec(corpus.kind, read_codec_files(folder, manifest))
+        if "test" in corpus.splits():
+            digest = _write_test_set(folder, corpus.evaluation_set("test"))
+            manifest = dataclasses.replace(manifest, test_sha256=digest)
+            test = TokenizedChunk.concatenate(
+                [*self._tokenize(corpus.pairs("test"), codec)]
+            )
+            self._check_unknown("test", test.lengths.sum(axis=0), test.unknown)
+        for name, total in totals.items():
+            manifest = self._finish_split(codec, manifest, name, total)
+            split = manifest.splits[name]
+            tokens = split.source_tokens, split.target_tokens
+            self._check_unknown(name, tokens, split.unknown)
+        write_manifest(folder, dataclasses.replace(manifest, complete=True))
+
+    def _tokenize(self, pairs, codec):
+        return tokenize(pairs, codec, self._source.max_tokens, self._workers)
+
+    def _finish_split(self, codec, manifest, name, total):
+        split = manifest.splits.get(name, Split())
+        pairs = itertools.islice(self._corpus.pairs(name), split.read, None)
+        size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
+        dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
+        with (
+            # Its threads must end here: left to the garbage collector after an
+            # error, they could be waited for where none can start or end.
+            contextlib.closing(self._tokenize(pairs, codec)) as chunks,
+            ProgressBar(
+                f"Tokenising {name}", total, "pairs", done=split.read
+            ) as bar,
+        ):
+            while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
+                chunk = TokenizedChunk.concatenate(part)
+                shard = write_shard(
+                    self._folder,
+                    f"{name}-{len(split.shards):05d}",
+                    chunk.read,
+                    chunk.ids.astype(dtype),
+                    chunk.lengths.astype(np.uint16),
+                )
+                split = split.with_shard(shard, chunk)
+                manifest = manifest.with_split(name, split)
+                write_manifest(self._folder, manifest)
+                bar.update(chunk.read)
+        if split.unseen:
+            print(
+                f"Pairs of {name} skipped in training and perplexity: "
+                f"{split.unseen:,}; the first is {split.first_unseen}",
+                flush=True,
+            )
+        if not split.pairs:
+            raise InputError(
+                f"No sentence pair of {name} is left ({split.dropped:,} have "
+                f"more than {self._source.max_tokens} pieces on a side, "
+                f"{split.unseen:,} a target that cannot be encoded); check the "
+                "data set."
+            )
+        return manifest
+
+    def _check_unknown(self, name, tokens, unknown):
+        """Prints the share of unknown pieces, and refuses too many."""
+        for side, total, (count, examples) in zip(
+            ("source", "target"), tokens, unknown
+        ):
+            if not count:
+                continue
+            share = count / total
+            shown = f", such as {show_characters(examples)}" * bool(examples)
+            text = (
+                f"{share:.2%} of the {side} pieces of {name} are unknown{shown}"
+            )
+            if share > self._max_unknown:
+                raise _TooManyUnknown(
+                    f"{text}: more than --max_unknown={self._max_unknown}. Use "
+                    "a vocabulary of this text's characters, or a larger one; "
+                    "or raise --max_unknown to train all the same."
+                )
+            print(f"{text}.", flush=True)
+
+
+def _clear(folder):
+    # The manifest last: without it, the others may be somebody else's.
+    others = (SYMBOLS_FILE, TEST_FILE, FILE)
+    for pattern in ("*.ids.npy", "*.lengths.npy", *others):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+def _write_test_set(folder, evaluation_set):
+    content = {
+        "sources": evaluation_set.sources,
+        "references": evaluation_set.references,
+    }
+    text = json.dumps(content, ensure_ascii=False).encode("utf-8")
+    return _write(folder / TEST_FILE, text)
+
+
+def _write(path, content):
+    """Writes a file atomically; returns its SHA-256, hex."""
+    with written_whole(path) as temporary:
+        temporary.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()

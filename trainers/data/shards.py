@@ -1,0 +1,254 @@
+"""Shards: sentence pairs as ids, in two arrays that are read in place.
+
+`NAME.ids.npy` holds the ids of all pairs, source then target of each;
+`NAME.lengths.npy`, uint16 [pairs, 2], the number of ids of each. Pairs are
+tokenized on several threads, in order, in bounded memory.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import io
+import itertools
+import typing
+import unicodedata
+import zlib
+
+import numpy as np
+
+from export.errors import InputError
+from export.files.atomic import written_whole
+
+# A length must fit the 16 bits of the arrays.
+MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The entry of a shard in the manifest.
+
+    Attributes:
+        name: of its files, without their endings.
+        read: pairs of the corpus it was made from, skipped ones included.
+        pairs: pairs in it.
+        tokens: ids in it, both sides together.
+        ids_crc32: checksum of the file of ids.
+        lengths_crc32: checksum of the file of lengths.
+    """
+
+    name: str
+    read: int
+    pairs: int
+    tokens: int
+    ids_crc32: int
+    lengths_crc32: int
+
+    def ids_path(self, folder):
+        """Returns the path of the file of ids."""
+        return folder / f"{self.name}.ids.npy"
+
+    def lengths_path(self, folder):
+        """Returns the path of the file of lengths."""
+        return folder / f"{self.name}.lengths.npy"
+
+
+def write_shard(folder, name, read, ids, lengths):
+    """Writes a shard of ids and lengths; returns its Shard.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    contents = []
+    for array in (ids, lengths):
+        # NumPy itself does not say why it could not write a file.
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        contents.append(buffer.getbuffer())
+    checksums = map(zlib.crc32, contents)
+    shard = Shard(name, read, len(lengths), len(ids), *checksums)
+    paths = shard.ids_path(folder), shard.lengths_path(folder)
+    for path, content in zip(paths, contents):
+        with written_whole(path) as temporary:
+            temporary.write_bytes(content)
+    return shard
+
+
+def read_shard(folder, shard):
+    """Returns a shard's ids, a memory map, and lengths.
+
+    Raises:
+        InputError: a file is missing or damaged. The checksum of the ids is
+            not compared, for that would read all of them.
+    """
+    ids_path = shard.ids_path(folder)
+    lengths_path = shard.lengths_path(folder)
+    ids = _memory_map(ids_path)
+    lengths = _memory_map(lengths_path)
+    is_whole = (
+        ids.shape == (shard.tokens,)
+        and ids.dtype in (np.uint16, np.int32)
+        and ids.offset + ids.nbytes == ids_path.stat().st_size
+        and lengths.shape == (shard.pairs, 2)
+        and lengths.dtype == np.uint16
+        and file_crc32(lengths_path) == shard.lengths_crc32
+        and int(lengths.sum(dtype=np.int64)) == shard.tokens
+    )
+    if not is_whole:
+        raise damaged(folder, shard)
+    return ids, np.array(lengths)
+
+
+def damaged(folder, shard):
+    """Returns the InputError of a shard that is not what was written."""
+    return InputError(
+        f"Shard {shard.name} in {folder} is damaged; remove the folder and "
+        "prepare the data again."
+    )
+
+
+def _memory_map(path):
+    try:
+        # Not np.load, which opens archives of arrays as well.
+        return np.lib.format.open_memmap(path, mode="r")
+    # A damaged header raises anything from ValueError to OverflowError.
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{path} cannot be read ({reason}); remove the folder and prepare "
+            "the data again."
+        ) from error
+
+
+def file_crc32(path):
+    """Returns the CRC-32 of a file's bytes."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+# Pairs per chunk: enough that the call costs nothing beside its work.
+_CHUNK = 5_000
+# Number of unknown characters to show, and of texts to look for them in.
+_EXAMPLES = 8
+
+# Of source and target: number of unknown ids, and some unknown characters.
+Unknown = tuple[tuple[int, str], tuple[int, str]]
+NO_UNKNOWN: Unknown = ((0, ""), (0, ""))
+
+
+class TokenizedChunk(typing.NamedTuple):
+    """Some pairs as ids.
+
+    Attributes:
+        read: number of pairs, skipped ones included.
+        ids: int32 [tokens], source and target of each pair in turn.
+        lengths: int [pairs, 2].
+        unseen: list of (index among the pairs read, reason), of the pairs
+            whose target cannot be encoded.
+        unknown: Unknown.
+    """
+
+    read: int
+    ids: np.ndarray
+    lengths: np.ndarray
+    unseen: list
+    unknown: Unknown = NO_UNKNOWN
+
+    @classmethod
+    def concatenate(cls, chunks):
+        """Returns a list of chunks as one."""
+        starts = itertools.accumulate((each.read for each in chunks), initial=0)
+        return cls(
+            sum(chunk.read for chunk in chunks),
+            np.concatenate([chunk.ids for chunk in chunks]),
+            np.concatenate([chunk.lengths for chunk in chunks]),
+            [
+                (start + index, reason)
+                for start, chunk in zip(starts, chunks)
+                for index, reason in chunk.unseen
+            ],
+            functools.reduce(add_unknown, (chunk.unknown for chunk in chunks)),
+        )
+
+
+def add_unknown(first, second):
+    """Returns the sum of two Unknown, the characters of the first first."""
+    return tuple(
+        (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
+        for (a, some), (b, more) in zip(first, second)
+    )
+
+
+def tokenize(pairs, codec, max_tokens, workers):
+    """Yields TokenizedChunks in the order of the pairs.
+
+    Threads run in parallel: SentencePiece does its work outside Python's
+    lock. At most two chunks per thread are held.
+
+    Args:
+        pairs: iterator of (source, target) str.
+        codec: as `codecs.make_codec` returns it.
+        max_tokens: maximum length of a side; longer pairs are skipped, as
+            are those whose target cannot be encoded.
+        workers: number of threads.
+    """
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        pending = collections.deque()
+        try:
+            while chunk := list(itertools.islice(pairs, _CHUNK)):
+                pending.append(
+                    pool.submit(_tokenize_chunk, chunk, codec, max_tokens)
+                )
+                if len(pending) == 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _tokenize_chunk(chunk, codec, max_tokens):
+    reasons = [codec.unseen_reason(target) for _, target in chunk]
+    seen = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in seen])
+    targets = codec.encode_targets([target for _, target in seen])
+    sides = [list(map(len, sources)), list(map(len, targets))]
+    lengths = np.array(sides, np.int64).T
+    kept = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
+    ids = [np.zeros(0, np.int32)]
+    for index in kept:
+        ids += sources[index], targets[index]
+    ids, lengths = np.concatenate(ids), lengths[kept]
+    return TokenizedChunk(
+        len(chunk),
+        ids,
+        lengths,
+        [each for each in enumerate(reasons) if each[1]],
+        _count_unknown(ids, lengths, [seen[index] for index in kept], codec),
+    )
+
+
+def _count_unknown(ids, lengths, pairs, codec):
+    # Keras takes seconds to load, which a reader of shards does not need.
+    from keras_transformer.config import UNKNOWN_ID
+
+    # The text of each unknown id: sources and targets in turn.
+    texts = np.searchsorted(
+        lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
+    )
+    unknown = []
+    for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
+        of_side = texts[texts % 2 == side]
+        examples = [
+            pairs[text // 2][side] for text in np.unique(of_side)[:_EXAMPLES]
+        ]
+        text = unicodedata.normalize("NFC", " ".join(examples))
+        characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+        is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+        found = "".join(itertools.compress(characters, is_unknown))
+        unknown.append((len(of_side), found[:_EXAMPLES]))
+    return tuple(unknown)

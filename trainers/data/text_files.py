@@ -1,0 +1,231 @@
+"""Parallel text files: one sentence a line, one file a language.
+
+`text:PREFIX` reads `PREFIX.train.en` and `PREFIX.train.de` (for en and de),
+`PREFIX.dev.*` and `PREFIX.test.*`; a PREFIX that ends with "/" is a folder
+with `train.en` and so on. Each file may be packed (`.gz`); of both forms the
+plain file is read. `val` and `valid` stand for `dev` if there is no `dev`, and
+if there is no `test.en`, the only file `test*.en` is read. More references of
+dev and test are `….test.de.1`, `….test.de.2` and so on, beside `….test.de`.
+PREFIX may be a URL that fsspec opens.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from export.errors import InputError
+from export.files.places import is_here, names_in, place_of, reason
+from export.lines.files import aligned_lines
+from trainers.data.corpus import (
+    Corpus,
+    Row,
+    file_fingerprint,
+    validate_direction,
+    validate_language_code,
+)
+
+_SPLITS = {
+    "train": ("train",),
+    "dev": ("dev", "val", "valid"),
+    "test": ("test",),
+}
+
+
+class TextCorpus(Corpus):
+    """A corpus in plain text files; see the module for their names.
+
+    A split without files is one that the corpus lacks. The first pair of each
+    split is read at once, so that most of what may be wrong with the files is
+    found early; the rest is checked as it is read.
+
+    Args:
+        dataset: "text:PREFIX".
+        source_language: code that ends the source files' names.
+        target_language: code that ends the target files' names.
+
+    Raises:
+        InputError: a language is missing, is no code or is given twice; there
+            is no split; a split has one side only or no pair.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        source_language: str | None,
+        target_language: str | None,
+    ) -> None:
+        prefix = dataset.removeprefix("text:")
+        if not prefix:
+            raise InputError(
+                "text: needs a prefix, as in text:data/wmt14 for the files "
+                "data/wmt14.train.en, data/wmt14.train.de and so on."
+            )
+        layout = self._layout = _TextLayout(prefix)
+        source, target = _validate_languages(
+            dataset, source_language, target_language, layout.languages()
+        )
+        super().__init__(dataset, source, target)
+        found = {split: layout.find(split, source, target) for split in _SPLITS}
+        # The source comes first.
+        self._files = {split: files for split, files in found.items() if files}
+        if not self._files:
+            raise InputError(self._missing_split("train"))
+        for split in self._files:
+            next(self.pairs(split))
+
+    def splits(self) -> tuple[str, ...]:
+        """Returns the splits that exist."""
+        return tuple(self._files)
+
+    def fingerprint(self) -> str:
+        """Returns `file_fingerprint` of the files of all splits, in order."""
+        return file_fingerprint(
+            path for files in self._files.values() for path in files
+        )
+
+    def _rows(self, split: str) -> Iterator[Row]:
+        for source, *references in aligned_lines(self._files[split]):
+            yield source, tuple(references)
+
+    def _missing_split(self, split: str) -> str:
+        expected = self._layout.explain_missing(
+            split, self.source_language, self.target_language
+        )
+        return f"{self.name} has no {split!r} split: {expected}"
+
+
+class _TextLayout:
+    """The names of the files that begin with a prefix.
+
+    Args:
+        prefix: a path or a URL; names continue with ".train.en" and so on, or
+            with "train.en" if the prefix ends with "/".
+
+    Raises:
+        InputError: the folder cannot be listed, or "~" names nobody.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        try:
+            path = place_of(prefix)
+            path = path.expanduser() if is_here(path) else path
+        except RuntimeError as error:
+            raise InputError(
+                f"text:{prefix} names no folder: {error}"
+            ) from error
+        is_folder = prefix.endswith("/")
+        self._folder = path if is_folder else path.parent
+        self._start = "" if is_folder else f"{path.name}."
+        try:
+            names = names_in(self._folder)
+        except OSError as error:
+            raise InputError(
+                f"Cannot list {self._folder} ({reason(error)}); expected files "
+                f"such as {self._path('train.en')} there."
+            ) from error
+        self._names = {
+            name.removeprefix(self._start)
+            for name in names
+            if name.startswith(self._start)
+        }
+
+    def languages(self) -> list[str]:
+        """Returns the languages of the training files."""
+        return self._matching(r"train\.([\w-]+)")
+
+    def find(self, split: str, source: str, target: str) -> tuple[Path, ...]:
+        """Returns the files of a split, the source first; () if none exist.
+
+        Raises:
+            InputError: the files of one language exist, the other's do not.
+        """
+        candidates = _SPLITS[split]
+        if split == "test":
+            tests = self._test_sets(source)
+            candidates += tuple(tests) if len(tests) == 1 else ()
+        for name in candidates:
+            source_file = self._file(f"{name}.{source}")
+            target_file = self._file(f"{name}.{target}")
+            if source_file and target_file:
+                more = () if split == "train" else self._more(name, target)
+                return source_file, target_file, *more
+            if source_file or target_file:
+                missing = self._path(
+                    f"{name}.{target if source_file else source}"
+                )
+                raise InputError(
+                    f"There is {source_file or target_file}, but neither "
+                    f"{missing} nor {missing}.gz; both languages are needed."
+                )
+        return ()
+
+    def explain_missing(self, split: str, source: str, target: str) -> str:
+        """Returns which files of a split were expected, and which exist."""
+        expected = ", ".join(
+            f"{self._path(f'{split}.{language}')}{packing}"
+            for language in (source, target)
+            for packing in ("", ".gz")
+        )
+        return f"none of {expected} exists; {self._hint(split, source)}"
+
+    def _hint(self, split: str, source: str) -> str:
+        tests = self._test_sets(source)
+        if split == "test" and len(tests) > 1:
+            return (
+                f"there are several others ({', '.join(tests)}), so link or "
+                "rename the one to use as test."
+            )
+        languages = self.languages()
+        if languages:
+            return f"there are training files for: {', '.join(languages)}."
+        folder = self._folder / self._start.removesuffix(".")
+        if self._start and folder.is_dir():
+            return f"for the files in that folder, write text:{folder}/."
+        return "check the prefix."
+
+    def _test_sets(self, language: str) -> list[str]:
+        """Returns names such as test_2016_flickr."""
+        return self._matching(rf"(test.*)\.{re.escape(language)}")
+
+    def _more(self, name: str, target: str) -> Iterator[Path]:
+        """Returns the files of further references, by their numbers."""
+        base = f"{name}.{target}"
+        numbers = self._matching(rf"{re.escape(base)}\.(\d+)")
+        files = (
+            self._file(f"{base}.{number}")
+            for number in sorted(numbers, key=int)
+        )
+        return filter(None, files)
+
+    def _matching(self, pattern: str) -> list[str]:
+        """Returns the first group of all names that match, sorted."""
+        compiled = re.compile(rf"{pattern}(?:\.gz)?")
+        found = map(compiled.fullmatch, self._names)
+        return sorted({match[1] for match in found if match})
+
+    def _file(self, name: str) -> Path | None:
+        for candidate in (name, f"{name}.gz"):
+            if candidate in self._names:
+                return self._path(candidate)
+        return None
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{self._start}{name}"
+
+
+def _validate_languages(
+    dataset: str, source: str | None, target: str | None, languages: list[str]
+) -> tuple[str, str]:
+    listed = ", ".join(languages) or "none"
+    if source is None or target is None:
+        raise InputError(
+            f"{dataset} needs a source and a target language "
+            "(--source_language, --target_language); it has training files "
+            f"for: {listed}."
+        )
+    for language in (source, target):
+        validate_language_code(
+            language, f"{dataset} has training files for: {listed}."
+        )
+    validate_direction(dataset, source, target, listed)
+    return source, target

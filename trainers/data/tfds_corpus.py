@@ -1,0 +1,226 @@
+"""Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from export.errors import InputError
+from trainers.data.corpus import (
+    Corpus,
+    Row,
+    file_fingerprint,
+    resolve_languages,
+    text_fingerprint,
+)
+
+_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+_BATCH = 1024
+
+
+class TfdsCorpus(Corpus):
+    """A TFDS set whose examples hold translations, prepared if needed.
+
+    Its split "validation" is our "dev". With `tfds.features.Translation`
+    each example is a pair; with `TranslationVariableLanguages` each sentence
+    in the source language is a source, and all in the target language are
+    its references.
+
+    Args:
+        dataset: TFDS name, such as "wmt14_translate/de-en".
+        source_language: by default, with `target_language`, the direction of
+            the data set's supervised keys.
+        target_language: see `source_language`.
+        data_dir: where TFDS keeps data; by default ~/tensorflow_datasets.
+        manual_dir: folder of files that TFDS cannot download by itself.
+
+    Raises:
+        InputError: TFDS is not installed, has no such data set, or cannot
+            prepare it; or the set is not one of translations or lacks these
+            languages.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        data_dir: str | None = None,
+        manual_dir: str | None = None,
+    ) -> None:
+        tfds = self._tfds = _import_tfds(dataset)
+        builder = self._builder = _find_builder(tfds, dataset, data_dir)
+        self._field, self._feature = _find_translation(
+            tfds, dataset, builder.info.features
+        )
+        languages: Sequence[str] = self._feature.languages
+        keys = builder.info.supervised_keys
+        super().__init__(
+            dataset,
+            *resolve_languages(
+                dataset,
+                languages,
+                source_language,
+                target_language,
+                keys if keys and set(keys) <= set(languages) else None,
+            ),
+        )
+        # Network, disk, archives, other people's code: anything may be raised.
+        with _one_sentence(
+            f"TensorFlow Datasets cannot prepare {dataset}",
+            "check the network, or give --data_dir with the prepared data or "
+            "--manual_dir with its files",
+        ):
+            builder.download_and_prepare(
+                download_config=tfds.download.DownloadConfig(
+                    manual_dir=manual_dir
+                )
+            )
+        if not self.splits():
+            raise InputError(
+                f"{dataset} has none of the splits "
+                f"{', '.join(_SPLITS.values())}; "
+                f"it has: {', '.join(builder.info.splits)}."
+            )
+
+    def splits(self) -> tuple[str, ...]:
+        """Returns the splits that exist."""
+        names = self._builder.info.splits
+        return tuple(split for split, name in _SPLITS.items() if name in names)
+
+    def fingerprint(self) -> str:
+        """Returns 16 hex digits for the prepared data and the direction.
+
+        Covers name, configuration and version, the two languages, and the
+        record files of the splits as `file_fingerprint` does.
+        """
+        info = self._builder.info
+        return text_fingerprint(
+            info.full_name,
+            self.source_language,
+            self.target_language,
+            file_fingerprint(
+                path
+                for split in self.splits()
+                for path in info.splits[_SPLITS[split]].filepaths
+            ),
+        )
+
+    def _rows(self, split: str) -> Iterator[Row]:
+        import tensorflow as tf
+
+        data = self._builder.as_dataset(
+            split=_SPLITS[split],
+            shuffle_files=False,
+            # One file after the other: the same order on every machine.
+            read_config=self._tfds.ReadConfig(
+                interleave_cycle_length=1, try_autocache=False
+            ),
+        )
+        if self._field is not None:
+            data = data.map(lambda example: example[self._field])
+        is_fixed = isinstance(self._feature, self._tfds.features.Translation)
+        read = self._fixed_rows if is_fixed else self._variable_rows
+        with _one_sentence(
+            f"The {split} split of {self.name} cannot be read",
+            "delete it and have it prepared again",
+            (tf.errors.OpError, UnicodeDecodeError),
+        ):
+            yield from read(data)
+
+    def _fixed_rows(self, data: Any) -> Iterator[Row]:
+        # In batches, TensorFlow hands data to Python several times as fast.
+        for batch in data.batch(_BATCH).prefetch(1).as_numpy_iterator():
+            sources = batch[self.source_language]
+            targets = batch[self.target_language]
+            for source, target in zip(sources, targets, strict=True):
+                yield source.decode("utf-8"), (target.decode("utf-8"),)
+
+    def _variable_rows(self, data: Any) -> Iterator[Row]:
+        for example in data.prefetch(1).as_numpy_iterator():
+            sentences: dict[str, list[str]] = {}
+            for language, text in zip(
+                example["language"], example["translation"], strict=True
+            ):
+                same = sentences.setdefault(language.decode("utf-8"), [])
+                same.append(text.decode("utf-8"))
+            references = tuple(sentences.get(self.target_language, ()))
+            # Most examples lack one of the two languages.
+            if references:
+                for source in sentences.get(self.source_language, ()):
+                    yield source, references
+
+
+def _import_tfds(dataset: str) -> Any:
+    with _one_sentence(
+        f"{dataset} needs TensorFlow Datasets, which cannot be imported",
+        "install tensorflow-datasets",
+        ImportError,
+    ):
+        import tensorflow_datasets
+    return tensorflow_datasets
+
+
+def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
+    try:
+        return tfds.builder(dataset, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError as error:
+        names = [name for name in tfds.list_builders() if "translate" in name]
+        raise InputError(
+            f"TensorFlow Datasets has no {dataset!r}; its translation sets "
+            f"are, among others: {', '.join(names)}."
+        ) from error
+    # Builders are other people's code, and raise anything.
+    except Exception as error:
+        raise InputError(
+            f"TensorFlow Datasets cannot open {dataset!r} "
+            f"({_one_line(error)}){_configurations(tfds, dataset)}."
+        ) from error
+
+
+def _configurations(tfds: Any, dataset: str) -> str:
+    try:
+        builder = tfds.builder_cls(re.split("[/:]", dataset)[0])
+    except (ValueError, ImportError):
+        return ""
+    names = [configuration.name for configuration in builder.BUILDER_CONFIGS]
+    return f"; its configurations are: {', '.join(names)}" if names else ""
+
+
+def _find_translation(
+    tfds: Any, dataset: str, features: Any
+) -> tuple[str | None, Any]:
+    """Returns (name, feature) of the translations in an example.
+
+    The name is None if the whole example is the translation.
+    """
+    kinds = (
+        tfds.features.Translation,
+        tfds.features.TranslationVariableLanguages,
+    )
+    candidates: dict[str | None, Any] = {None: features}
+    if isinstance(features, tfds.features.FeaturesDict):
+        candidates |= dict(features.items())
+    for field, feature in candidates.items():
+        if isinstance(feature, kinds) and feature.languages:
+            return field, feature
+    raise InputError(
+        f"{dataset} is not a translation data set: none of its features "
+        "names its languages; choose one such as wmt14_translate/de-en."
+    )
+
+
+@contextlib.contextmanager
+def _one_sentence(problem: str, action: str, errors: Any = Exception):
+    """Turns errors into an InputError of one sentence."""
+    try:
+        yield
+    except errors as error:
+        raise InputError(
+            f"{problem} ({_one_line(error)}); {action}."
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:300]}…"

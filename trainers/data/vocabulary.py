@@ -1,0 +1,163 @@
+"""A joint SentencePiece vocabulary, trained on the train split alone."""
+
+import io
+import itertools
+import re
+import signal
+import sys
+
+import numpy as np
+import sentencepiece
+
+from export.errors import InputError
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from trainers import processes
+from trainers.data.normalization import (
+    DEFAULT,
+    count_code_points,
+    make_normalizer,
+)
+from trainers.processes import StopSignals
+
+# Rarer characters do not show how they are translated.
+_MIN_COUNT = 3
+_SENTENCES = 10_000
+# SentencePiece writes the first for white space, also within what U+FDFA and
+# U+FDFB become, and the second for the unknown, and splits text at the third;
+# it takes none as a character, and skips the sentences with the second.
+_SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
+# SentencePiece skips longer sentences; UTF-8 has at most 4 bytes a character.
+_MAX_BYTES = 4192
+_PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
+
+
+def frequent_characters(sentences, limit, normalization=DEFAULT):
+    """Returns the most frequent characters, for `train_vocabulary`.
+
+    SentencePiece alone skips those that make up the last 0.05 % of a text: in
+    everyday sentences most digits, brackets and capitals.
+
+    Args:
+        sentences: iterable of str.
+        limit: maximum number of characters.
+        normalization: name of the rules, as `make_normalizer` takes it.
+
+    Returns:
+        str, most frequent first, after normalisation; no character that
+        occurs less than three times, no white space, none that SentencePiece
+        reserves.
+    """
+    # Whole sentences: letters and marks become one character.
+    normalizer = make_normalizer(normalization)
+    sentences, counts = iter(sentences), count_code_points([])
+    while part := list(itertools.islice(sentences, _SENTENCES)):
+        counts += count_code_points(normalizer.normalize(part))
+    # NUL is dropped by the tokenizer, but not by normalisation.
+    for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
+        counts[ord(character)] = 0
+    # Of equal counts, the lower code point first.
+    order = np.argsort(-counts, kind="stable")[:limit]
+    return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
+
+
+def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
+    """Trains a byte-pair encoding (section 5.1).
+
+    Args:
+        sentences: iterable of str, both languages.
+        size: V, number of pieces with the four special ones.
+        characters: str of those that get a piece each, however rare; others
+            get one if they are among the first 99.95 % of the text.
+        normalization: name of the rules, as `make_normalizer` takes it.
+
+    Returns:
+        bytes of the SentencePiece model.
+
+    Raises:
+        InputError: the text cannot give so many or so few pieces.
+    """
+    model = io.BytesIO()
+    iterator = _SentenceIterator(sentences)
+    # An interrupt inside SentencePiece's callbacks may get lost there.
+    with StopSignals(iterator.stop) as signals:
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(iterator),
+                normalizer=make_normalizer(normalization),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                required_chars=characters,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=BEGIN_ID,
+                eos_id=END_ID,
+                num_threads=processes.processor_count(),
+                minloglevel=2,
+            )
+        except (RuntimeError, OSError, ValueError) as error:
+            if iterator.error is None and not signals.received:
+                raise InputError(_explain(str(error), size)) from error
+    if signals.received == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.received:
+        sys.exit(128 + signals.received)
+    if iterator.error is not None:
+        raise iterator.error
+    return model.getvalue()
+
+
+class _SentenceIterator:
+    """Prepares sentences so that SentencePiece skips none.
+
+    Keeps the error of the sentences, which SentencePiece would turn into its
+    own.
+    """
+
+    def __init__(self, sentences):
+        self.error = None
+        self._sentences = sentences
+        self._stopped = False
+
+    def stop(self):
+        self._stopped = True
+
+    def __iter__(self):
+        try:
+            for sentence in self._sentences:
+                if self._stopped:
+                    return
+                sentence = sentence.replace(_UNKNOWN, " ")
+                if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
+                    # Words are all that it learns of a sentence.
+                    yield from _PART.findall(sentence)
+                else:
+                    yield sentence
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _explain(message, size):
+    """Returns a message of SentencePiece in the user's terms."""
+    if "sentences_.empty" in message or "all_chars_count" in message:
+        return (
+            "No vocabulary can be trained on a text without any character; "
+            "check the train split."
+        )
+    vocabulary = f"A vocabulary of {size} pieces is"
+    if "as int" in message:
+        return f"{vocabulary} too large for any text; lower vocabulary_size."
+    highest = re.search(r"value <= (\d+)", message)
+    if highest:
+        return (
+            f"{vocabulary} too large for this text; set vocabulary_size to "
+            f"{highest[1]} or less."
+        )
+    smallest = re.search(r"\d+ vs (\d+)", message)
+    if "smaller than required_chars" in message and smallest:
+        return (
+            f"{vocabulary} too small for this text, whose characters alone "
+            f"need {smallest[1]}; raise vocabulary_size."
+        )
+    return f"No vocabulary of {size} pieces can be trained: {message}"

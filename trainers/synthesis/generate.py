@@ -1,0 +1,180 @@
+"""From lines to pairs: filters, search or sampling, and noise on sources."""
+
+import collections
+import itertools
+
+import numpy as np
+import sacrebleu
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.lines.files import join_lines
+from trainers.scores import bleu_tokenizers
+from trainers.synthesis.shards import ShardResult
+
+# Seeds are non-negative int32.
+_NUM_SEEDS = 2**31
+
+
+def generate_pairs(translator, lines, options):
+    """Translates lines and filters the pairs.
+
+    Args:
+        translator: Translator.
+        lines: sequence of Line.
+        options: SynthesisOptions.
+
+    Returns:
+        ShardResult.
+
+    Raises:
+        InputError: `best_of` is more than the beams.
+    """
+    counts = collections.Counter(read=len(lines))
+    lengths = translator.lengths([line.text for line in lines])
+    accepted = []
+    for line, length in zip(lines, lengths):
+        reason = _reject_line(line.text, length, options)
+        if reason:
+            counts[reason] += 1
+        else:
+            accepted.append(line)
+    pairs = []
+    for line, answer, reason in _translate(translator, accepted, options):
+        if reason:
+            counts[reason] += 1
+            continue
+        pair = line.text, answer
+        source, target = pair if options.way == "forward" else pair[::-1]
+        pairs.append((add_noise(source, line.number, options), target))
+    counts["translated"] = len(pairs)
+    return ShardResult(counts, pairs)
+
+
+def _reject_line(text, length, options):
+    """Returns why a line is not translated, or None."""
+    if not text:
+        return "blank"
+    # It is None for a line that is longer than the model takes.
+    if length is None or length > options.max_pieces:
+        return "too_long"
+    return None
+
+
+def _translate(translator, lines, options):
+    """Yields (line, its translation, why that is rejected or None)."""
+    if not lines:
+        return
+    texts = [line.text for line in lines]
+    answers = _generate_translations(translator, lines, options)
+    ids = translator.given_ids(texts, answers)
+    scores = [None] * len(lines)
+    if options.min_score is not None:
+        scores = translator.score(texts, answers)
+    for line, answer, pair, score in zip(lines, answers, ids, scores):
+        lengths = len(pair.source), len(pair.target)
+        yield line, answer, _reject_answer(answer, *lengths, score, options)
+
+
+def _reject_answer(answer, length, answer_length, score, options):
+    """Returns why a translation is rejected, or None.
+
+    Lengths include the end token; the log-probability `score` is None without
+    `min_score`.
+    """
+    if not answer:
+        return "empty_translation"
+    if options.max_ratio is not None:
+        # Without the end tokens, which would be most of a short side.
+        short, long = sorted((length - 1, answer_length - 1))
+        if long > options.max_ratio * short:
+            return "length_ratio"
+    if score is not None and score < options.min_score * answer_length:
+        return "low_score"
+    return None
+
+
+def _generate_translations(translator, lines, options):
+    generate = {"beam": _search, "sample": _sample}[options.decoding]
+    candidates = [
+        [
+            join_lines(each.text).replace("\t", " ").strip()
+            for each in translations
+        ]
+        for translations in generate(translator, lines, options)
+    ]
+    if options.best_of == 1:
+        return [texts[0] for texts in candidates]
+    score = sentence_metric(options.metric, options.tokenize)
+    return [
+        # The first of equals: the likelier, or the one sampled before.
+        max(texts, key=lambda text: score(text, line.reference))
+        for texts, line in zip(candidates, lines)
+    ]
+
+
+def _search(translator, lines, options):
+    if options.best_of > translator.beam_size:
+        raise InputError(
+            f"--best_of={options.best_of} is more than the beam holds, "
+            f"{translator.beam_size}; search with "
+            f"--beam_size={options.best_of}, or compare fewer."
+        )
+    # A sentence may occur several times, with other references.
+    texts = [*dict.fromkeys(line.text for line in lines)]
+    found = dict(zip(texts, translator.n_best(texts, options.best_of)))
+    return [found[line.text] for line in lines]
+
+
+def _sample(translator, lines, options):
+    sampling = kt.SamplingRules(
+        options.best_of, options.temperature, options.top_k, options.top_p
+    )
+    texts = [line.text for line in lines]
+    seeds = [(options.seed + line.number) % _NUM_SEEDS for line in lines]
+    return translator.sample(texts, seeds, sampling)
+
+
+def sentence_metric(name, tokenize):
+    """Returns a function that scores a text against a reference, 0 to 100.
+
+    Args:
+        name: "chrf" or "bleu", which is `sacrebleu.sentence_bleu`.
+        tokenize: sacreBLEU's tokenizer, for BLEU.
+    """
+    if name == "chrf":
+        metric = sacrebleu.CHRF()
+    else:
+        metric = bleu_tokenizers.metric(tokenize, effective_order=True)
+    return lambda text, reference: (
+        metric.sentence_score(text, [reference]).score
+    )
+
+
+def add_noise(text, number, options):
+    """Returns a source with words dropped, permuted, and the tag before it.
+
+    It depends on the seed and the number of the line, from 0, alone.
+    """
+    if options.word_drop or options.word_swap:
+        generator = np.random.default_rng((options.seed, number))
+        words = drop_words(text.split(), options.word_drop, generator)
+        text = " ".join(permute_words(words, options.word_swap, generator))
+    return f"{options.tag} {text}" if options.tag else text
+
+
+def drop_words(words, probability, generator):
+    """Drops each word with a probability, but keeps a random one at least."""
+    keep = generator.random(len(words)) >= probability
+    keep[generator.integers(len(words))] |= not keep.any()
+    return list(itertools.compress(words, keep))
+
+
+def permute_words(words, distance, generator):
+    """Permutes words at random, none of them by more than `distance`.
+
+    As in Lample et al. (2018), section 2.3.
+    """
+    keys = np.arange(len(words))
+    keys = keys + generator.uniform(0, distance + 1, len(words))
+    return [words[index] for index in np.argsort(keys, kind="stable")]

@@ -1,0 +1,233 @@
+"""Workers that translate shards: local processes, or tasks of a Ray cluster.
+
+On Ray, lines go to the tasks and pairs come back, so that the machines need no
+common disk. Models and this program's code go with them, once to each machine;
+what requirements.txt pins must be installed there.
+"""
+
+import concurrent.futures
+import contextlib
+import itertools
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import signal
+import socket
+import threading
+from concurrent.futures.process import BrokenProcessPool
+
+from export.errors import InputError
+from trainers.synthesis.models import load_received, read_model_files
+
+# Shards submitted for each worker, so that none waits for one.
+_AHEAD = 2
+# Deaths of Ray's workers or machines over one shard.
+_RAY_RETRIES = 10
+_RAY_TIMEOUT = 10  # seconds
+_ROOT = pathlib.Path(__file__).parents[2]
+_PACKAGES = ("trainers", "export", "keras_transformer")
+
+
+def run_local(job, shards, num_workers):
+    """Translates shards in processes of their own.
+
+    Args:
+        job: TranslationJob, or another picklable function of lines.
+        shards: iterable of Shard.
+        num_workers: number of processes.
+
+    Yields:
+        (Shard, ShardResult), as they finish.
+
+    Raises:
+        InputError: raised by `job`; or a process was killed.
+    """
+    with _process_pool(num_workers) as pool:
+        try:
+            yield from _run_bounded(
+                shards,
+                lambda lines: pool.submit(job, lines),
+                lambda: _AHEAD * num_workers,
+            )
+        except BrokenProcessPool as error:
+            raise InputError(
+                "A worker process was killed, most likely for lack of memory. "
+                "Run the same command again, which resumes, with fewer "
+                "--workers or a lower --batch_tokens."
+            ) from error
+
+
+def _run_bounded(shards, submit, limit):
+    """Yields (shard, result) as they finish, with `limit()` pending at most.
+
+    `submit` is a function of lines that returns a concurrent.futures.Future.
+    """
+    shards, pending = iter(shards), {}
+    while True:
+        room = max(limit() - len(pending), 0)
+        for shard in itertools.islice(shards, room):
+            pending[submit(shard.lines)] = shard
+        if not pending:
+            return
+        done, _ = concurrent.futures.wait(
+            pending, return_when=concurrent.futures.FIRST_COMPLETED
+        )
+        for future in done:
+            yield pending.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _process_pool(num_workers):
+    """A pool that outlives neither the block nor this process."""
+    # A fork would copy TensorFlow's locks without its threads.
+    spawn = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers, spawn, _initialize_worker
+    )
+    try:
+        yield pool
+    except BaseException:
+        # A shard may take minutes, and nobody waits for it.
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _initialize_worker():
+    # A terminal sends Ctrl-C to all; the main process ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent():
+    parent = multiprocessing.parent_process()
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def run_on_ray(job, shards, address, gpus=0.0):
+    """Translates shards as tasks of a Ray cluster.
+
+    Args:
+        job: TranslationJob.
+        shards: iterator of Shard.
+        address: "auto" for the cluster of this machine, or host:port of its
+            head.
+        gpus: GPUs that Ray reserves for a shard, which may be a fraction.
+            With any, Ray starts a new process for each shard.
+
+    Yields:
+        (Shard, ShardResult), as they finish.
+
+    Raises:
+        InputError: Ray is not installed, the cluster cannot be reached or is
+            too small, or a shard's workers die again and again; or raised by
+            `job`.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(
+            "--ray needs Ray, which is not installed; pip install -r "
+            "requirements-ray.txt, or leave it out to work on this machine."
+        ) from error
+    resources = {"CPU": job.options.threads}
+    if gpus:
+        resources["GPU"] = gpus
+    with _ray_connection(ray, address), _one_line_errors(ray):
+        if not _count_slots(ray, resources):
+            raise InputError(
+                f"No machine of --ray={address} has the {resources['CPU']} "
+                f"processors and {gpus:g} GPUs that a shard needs; add "
+                "machines, or give a lower --threads or --ray_gpus."
+            )
+        translate = ray.remote(
+            num_cpus=job.options.threads,
+            num_gpus=gpus,
+            max_retries=_RAY_RETRIES,
+        )(_translate_on_ray)
+        # In a list, so that each process fetches it once and not each task.
+        files = [ray.put(read_model_files(job.models))]
+        yield from _run_bounded(
+            shards,
+            lambda lines: translate.remote(job, files, lines).future(),
+            lambda: _AHEAD * max(_count_slots(ray, resources), 1),
+        )
+
+
+def _translate_on_ray(job, files, lines):
+    import ray
+
+    return load_received(job, lambda: ray.get(files[0]))(lines)
+
+
+@contextlib.contextmanager
+def _ray_connection(ray, address):
+    _validate_answers(address)
+    try:
+        ray.init(
+            address,
+            runtime_env={"py_modules": [str(_ROOT / p) for p in _PACKAGES]},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise InputError(
+            f"--ray={address} cannot be used: {_first_line(error)} Start one "
+            "on this machine with ray start --head, or join one with ray "
+            "start --address=HOST:PORT."
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _validate_answers(address):
+    """Raises InputError at once; Ray would try for a minute."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _RAY_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--ray={address} does not answer ({error}); give auto, or the "
+            "host:port that ray start --head printed, such as 10.0.0.1:6379."
+        ) from error
+
+
+def _count_slots(ray, resources):
+    """Returns how many shards the cluster's machines can translate at once."""
+    return sum(
+        min(
+            int(node["Resources"].get(name, 0) // amount)
+            for name, amount in resources.items()
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    )
+
+
+@contextlib.contextmanager
+def _one_line_errors(ray):
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, InputError):
+            raise error.cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        raise InputError(
+            f"The workers of a shard were lost {_RAY_RETRIES + 1} times, the "
+            f"last time with: {_first_line(error)} Give them more memory, or "
+            "a lower --batch_tokens. Finished shards are kept."
+        ) from error
+
+
+def _first_line(error):
+    return str(error).strip().splitlines()[0]
