@@ -16,7 +16,6 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
 from export.server_runtime.export_directory import (
     exported_version,
@@ -32,6 +31,7 @@ from export.server_runtime.session import (
 )
 from export.serving.comparison import READERS
 from export.serving.warm_up import random_texts, read_warm_up
+from export.tokenizers.vocabulary_file import split_sides
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 
@@ -123,7 +123,7 @@ def _reader(version, limits):
             "give the model directory that it was made from."
         )
     count = sum(_BATCHES)
-    source, _ = sides_of(vocabulary)
+    source, _ = split_sides(vocabulary)
     texts = random_texts(source, (_LENGTHS * count)[:count])
     return READERS[task](vocabulary, texts, limits)
 

@@ -83,6 +83,15 @@ def print_next(*lines):
     print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
+def require_new(path, flag):
+    """Raises InputError if the path that a flag names exists already."""
+    if path.exists():
+        raise InputError(
+            f"{path} exists and is never overwritten; name another {flag}, or "
+            "remove it first."
+        )
+
+
 def require_finite(*names):
     """Refuses "nan" and "inf", which bounds of flags let through.
 

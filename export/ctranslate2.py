@@ -1,10 +1,10 @@
 """Writes a model for CTranslate2: `python -m export.ctranslate2`.
 
-C is a folder that `ctranslate2.Translator` loads, with the vocabulary beside
-the weights as `vocabulary.model`. It appears only when it is whole.
+The folder is one that `ctranslate2.Translator` loads, with the vocabulary
+beside the weights as `vocabulary.model`.
 
 With --compare=FILE the sentences of FILE, one a line, are translated by the
-folder just written and by our own search, and what differs is printed; with
+written folder and by our own search, and what differs is printed; with
 --references also the BLEU of both.
 """
 
@@ -25,8 +25,8 @@ from export.conversion.ctranslate2_weights import (
 from export.errors import InputError
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
-from export.pretrained.two_sided import sides_of
 from export.progress_bar import ProgressBar
+from export.tokenizers.vocabulary_file import split_sides
 from export.translators import target_pieces_flag
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import read_by
@@ -42,10 +42,7 @@ flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
 flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Folder to write; nothing is there yet.",
-    required=True,
+    "output_dir", None, "Folder to write; a new one.", required=True
 )
 flags.DEFINE_enum(
     "quantization",
@@ -68,21 +65,21 @@ flags.DEFINE_multi_string(
 
 
 def main(arguments):
-    """Exports, compares where asked to, and says how to go on."""
+    """Exports, compares where asked to, and prints how to translate."""
     del arguments
     require_ctranslate2()
     path = pathlib.Path(FLAGS.output_dir)
-    if path.exists():
-        raise InputError(
-            f"{path} exists and is never overwritten; name another "
-            "--output_dir, or remove it first."
-        )
-    sentences, references = _comparison_files()
+    command.require_new(path, "--output_dir")
+    sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
-    translator = _translator(directory)
-    source, target = sides_of(directory.read_vocabulary())
+    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    search = {}
+    if FLAGS.target_pieces:
+        search["target_pieces"] = FLAGS.target_pieces
+    translator = Translator(model, tokenizer, **read_by(search, tokenizer))
+    source, target = split_sides(directory.read_vocabulary())
     save_ctranslate2(
-        translator.model,
+        model,
         target,
         path,
         FLAGS.quantization,
@@ -92,121 +89,107 @@ def main(arguments):
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
-        print(*_compared(translator, path, sentences, references), sep="\n")
-    print(*_how_to_go_on(path, translator.model.config), sep="\n", flush=True)
+        print(*_compare(translator, path, sentences, references), sep="\n")
+    print("Translate with it in Python:")
+    for line in _program(path, model.config):
+        print(f"  {line}", flush=True)
 
 
-def _translator(directory):
-    model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    search = {}
-    if FLAGS.target_pieces:
-        search["target_pieces"] = FLAGS.target_pieces
-    return Translator(model, tokenizer, **read_by(search, tokenizer))
-
-
-def _comparison_files():
+def _read_comparison():
+    if FLAGS.compare is None and FLAGS.references:
+        raise InputError(
+            "--references are of the sentences of --compare, which is "
+            "missing; give both or neither."
+        )
     if FLAGS.compare is None:
-        if FLAGS.references:
-            raise InputError(
-                "--references are of the sentences of --compare, which is "
-                "missing; give both or neither."
-            )
         return [], []
     sentences = read_sentences(FLAGS.compare)
     return sentences, read_references(FLAGS.references, len(sentences))
 
 
-def _compared(translator, path, sentences, references):
+def _compare(translator, path, sentences, references):
     """Returns lines that say how far CTranslate2 and our search agree."""
     config = translator.model.config
-    peer = CTranslate2Translator(
-        path, config, source_limit(config, MAX_SOURCE_TOKENS)
-    )
-    ours = _translated("Our search", translator, sentences)
-    theirs = _translated("CTranslate2", peer, sentences)
-    found = agreement(ours, theirs)
+    limit = source_limit(config, MAX_SOURCE_TOKENS)
+    peer = CTranslate2Translator(path, config, limit)
+    found = []
+    for name, each in (("Our search", translator), ("CTranslate2", peer)):
+        with ProgressBar(name, len(sentences), "sentences") as bar:
+            found.append(each.translate(sentences, bar.update))
+    result = agreement(*found)
+    same, everywhere = result.where_identical, result.everywhere
     lines = [
-        f"Compared on {found.sentences:,} sentences, beam {config.beam_size}, "
+        f"Compared on {result.sentences:,} sentences, beam {config.beam_size}, "
         f"alpha {config.alpha}; CTranslate2 computes in {peer.compute_type}:",
-        f"  identical translations  {found.identical / found.sentences:.2%} "
-        f"({found.identical:,} of {found.sentences:,})",
-        "  score difference        "
-        f"{_figures(found.where_identical)} where identical",
-        f"                          {_figures(found.everywhere)} everywhere",
+        "  identical translations  "
+        f"{result.identical / result.sentences:.2%} "
+        f"({result.identical:,} of {result.sentences:,})",
+        f"  score difference        mean {same.mean:.1e}, largest "
+        f"{same.largest:.1e} where identical",
+        f"                          mean {everywhere.mean:.1e}, largest "
+        f"{everywhere.largest:.1e} everywhere",
     ]
     if references:
-        lines += _bleu(ours, theirs, references)
+        metric = sacrebleu.BLEU()
+        ours, peers = (
+            metric.corpus_score([each.text for each in texts], references).score
+            for texts in found
+        )
+        lines += [
+            f"  BLEU                    ours {ours:.2f}, CTranslate2 "
+            f"{peers:.2f} ({peers - ours:+.2f})",
+            f"                          {metric.get_signature()}",
+        ]
     if not peer.compute_type.startswith(FLAGS.quantization):
         lines.append(
             f"CTranslate2 has no {FLAGS.quantization} on these processors; "
             f"the figures are those of {peer.compute_type}."
         )
-    return [*lines, *_other_rules(config)]
+    return [*lines, *_differences(config)]
 
 
-def _figures(difference):
-    return f"mean {difference.mean:.1e}, largest {difference.largest:.1e}"
-
-
-def _translated(what, translator, sentences):
-    with ProgressBar(what, len(sentences), "sentences") as bar:
-        return translator.translate(sentences, bar.update)
-
-
-def _bleu(ours, theirs, references):
-    metric = sacrebleu.BLEU()
-    of_ours, of_theirs = (
-        metric.corpus_score([each.text for each in found], references).score
-        for found in (ours, theirs)
-    )
-    return [
-        f"  BLEU                    ours {of_ours:.2f}, CTranslate2 "
-        f"{of_theirs:.2f} ({of_theirs - of_ours:+.2f})",
-        f"                          {metric.get_signature()}",
-    ]
-
-
-def _other_rules(config):
-    """Returns what makes the two differ besides rounding."""
+def _differences(config):
+    """Returns what makes the two searches differ besides rounding."""
     lines = []
     if FLAGS.target_pieces:
         lines.append(
-            "Its softmax is over the target pieces alone, and ours counts "
-            "what the others have."
+            "Its softmax is over the target pieces alone, and that of our "
+            "search includes an estimate of the others."
         )
     if config.stop != "finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
-            f"there are beams; ours has stop={config.stop}."
+            f"there are beams; our search has stop={config.stop}."
         )
     if config.length_penalty == "gnmt" and config.alpha:
         lines.append(
-            "It ranks by log-probability / length^alpha, and ours by "
-            "log-probability / ((5 + length) / 6)^alpha, so that some "
-            "translations differ in length; the scores above are ours."
+            "It ranks by log-probability / length^alpha, and our search by "
+            "log-probability / ((5 + length) / 6)^alpha, as the scores above, "
+            "so that some translations differ in length."
         )
     return lines
 
 
-def _how_to_go_on(path, config):
+def _program(path, config):
     """Returns the lines of a program that translates as our search does."""
     source = path / SOURCE_VOCABULARY_FILE
     lines = [
         "import ctranslate2, sentencepiece",
         "target = sentencepiece.SentencePieceProcessor("
         f"{str(path / VOCABULARY_FILE)!r})",
-        "pieces = target.encode('...', out_type=str)",
     ]
     if source.exists():
         # It knows tags and the rules of the text, besides the pieces.
-        lines[2:] = [
-            "from export.pretrained.plain_tokenizer import "
-            "plain_source_tokenizer",
+        lines += [
+            "from export.tokenizers.plain import load_plain_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
-            "    source = plain_source_tokenizer(file.read())",
+            "    source = load_plain_source_tokenizer(file.read())",
             "pieces = source.pieces('...')",
         ]
-    lines += [
+    else:
+        lines.append("pieces = target.encode('...', out_type=str)")
+    return [
+        *lines,
         f"translator = ctranslate2.Translator({str(path)!r})",
         "found = translator.translate_batch(",
         f"    [pieces], beam_size={config.beam_size}, "
@@ -215,7 +198,6 @@ def _how_to_go_on(path, config):
         f"{config.max_output_extra})",
         "print(target.decode(found[0].hypotheses[0]))",
     ]
-    return ["Translate with it in Python:", *(f"  {each}" for each in lines)]
 
 
 if __name__ == "__main__":

@@ -3,16 +3,15 @@
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
     python -m export.import_marian --npz=DIR --model_dir=runs/opus
 
-DIR is of Marian's. After --hf it is as Hugging Face's
-`MarianMTModel.save_pretrained` and `MarianTokenizer.save_pretrained` write it,
-after --npz as Marian itself does and as OPUS-MT's archives have it. Nothing in
-it is run or unpickled.
+After --hf DIR is as Hugging Face's `MarianMTModel.save_pretrained` and
+`MarianTokenizer.save_pretrained` write it, after --npz as Marian itself does
+and as OPUS-MT's archives have it. No pickle in it is run.
 
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
 FILE is the *.test.txt that OPUS-MT publishes beside a model's archive: a test
-set and what Marian made of it. What the model directory makes of it is compared
-with that; --hf or --npz beside it imports the model first.
+set and Marian's translations of it, with which those of the model directory
+are compared; --hf or --npz beside it imports the model first.
 """
 
 import pathlib
@@ -36,8 +35,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The model directory to write; nothing is there yet, unless it is only "
-    "checked.",
+    "The model directory: a new one, or with --check alone the one to check.",
     required=True,
 )
 flags.DEFINE_string(
@@ -47,18 +45,15 @@ flags.DEFINE_string(
     "--model_dir.",
 )
 
-# Which flag names a directory that holds what.
-_HOLDING = {"hf": "config.json", "npz": "decoder.yml"}
-
 
 def main(arguments):
-    """Imports, and says what can be done next."""
+    """Imports or checks a model, and prints what can be done next."""
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
     published = FLAGS.check and read_published(FLAGS.check)
     is_import = FLAGS.hf is not None or FLAGS.npz is not None
     if is_import or not published:
-        _import(path, *_given())
+        _import(path)
     if published:
         _check(path, published)
     translate = command.command_line("export.translate", f"--model={path}")
@@ -71,27 +66,45 @@ def main(arguments):
     )
 
 
-def _import(path, kind, folder):
-    if path.exists():
+def _import(path):
+    if (FLAGS.hf is None) == (FLAGS.npz is None):
         raise InputError(
-            f"{path} exists and is never overwritten; name another "
-            "--model_dir, or remove it first."
+            "Give one of --hf and --npz, the directory of the model to import; "
+            "--help says which is which."
         )
-    # TensorFlow takes seconds to load, and a wrong flag is said at once.
+    flag, file = ("hf", "config.json") if FLAGS.hf else ("npz", "decoder.yml")
+    folder = pathlib.Path(FLAGS[flag].value)
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no directory {folder}; give --{flag} the directory "
+            f"that holds {file}."
+        )
+    command.require_new(path, "--model_dir")
+    # TensorFlow takes seconds to load, and wrong flags are refused before.
     from export.model_directory import ModelDirectory
-    from export.pretrained.hugging_face import read_hugging_face
-    from export.pretrained.marian_npz import read_marian
+    from export.pretrained.hugging_face_reader import read_hugging_face
+    from export.pretrained.marian_reader import read_marian
 
-    read = {"hf": read_hugging_face, "npz": read_marian}[kind]
-    found = read(folder)
+    read = read_hugging_face if FLAGS.hf else read_marian
+    pretrained = read(folder)
+    config = pretrained.model.config
     with written_whole(path) as temporary:
         temporary.mkdir()
-        _write(ModelDirectory(temporary), found, folder)
-    for note in found.notes:
+        directory = ModelDirectory(temporary)
+        directory.write_vocabulary(pretrained.vocabulary)
+        directory.write_run(
+            {
+                "dataset": f"imported from {folder.resolve().name}",
+                "source_language": pretrained.source_language,
+                "target_language": pretrained.target_language,
+            }
+        )
+        directory.write_weights(pretrained.model)
+        directory.write_config(config)
+    for note in pretrained.notes:
         print(f"Note: {note}.")
-    config = found.model.config
     print(
-        f"Wrote {path}: {found.model.count_params():,} parameters, "
+        f"Wrote {path}: {pretrained.model.count_params():,} parameters, "
         f"{config.num_layers} + {config.decoder_layers} layers, "
         f"{config.vocabulary_size:,} pieces.",
         flush=True,
@@ -99,12 +112,12 @@ def _import(path, kind, folder):
 
 
 def _check(path, published):
-    from export.conversion.published_check import compared
+    from export.conversion.published_check import compare_with_published
     from export.translators.translator import Translator
 
     translator = Translator.from_directory(path)
     config = translator.model.config
-    lines = compared(translator, published)
+    lines = compare_with_published(translator, published)
     print(
         f"Compared on {FLAGS.check}, beam {config.beam_size}, alpha "
         f"{config.alpha}:",
@@ -112,37 +125,6 @@ def _check(path, published):
         sep="\n",
         flush=True,
     )
-
-
-def _given():
-    """Returns which flag names what comes in, and its pathlib.Path."""
-    kinds = [name for name in _HOLDING if FLAGS[name].value is not None]
-    if len(kinds) != 1:
-        raise InputError(
-            "Give one of --hf and --npz, the directory of the model to import; "
-            "--help says which is which."
-        )
-    (kind,) = kinds
-    folder = pathlib.Path(FLAGS[kind].value)
-    if not folder.is_dir():
-        raise InputError(
-            f"There is no directory {folder}; give --{kind} the directory "
-            f"that holds {_HOLDING[kind]}."
-        )
-    return kind, folder
-
-
-def _write(directory, found, folder):
-    directory.write_vocabulary(found.vocabulary)
-    directory.write_run(
-        {
-            "dataset": f"imported from {folder.resolve().name}",
-            "source_language": found.source_language,
-            "target_language": found.target_language,
-        }
-    )
-    directory.write_weights(found.model)
-    directory.write_config(found.model.config)
 
 
 if __name__ == "__main__":

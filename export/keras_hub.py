@@ -1,12 +1,12 @@
 """A model directory as a KerasHub preset: `python -m export.keras_hub`.
 
-python -m export.keras_hub --model_dir=runs/demo --preset=presets/demo
+    python -m export.keras_hub --model_dir=runs/demo --preset=presets/demo
 
 writes a folder that `keras_hub.models.Seq2SeqLM.from_preset` loads where
 `export.keras_hub_task` is imported, and that `keras_hub.upload_preset` takes;
-and the way back, from a preset folder or a handle that KerasHub knows:
+back again, from a preset folder or a handle that KerasHub knows:
 
-python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
+    python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
 """
 
 import pathlib

@@ -12,7 +12,6 @@ import pathlib
 from absl import flags
 
 from export import command
-from export.errors import InputError
 from export.files.atomic import written_whole
 
 FLAGS = flags.FLAGS
@@ -21,29 +20,24 @@ flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
 flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Directory to write; nothing is there yet.",
-    required=True,
+    "output_dir", None, "Directory to write; a new one.", required=True
 )
 
 
 def main(arguments):
-    """Exports, and says what differs there."""
+    """Exports, and prints what differs there."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
-    if path.exists():
-        raise InputError(
-            f"{path} exists and is never overwritten; name another "
-            "--output_dir, or remove it first."
-        )
-    # TensorFlow takes seconds to load, and a wrong flag is said at once.
+    command.require_new(path, "--output_dir")
+    # TensorFlow takes seconds to load, and wrong flags are refused before.
     from export.model_directory import ModelDirectory
-    from export.pretrained.architecture import refuse_what_marian_lacks
-    from export.pretrained.hugging_face_writer import write_hugging_face
+    from export.pretrained.hugging_face_writer import (
+        check_marian_config,
+        write_hugging_face,
+    )
 
     directory = ModelDirectory(FLAGS.model_dir)
-    refuse_what_marian_lacks(directory.read_config())
+    check_marian_config(directory.read_config())
     directory.load_tokenizer()
     model = directory.load_model()
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -73,7 +67,7 @@ def _differences(config):
         )
     lines.append(
         f"It ends an output after {config.max_output_extra} tokens (max_length "
-        "of generation_config.json), and this model so many after the "
+        "of generation_config.json), and this model as many after the "
         "source's length."
     )
     return [*lines, "See docs/pretrained.md for other readers."]

@@ -12,8 +12,8 @@ import h5py
 import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.pretrained.tokenizers import tokenizer_of
 from export.server_runtime.export_directory import exported_version
+from export.tokenizers.table_tokenizers import load_tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 
@@ -148,7 +148,7 @@ class ModelDirectory:
             InputError: the vocabulary is missing or not one of ours.
         """
         try:
-            return tokenizer_of(self.read_vocabulary())
+            return load_tokenizer(self.read_vocabulary())
         except ValueError as error:
             raise InputError(f"{self.vocabulary_path}: {error}") from error
 

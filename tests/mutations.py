@@ -487,8 +487,8 @@ MUTATIONS = [
             "export/pretrained/layout.py",
             "np.arange(width).reshape(2, width // 2).T.ravel()",
             "np.arange(width)",
-            "tests/export/pretrained/test_marian_import.py"
-            " tests/export/pretrained/test_marian_npz.py",
+            "tests/export/pretrained/test_hugging_face.py"
+            " tests/export/pretrained/test_marian.py",
         ),
         (
             "CTranslate2 gets sinusoids of another position",

@@ -1,5 +1,4 @@
-"""Other programs' formats for the same weights.
+"""Writes models for CTranslate2, and translates with what was written.
 
-A Transformer and its vocabulary come in, another program's folder goes out.
-This room imports what translators share.
+It imports translators, tokenizers and the fields of `pretrained`.
 """

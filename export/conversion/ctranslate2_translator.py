@@ -9,10 +9,7 @@ from export.conversion.ctranslate2_weights import (
     VOCABULARY_FILE,
 )
 from export.errors import InputError
-from export.pretrained.plain_tokenizer import (
-    PlainTokenizer,
-    plain_source_tokenizer,
-)
+from export.tokenizers.plain import PlainTokenizer, load_plain_source_tokenizer
 from export.translators.batches import BATCH_TOKENS, in_batches
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import BLANK, Translation
@@ -22,17 +19,17 @@ _END = "</s>"
 
 
 class CTranslate2Translator:
-    """Beam search by CTranslate2, on this machine's processors.
+    """Beam search by CTranslate2 on a CPU.
 
-    It takes and gives text through the SentencePiece models that lie beside
-    the weights, so what it answers is what the folder alone is good for.
+    It tokenizes with the SentencePiece models beside the weights, so that its
+    answers are those of the folder alone.
 
     Args:
         path: folder of `save_ctranslate2`.
         config: TransformerConfig of the model: its beam, penalty and limits.
-        max_source_tokens: longer sources are cut to this many pieces, the
-            end counted.
-        batch_tokens: source positions in a batch, padding counted.
+        max_source_tokens: longer sources are truncated to as many pieces, the
+            end included.
+        batch_tokens: source positions in a batch, padding included.
 
     Attributes:
         compute_type: what CTranslate2 multiplies in, such as "int8_float32".
@@ -52,12 +49,12 @@ class CTranslate2Translator:
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
             proto = (path / VOCABULARY_FILE).read_bytes()
-            self._pieces = sentencepiece.SentencePieceProcessor(
+            self._target = sentencepiece.SentencePieceProcessor(
                 model_proto=proto
             )
-            self._source_pieces = PlainTokenizer(proto)
+            self._source = PlainTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source_pieces = plain_source_tokenizer(
+                self._source = load_plain_source_tokenizer(
                     (path / SOURCE_VOCABULARY_FILE).read_bytes()
                 )
         except (RuntimeError, ValueError, OSError) as error:
@@ -67,64 +64,65 @@ class CTranslate2Translator:
         self.compute_type = self._translator.compute_type
 
     def translate(self, texts, on_progress=None):
-        """Translates sentences.
+        """Translates a list of sentences.
 
         Args:
-            texts: list of str, a sentence each.
+            texts: list of str.
             on_progress: function of the number of sentences just done.
 
         Returns:
             A list of Translation in the same order. CTranslate2 ranks by
             log-probability / length ** alpha; the score is the
-            log-probability / the configuration's own length penalty.
+            log-probability / the length penalty of the configuration.
         """
         sources = [
-            pieces[: self._limit - 1]
-            for pieces in map(self._source_pieces.pieces, list_of_texts(texts))
+            self._source.pieces(text)[: self._limit - 1]
+            for text in list_of_texts(texts)
         ]
         answers = in_batches(
-            # The folder's own setting adds the end.
+            # CTranslate2 adds the end.
             [len(pieces) + 1 for pieces in sources],
             self._batch_tokens,
-            lambda batch: self._ask([sources[number] for number in batch]),
+            lambda batch: self._search([sources[number] for number in batch]),
             on_progress,
         )
         return [answer or BLANK for answer in answers]
 
-    def _ask(self, sources):
-        # It has one limit for a batch, which must not depend on the others.
-        by_length = itertools.groupby(sources, len)
-        return [each for _, group in by_length for each in self._search(group)]
-
     def _search(self, sources):
-        """Yields the Translation of each source; all are of one length."""
-        config, sources = self._config, list(sources)
+        # CTranslate2 has one length limit for a batch, and an answer must not
+        # depend on the other sentences.
+        return [
+            translation
+            for _, group in itertools.groupby(sources, len)
+            for translation in self._search_equal_lengths([*group])
+        ]
+
+    def _search_equal_lengths(self, sources):
+        config = self._config
         results = self._translator.translate_batch(
             sources,
             beam_size=config.beam_size,
             length_penalty=config.alpha,
-            # As ours never does.
+            # As in the search of this package.
             disable_unk=True,
             min_decoding_length=1,
             max_decoding_length=len(sources[0]) + config.max_output_extra,
             return_end_token=True,
         )
-        found = [result.hypotheses[0] for result in results]
-        # The search's own scores leave out what it may not say.
+        outputs = [result.hypotheses[0] for result in results]
+        # The scores of its search exclude what it must not generate.
         scored = self._translator.score_batch(
-            sources, [_without_end(pieces) for pieces in found]
+            sources,
+            [
+                pieces[:-1] if pieces[-1:] == [_END] else pieces
+                for pieces in outputs
+            ],
         )
-        for pieces, each in zip(found, scored):
-            yield self._translation(pieces, sum(each.log_probs[: len(pieces)]))
-
-    def _translation(self, pieces, log_probability):
-        penalty = length_penalty(
-            len(pieces), self._config.alpha, self._config.length_penalty
-        )
-        return Translation(
-            self._pieces.decode(pieces), log_probability / float(penalty)
-        )
-
-
-def _without_end(pieces):
-    return pieces[:-1] if pieces[-1:] == [_END] else pieces
+        for pieces, score in zip(outputs, scored):
+            penalty = length_penalty(
+                len(pieces), config.alpha, config.length_penalty
+            )
+            log_probability = sum(score.log_probs[: len(pieces)])
+            yield Translation(
+                self._target.decode(pieces), log_probability / float(penalty)
+            )

@@ -1,4 +1,4 @@
-"""The same weights as a model folder for CTranslate2."""
+"""Writes a Transformer as a model folder for CTranslate2."""
 
 import importlib.util
 
@@ -9,8 +9,8 @@ from keras import ops
 import keras_transformer as kt
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.pretrained.known_fields import fields_not_held, names_of
-from export.pretrained.two_sided import listed_pieces
+from export.pretrained.field_tables import any_value, find_unsupported_fields
+from export.tokenizers.vocabulary_file import count_listed_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
@@ -20,10 +20,10 @@ SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
 # a source, unless it is asked to take more.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-# The fields that a folder can hold; others must be the default. Those of a
-# search are for whoever calls it, and export.ctranslate2 prints them.
-_HELD = {
-    **names_of(
+# The values of fields that a folder can hold; others must be the default. The
+# caller of CTranslate2 gives those of a search, which the command prints.
+_SUPPORTED = {
+    **any_value(
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
         "beam_size alpha max_output_extra"
@@ -51,51 +51,52 @@ def save_ctranslate2(
     """Writes a Transformer as a CTranslate2 model folder.
 
     The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
-    piece to the source itself. The SentencePiece model lies beside the
-    weights, or the two models, where the source has a vocabulary of its own.
+    piece to the source itself. The SentencePiece models lie beside the weights.
 
     Args:
         model: Transformer.
-        vocabulary: bytes of its SentencePiece model; the target's, where the
-            source has one of its own.
-        path: of the folder; nothing is there yet.
-        quantization: how CTranslate2 stores matrices: "float32", "float16",
-            "int16" or "int8".
-        source_vocabulary: bytes of the source's own SentencePiece model, which
-            may have the same pieces; None where there is one for both.
-        target_pieces: ids of the target's pieces that the folder knows, see
+        vocabulary: bytes of the SentencePiece model, of the target where there
+            are two.
+        path: path of the folder, which does not exist yet.
+        quantization: how matrices are stored: "float32", "float16", "int16" or
+            "int8".
+        source_vocabulary: bytes of the SentencePiece model of the source; None
+            where there is one for both sides.
+        target_pieces: ids of the target's vocabulary that are written, see
             `kt.TargetPieces`; None for all.
 
     Raises:
-        InputError: the package ctranslate2 is missing, it has no such model
-            or quantization, a vocabulary is missing or not the model's, or
-            writing fails.
+        InputError: the package ctranslate2 is missing, it cannot hold the
+            model or lacks the quantization, a vocabulary is missing or of
+            another model, or writing fails.
     """
     require_ctranslate2()
-    _check_quantization(quantization)
-    _check_config(model.config)
-    if model.config.source_vocabulary_size and source_vocabulary is None:
+    if quantization not in QUANTIZATIONS:
         raise InputError(
-            "The source's own vocabulary must be given for a model that has "
-            "one; this model has source_vocabulary_size="
-            f"{model.config.source_vocabulary_size}."
+            f"Expected one of {', '.join(QUANTIZATIONS)} as quantization, got "
+            f"{quantization!r}."
         )
-    size = model.config.vocabulary_size
-    kept = kt.TargetPieces(
-        range(size) if target_pieces is None else target_pieces, size
-    ).ids
-    spec = _filled(model, kept)
+    config = model.config
+    _check_config(config)
+    if config.source_vocabulary_size and source_vocabulary is None:
+        raise InputError(
+            "This model has a vocabulary for the source, source_vocabulary_size"
+            f"={config.source_vocabulary_size}; give source_vocabulary."
+        )
+    size = config.vocabulary_size
+    ids = range(size) if target_pieces is None else target_pieces
+    ids = kt.TargetPieces(ids, size).ids
+    spec = _make_spec(model, ids)
     files = {VOCABULARY_FILE: vocabulary}
     if source_vocabulary is not None:
         files[SOURCE_VOCABULARY_FILE] = source_vocabulary
-    of_source = files.get(SOURCE_VOCABULARY_FILE, vocabulary)
     spec.register_source_vocabulary(
-        _pieces(of_source, model.config.source_pieces)
+        _list_pieces(source_vocabulary or vocabulary, config.source_pieces)
     )
-    pieces = _pieces(vocabulary, size)
-    spec.register_target_vocabulary([pieces[number] for number in kept])
+    pieces = _list_pieces(vocabulary, size)
+    spec.register_target_vocabulary([pieces[number] for number in ids])
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = model.config.layer_norm_epsilon
+    spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.validate()
     spec.optimize(quantization)
     with written_whole(path) as temporary:
@@ -106,11 +107,7 @@ def save_ctranslate2(
 
 
 def require_ctranslate2():
-    """Checks that the package is there; it is no dependency of ours.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Raises InputError if the package ctranslate2 is not installed."""
     if importlib.util.find_spec("ctranslate2") is None:
         raise InputError(
             "The package ctranslate2 is not installed; install it with: "
@@ -118,133 +115,104 @@ def require_ctranslate2():
         )
 
 
-def _check_quantization(name):
-    if name not in QUANTIZATIONS:
-        raise InputError(
-            f"There is no quantization {name!r}; choose one of "
-            f"{', '.join(QUANTIZATIONS)}."
-        )
-
-
 def _check_config(config):
-    lacking = fields_not_held(config, _HELD)
+    unsupported = find_unsupported_fields(config, _SUPPORTED)
     if config.counts_words:
-        lacking.insert(0, "positions of words")
+        unsupported.insert(0, "positions of words")
     if not config.heads_fill_model:
-        lacking.append("d_k and d_v other than d_model / num_heads")
-    for what in lacking:
+        unsupported.append("d_k and d_v other than d_model / num_heads")
+    for field in unsupported:
         raise InputError(
-            f"CTranslate2 cannot run this model: it has no {what}; "
-            "export it as a SavedModel instead (export.saved_model)."
+            f"CTranslate2 cannot run this model: it has no {field}; export it "
+            "as a SavedModel instead (export.saved_model)."
         )
 
 
-def _pieces(vocabulary, size):
+def _list_pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == listed_pieces(vocabulary):
+    if len(pieces) > size == count_listed_pieces(vocabulary):
         # Of a pretrained model: the others count as unknown.
         return pieces[:size]
     if len(pieces) != size:
         raise InputError(
             f"The vocabulary has {len(pieces)} pieces and the model {size}; "
-            "they must be of the same training."
+            "give the vocabulary of the same model."
         )
     return pieces
 
 
-def _filled(model, kept):
+def _make_spec(model, ids):
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = model.config
-    activation = _ACTIVATIONS[config.activation]
     spec = TransformerSpec.from_config(
         (config.num_layers, config.decoder_layers),
         config.num_heads,
         pre_norm=config.norm == "pre",
-        activation=common_spec.Activation[activation],
+        activation=common_spec.Activation[_ACTIVATIONS[config.activation]],
     )
     _fill_stack(spec.encoder, model.encoder)
     _fill_stack(spec.decoder, model.decoder)
-    # Theirs is laid out in another way, so that it is never left to them.
-    spec.encoder.position_encodings.encodings = _positions(
-        model.source_positions, config
+    # CTranslate2's own sinusoids are laid out in another way.
+    for side, positions in (
+        (spec.encoder, model.source_positions),
+        (spec.decoder, model.target_positions),
+    ):
+        is_learned = config.positions == "learned"
+        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
+        if is_learned:
+            rows = config.max_positions
+        side.position_encodings.encodings = _array(
+            positions.encode(np.arange(rows, dtype="int32"))
+        )
+    spec.encoder.embeddings[0].weight = _array(
+        model.source_embedding.embeddings
     )
-    spec.decoder.position_encodings.encodings = _positions(
-        model.target_positions, config
-    )
-    spec.encoder.embeddings[0].weight = _embeddings(model.source_embedding)
-    of_target = _embeddings(model.target_embedding)
-    spec.decoder.embeddings.weight = of_target[kept]
-    _fill_projection(spec.decoder.projection, model.output_embedding, kept)
+    target, output = model.target_embedding, model.output_embedding
+    spec.decoder.embeddings.weight = _array(target.embeddings)[ids]
+    spec.decoder.projection.weight = _array(output.embeddings)[ids]
+    if output.bias is not None:
+        spec.decoder.projection.bias = _array(output.bias)[ids]
     return spec
-
-
-def _embeddings(layer):
-    return _array(layer.embeddings)
-
-
-def _fill_projection(spec, layer, kept):
-    spec.weight = _embeddings(layer)[kept]
-    if layer.bias is not None:
-        spec.bias = _array(layer.bias)[kept]
-
-
-def _positions(layer, config):
-    rows = (
-        config.max_positions
-        if config.positions == "learned"
-        else _SOURCE_POSITIONS + config.max_output_extra + 1
-    )
-    return _array(layer.encode(np.arange(rows, dtype="int32")))
 
 
 def _fill_stack(spec, stack):
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
-        _fill_attention(
-            layer_spec.self_attention,
-            ("query_key_value", "output"),
-            layer.self_attention,
-            layer.self_attention_residual,
-        )
+        self_attention = layer_spec.self_attention
+        _fill(self_attention.linear[0], layer.self_attention, "query_key_value")
+        _fill(self_attention.linear[1], layer.self_attention, "output")
+        _fill_norm(self_attention, layer.self_attention_residual.layer_norm)
         if hasattr(layer_spec, "attention"):
-            _fill_attention(
-                layer_spec.attention,
+            cross_attention = layer_spec.attention
+            for linear, name in zip(
+                cross_attention.linear,
                 ("query", "key_value", "output"),
-                layer.cross_attention,
-                layer.cross_attention_residual,
+                strict=True,
+            ):
+                _fill(linear, layer.cross_attention, name)
+            _fill_norm(
+                cross_attention, layer.cross_attention_residual.layer_norm
             )
-        _fill_feed_forward(
-            layer_spec.ffn, layer.feed_forward, layer.feed_forward_residual
-        )
+        _fill(layer_spec.ffn.linear_0, layer.feed_forward, "inner")
+        _fill(layer_spec.ffn.linear_1, layer.feed_forward, "output")
+        _fill_norm(layer_spec.ffn, layer.feed_forward_residual.layer_norm)
     if hasattr(spec, "layer_norm"):
-        _fill_norm(spec.layer_norm, stack.final_norm)
+        _fill_norm(spec, stack.final_norm)
 
 
-def _fill_attention(spec, names, layer, residual):
-    for linear, name in zip(spec.linear, names, strict=True):
-        _fill_linear(
-            linear,
-            getattr(layer, f"{name}_kernel"),
-            getattr(layer, f"{name}_bias"),
-        )
-    _fill_norm(spec.layer_norm, residual.layer_norm)
-
-
-def _fill_feed_forward(spec, layer, residual):
-    _fill_linear(spec.linear_0, layer.inner_kernel, layer.inner_bias)
-    _fill_linear(spec.linear_1, layer.output_kernel, layer.output_bias)
-    _fill_norm(spec.layer_norm, residual.layer_norm)
-
-
-def _fill_linear(spec, kernel, bias):
+def _fill(spec, layer, name):
+    kernel, bias = (
+        getattr(layer, f"{name}_{kind}") for kind in ("kernel", "bias")
+    )
     spec.weight = np.ascontiguousarray(_array(kernel).T)
     if bias is not None:
         spec.bias = _array(bias)
 
 
-def _fill_norm(spec, layer):
-    spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
+def _fill_norm(spec, norm):
+    spec.layer_norm.gamma = _array(norm.gamma)
+    spec.layer_norm.beta = _array(norm.beta)
 
 
 def _array(tensor):

@@ -1,14 +1,16 @@
-"""How far an imported model agrees with what was published of it."""
+"""Compares an imported model with published translations."""
+
+import sacrebleu
 
 from export.lines.published import as_published
 from export.progress_bar import ProgressBar
 
-# Sentences of which is told what differs, and how much of each.
-_TOLD, _LONGEST = 3, 200
+# Differing sentences that are printed, and characters of each.
+_EXAMPLES, _MAX_CHARACTERS = 3, 200
 
 
-def compared(translator, published):
-    """Translates a published test set, and says how it compares.
+def compare_with_published(translator, published):
+    """Translates a published test set, and compares the translations.
 
     Args:
         translator: Translator.
@@ -19,48 +21,38 @@ def compared(translator, published):
     """
     sources = published.sources
     with ProgressBar("Translating", len(sources), "sentences") as bar:
-        found = translator.translate(sources, bar.update)
-    ours = [as_published(each.text) for each in found]
-    theirs = [each.strip(" ") for each in published.translations]
-    identical = sum(our == their for our, their in zip(ours, theirs))
-    return [
-        f"  identical translations  {identical / len(ours):.2%} "
-        f"({identical:,} of {len(ours):,})",
-        *_scores(ours, theirs, published.references),
-        *_differing(sources, ours, theirs),
-        "Marian's beam shrinks with each finished translation and ours does "
-        "not, so that a few differ in a right import; the scores should not.",
+        translations = translator.translate(sources, bar.update)
+    outputs = [as_published(each.text) for each in translations]
+    expected = [text.strip(" ") for text in published.translations]
+    rows = [*zip(sources, expected, outputs)]
+    differing = [row for row in rows if row[1] != row[2]]
+    identical = len(rows) - len(differing)
+    lines = [
+        f"  identical translations  {identical / len(rows):.2%} "
+        f"({identical:,} of {len(rows):,})"
     ]
-
-
-def _scores(ours, theirs, references):
-    import sacrebleu
-
-    lines = []
     for name, metric in (
         ("BLEU", sacrebleu.BLEU()),
         ("chrF", sacrebleu.CHRF()),
     ):
-        of_ours, of_theirs = (
-            metric.corpus_score(each, [references]).score
-            for each in (ours, theirs)
+        imported_score, published_score = (
+            metric.corpus_score(texts, [published.references]).score
+            for texts in (outputs, expected)
         )
         lines += [
-            f"  {name}                    ours {of_ours:.2f}, published "
-            f"{of_theirs:.2f} ({of_ours - of_theirs:+.2f})",
+            f"  {name}                    imported {imported_score:.2f}, "
+            f"published {published_score:.2f} "
+            f"({imported_score - published_score:+.2f})",
             f"                          {metric.get_signature()}",
         ]
-    return lines
-
-
-def _differing(sources, ours, theirs):
-    lines = []
-    for row in zip(sources, ours, theirs):
-        source, our, their = (each[:_LONGEST] for each in row)
-        if row[1] != row[2] and len(lines) < 3 * _TOLD:
-            lines += [
-                f"  source     {source}",
-                f"  published  {their}",
-                f"  ours       {our}",
-            ]
-    return ["The first that differ:", *lines] if lines else []
+    if differing:
+        lines.append("The first that differ:")
+    for row in differing[:_EXAMPLES]:
+        for name, text in zip(("source", "published", "imported"), row):
+            lines.append(f"  {name:<9}  {text[:_MAX_CHARACTERS]}")
+    return [
+        *lines,
+        "Marian's beam shrinks with each finished translation and that of "
+        "export.translate does not, so that a few differ in a right import; "
+        "the scores should not.",
+    ]

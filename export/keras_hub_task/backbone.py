@@ -1,21 +1,54 @@
 """The Transformer as KerasHub's backbone."""
 
 import dataclasses
+import json
 
 import keras
 import keras_hub
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.directories import FromModelDirectory
+from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
 _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
+# A field of config.json of presets, and not of model directories.
+_PRESET_FIELD = "registered_name"
+
+
+class FromModelDirectory:
+    """A mixin: `from_preset` takes a model directory, too."""
+
+    @classmethod
+    def from_preset(cls, preset, **kwargs):
+        """Loads a preset or a model directory.
+
+        Args:
+            preset: path of a model directory, or what KerasHub takes.
+            **kwargs: arguments of KerasHub's own method.
+
+        Raises:
+            ValueError: the preset is of another class, or does not exist.
+            InputError: the model directory is damaged, or not a translator.
+        """
+        if is_model_directory(preset):
+            return cls.from_directory(ModelDirectory(preset), **kwargs)
+        return super().from_preset(preset, **kwargs)
+
+
+def is_model_directory(path):
+    """Returns whether a path is of a model directory, and not of a preset."""
+    directory = ModelDirectory(path)
+    try:
+        fields = json.loads(directory.config_path.read_bytes())
+    except (OSError, ValueError):
+        return directory.vocabulary_path.exists()
+    return "num_layers" in fields and _PRESET_FIELD not in fields
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
-    """Encoder and decoder, without the product that makes logits.
+    """Encoder and decoder, without the projection to logits.
 
     Letters: B batch, S source length, T target length, D d_model. Called on
     a dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S],
@@ -27,15 +60,15 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
     Args:
         dtype: a Keras dtype policy.
         **kwargs: fields of TransformerConfig, such as `vocabulary_size`, and
-            what every backbone takes.
+            the arguments of every backbone.
 
     Attributes:
-        transformer: kt.Transformer, whose weights these are.
+        transformer: kt.Transformer with the weights.
         config: its TransformerConfig.
-        lora_rank: of `enable_lora`, or None.
+        lora_rank: rank of `enable_lora`, or None.
 
     Raises:
-        ValueError: a field has a value that it cannot have.
+        ValueError: a field has a wrong value.
     """
 
     def __init__(self, dtype=None, **kwargs):
@@ -56,7 +89,7 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
         self.token_embedding = stacks.transformer.target_embedding
 
     def get_config(self):
-        """Returns the constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), **dataclasses.asdict(self.config)}
 
     def default_lora_layer_names(self):
@@ -66,17 +99,17 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
     def enable_lora(self, rank, target_layer_names=None):
         """Freezes all weights, and adapts attention by LoRA.
 
-        Then compile the task again. What is saved is the adapted model;
+        Compile the task again afterwards. What is saved is the adapted model;
         `save_lora_weights` saves the adaptation alone.
 
         Args:
-            rank: of the adaptation, at least 1.
+            rank: rank of the adaptation, at least 1.
             target_layer_names: list of layers' names; by default
                 `default_lora_layer_names()`.
 
         Raises:
-            ValueError: the rank is none, no such layer has LoRA, or it is
-                on already.
+            ValueError: the rank is wrong, no such layer has LoRA, or it is
+                enabled already.
         """
         names = target_layer_names
         if names is None:
@@ -97,28 +130,19 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
         self.lora_rank = rank
 
     @classmethod
-    def of_directory(cls, directory, load_weights=True, **kwargs):
-        """Returns the backbone of a ModelDirectory.
-
-        Args:
-            directory: ModelDirectory.
-            load_weights: whether to take its weights; else random ones.
-            **kwargs: of the constructor.
-
-        Raises:
-            InputError: the directory is not whole.
-        """
+    def from_directory(cls, directory, load_weights=True, **kwargs):
+        """Returns the backbone of a ModelDirectory."""
         config = directory.read_config()
-        made = cls(**{**dataclasses.asdict(config), **kwargs})
+        backbone = cls(**{**dataclasses.asdict(config), **kwargs})
         if load_weights:
             model = directory.load_model()
-            made.transformer.set_weights(model.get_weights())
-        return made
+            backbone.transformer.set_weights(model.get_weights())
+        return backbone
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class _Stacks(keras.layers.Layer):
-    """The two stacks as one layer of a functional model."""
+    """Encoder and decoder as one layer of a functional model."""
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
@@ -127,14 +151,12 @@ class _Stacks(keras.layers.Layer):
         )
 
     def build(self, input_shape):
-        """The weights exist already."""
         self.built = True
 
     def call(self, inputs, training=False):
-        """Returns the dict that TransformerBackbone does."""
         ids = {
-            "source": without_padding(inputs, "encoder"),
-            "target": without_padding(inputs, "decoder"),
+            "source": mask_ids(inputs, "encoder"),
+            "target": mask_ids(inputs, "decoder"),
         }
         memory, states = self.transformer.stacks(ids, training)
         return {
@@ -143,16 +165,13 @@ class _Stacks(keras.layers.Layer):
         }
 
 
-def without_padding(inputs, side):
-    """Returns the ids of one side, 0 where its mask says padding.
+def mask_ids(inputs, side):
+    """Returns the ids of one side, int32, 0 where its mask is 0.
 
     Args:
         inputs: dict, as TransformerBackbone takes.
         side: "encoder" or "decoder".
-
-    Returns:
-        int32, of the shape of the ids.
     """
     ids = ops.cast(inputs[f"{side}_token_ids"], "int32")
-    real = ops.cast(inputs[f"{side}_padding_mask"], "bool")
-    return ops.where(real, ids, PAD_ID)
+    mask = ops.cast(inputs[f"{side}_padding_mask"], "bool")
+    return ops.where(mask, ids, PAD_ID)

@@ -1,30 +1,127 @@
-"""Strings to what the task is called on, and back."""
+"""KerasHub's tokenizer and preprocessor: strings to ids and back."""
+
+import hashlib
 
 import keras
 import keras_hub
+import tensorflow as tf
+import tensorflow_text as tf_text
 
-from export.keras_hub_task.backbone import TransformerBackbone
-from export.keras_hub_task.directories import FromModelDirectory
-from export.keras_hub_task.tokenizer import TransformerTokenizer
+from export.errors import InputError
+from export.keras_hub_task.backbone import (
+    FromModelDirectory,
+    TransformerBackbone,
+)
+from export.tokenizers.tokenizer import Tokenizer
 
-# A batch is padded to these lengths, so they are no longer than most sentences.
+_SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
+# A batch is padded to this length, so that it fits most sentences and no more.
 _LENGTH = 128
+_NOT_UTF_8 = "Text is not UTF-8; convert it first."
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class TransformerTokenizer(
+    FromModelDirectory, keras_hub.tokenizers.SentencePieceTokenizer
+):
+    """Splits text into the ids of a model directory's `vocabulary.model`.
+
+    Args:
+        proto: SentencePiece model with pad, unknown, begin and end ids 0, 1,
+            2 and 3: its bytes, or what SentencePieceTokenizer takes.
+        **kwargs: arguments of SentencePieceTokenizer.
+
+    Raises:
+        ValueError: it is not such a model, or has other special ids; in a
+            call: text is not UTF-8. In a graph of TensorFlow that is an
+            InvalidArgumentError.
+    """
+
+    backbone_cls = TransformerBackbone
+
+    def __init__(self, proto=None, **kwargs):
+        self._add_special_token("<s>", "start_token")
+        self._add_special_token("</s>", "end_token")
+        self._add_special_token("<pad>", "pad_token")
+        super().__init__(proto=proto, **kwargs)
+
+    def set_proto(self, proto):
+        """Sets the SentencePiece model; see the class."""
+        super().set_proto(proto)
+        if proto is None:
+            return
+        found = self.get_vocabulary()[: len(_SPECIAL)]
+        if found != _SPECIAL:
+            raise ValueError(
+                f"Expected the vocabulary to begin with {_SPECIAL}, got "
+                f"{found}; give the vocabulary.model of a model directory."
+            )
+        # It refuses control pieces that text can have.
+        Tokenizer(self.proto)
+
+    def _set_proto_tf(self, proto):
+        # Two tokenizers without names share one model after a SavedModel is
+        # loaded; the digest keeps different models apart.
+        digest = hashlib.sha256(proto).hexdigest()[:16]
+        try:
+            self._sentence_piece = tf_text.SentencepieceTokenizer(
+                model=proto,
+                out_type=self.compute_dtype,
+                add_bos=self.add_bos,
+                add_eos=self.add_eos,
+                name=f"sentencepiece_{digest}",
+            )
+        except tf.errors.OpError as error:
+            raise ValueError(
+                "`proto` is not a SentencePiece model; give the "
+                "vocabulary.model of a model directory, or its bytes."
+            ) from error
+
+    def _tokenize_tf(self, inputs):
+        inputs = tf.convert_to_tensor(inputs)
+        text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
+        # SentencePiece would read something else in silence. The text itself
+        # stays out of the message, which could not be decoded.
+        tf.debugging.Assert(tf.reduce_all(text == inputs), [_NOT_UTF_8])
+        return super()._tokenize_tf(inputs)
+
+    def _tokenize_spm(self, inputs):
+        try:
+            return super()._tokenize_spm(inputs)
+        except UnicodeDecodeError as error:
+            raise ValueError(_NOT_UTF_8) from error
+
+    @classmethod
+    def from_directory(cls, directory, **kwargs):
+        """Returns the tokenizer of a ModelDirectory.
+
+        Raises:
+            InputError: source and target have a vocabulary each.
+        """
+        tokenizer = directory.load_tokenizer()
+        if tokenizer.source is not tokenizer.target:
+            raise InputError(
+                f"{directory.path} is of a pretrained model with a vocabulary "
+                "for each side, which the KerasHub task does not have; use "
+                "export.translate, or export it (export.saved_model)."
+            )
+        return cls(tokenizer.proto, **kwargs)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLMPreprocessor(
     FromModelDirectory, keras_hub.models.Seq2SeqLMPreprocessor
 ):
-    """Tokenises and packs `encoder_text` and `decoder_text`.
+    """Tokenizes and packs `encoder_text` and `decoder_text`.
 
     As the model was trained, a source is its ids and the end id, and a target
     has the begin id in front of them. Longer ones are truncated.
 
     Args:
         tokenizer: TransformerTokenizer.
-        encoder_sequence_length: ids of every source, padding counted.
+        encoder_sequence_length: ids of every source, padding included.
         decoder_sequence_length: the same of a target.
-        **kwargs: of Seq2SeqLMPreprocessor.
+        **kwargs: arguments of Seq2SeqLMPreprocessor.
     """
 
     backbone_cls = TransformerBackbone
@@ -55,7 +152,7 @@ class TransformerSeq2SeqLMPreprocessor(
         )
 
     def get_config(self):
-        """Returns the constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "encoder_sequence_length": self.encoder_sequence_length,
@@ -63,10 +160,6 @@ class TransformerSeq2SeqLMPreprocessor(
         }
 
     @classmethod
-    def of_directory(cls, directory, **kwargs):
-        """Returns the preprocessor of a ModelDirectory.
-
-        Raises:
-            InputError: it has no vocabulary of both languages.
-        """
-        return cls(TransformerTokenizer.of_directory(directory), **kwargs)
+    def from_directory(cls, directory, **kwargs):
+        """Returns the preprocessor of a ModelDirectory."""
+        return cls(TransformerTokenizer.from_directory(directory), **kwargs)

@@ -1,58 +1,52 @@
-"""A model directory as KerasHub's preset folder, and back."""
+"""A model directory as a preset folder of KerasHub, and back."""
 
 import os
 import pathlib
 import shutil
 
+from export import command
 from export.errors import InputError
 from export.files.atomic import written_whole
-from export.keras_hub_task.directories import is_model_directory
+from export.keras_hub_task.backbone import is_model_directory
 from export.keras_hub_task.task import TransformerSeq2SeqLM
 from export.model_directory import ModelDirectory
 
 
 def write_preset(directory, path):
-    """Turns a model directory into a preset folder.
-
-    Args:
-        directory: ModelDirectory of a translator.
-        path: of the folder; nothing is there yet.
+    """Writes a new preset folder of a ModelDirectory.
 
     Raises:
-        InputError: the directory is not whole, or there is something.
+        InputError: the directory is damaged, or the path exists.
     """
     path = pathlib.Path(path)
-    if path.exists():
-        raise InputError(f"{path} is there already; name a new folder.")
-    # KerasHub would speak of presets.
+    command.require_new(path, "--preset")
+    # Its message is clearer than KerasHub's.
     directory.read_config()
     task = TransformerSeq2SeqLM.from_preset(str(directory.path))
     with written_whole(path) as temporary:
         task.save_to_preset(str(temporary))
-        _copy(directory.run_path, temporary)
+        if directory.run_path.is_file():
+            shutil.copy(directory.run_path, temporary)
 
 
 def write_model_directory(preset, directory):
-    """Turns a preset of TransformerSeq2SeqLM into a model directory.
+    """Writes a new model directory of a preset of TransformerSeq2SeqLM.
 
     Args:
         preset: path of a preset folder, or a handle that KerasHub knows.
-        directory: ModelDirectory; nothing is there yet.
+        directory: ModelDirectory that does not exist yet.
 
     Raises:
-        InputError: it is no such preset, or there is something.
+        InputError: it is not such a preset, or the directory exists.
     """
-    if directory.path.exists():
-        raise InputError(
-            f"{directory.path} is there already; name a new folder."
-        )
+    command.require_new(directory.path, "--model_dir")
     if is_model_directory(preset):
         raise InputError(f"{preset} is a model directory already.")
     try:
         task = TransformerSeq2SeqLM.from_preset(preset)
     except (ValueError, OSError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"{preset} is no preset of a TransformerSeq2SeqLM: "
+            f"{preset} is not a preset of a TransformerSeq2SeqLM: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
     with written_whole(directory.path) as temporary:
@@ -63,11 +57,6 @@ def write_model_directory(preset, directory):
         written.write_weights(task.backbone.transformer)
         run = pathlib.Path(preset) / written.run_path.name
         if run.is_file():
-            _copy(run, temporary)
+            shutil.copy(run, temporary)
         else:
             written.write_run({"preset": os.fspath(preset)})
-
-
-def _copy(file, folder):
-    if file.is_file():
-        shutil.copyfile(file, folder / file.name)

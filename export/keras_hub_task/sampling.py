@@ -1,20 +1,20 @@
-"""KerasHub's samplers over the model's cached step."""
+"""KerasHub's samplers over the cached step of the model."""
 
 from keras import ops
 
-from export.keras_hub_task.backbone import without_padding
+from export.keras_hub_task.backbone import mask_ids
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# Of what no translation says; samplers make probabilities of logits.
-_NEVER = -1e9
+# The logit of an id that is not generated: samplers make probabilities of it.
+_EXCLUDED = -1e9
 
 
 def sample(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
-    As in our search a translation ends where its source's length and the
-    configuration's `max_output_extra` say, and that of no text is no text.
+    As in the beam search a translation is as long as its source and the
+    configuration's `max_output_extra` at most, and blank text has none.
 
     Letters: B batch, T length of translations.
 
@@ -26,105 +26,98 @@ def sample(task, transformer, inputs, stop_token_ids):
         stop_token_ids: ids that end a translation, or None.
 
     Returns:
-        int32 [B, T], and boolean [B, T]: what is a translation, its end
-        counted.
+        int32 [B, T], and boolean [B, T]: the translation with its end.
     """
-    prompt = without_padding(inputs, "decoder")
-    given = ops.cast(inputs["decoder_padding_mask"], "bool")
-    source = without_padding(inputs, "encoder")
+    prompt = mask_ids(inputs, "decoder")
+    prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
+    source = mask_ids(inputs, "encoder")
     decoder = transformer.beam_decoder(1)
-    has_text, longest = _limits(source, transformer.config.max_output_extra)
-    # With the begin id, which is in the first place.
-    longest = ops.minimum(longest, ops.shape(prompt)[1] - 1)
-    # The first place that some sentence has nothing in.
-    index = ops.min(ops.sum(ops.cast(given, "int32"), axis=-1))
-    state, hidden = _after_prompt(
-        decoder, decoder.start(source, ops.shape(prompt)[1]), prompt, index
-    )
+    # The first step that is not given for some sentence.
+    index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
+    state = decoder.start(source, ops.shape(prompt)[1])
+    state, hidden_states = _decode_prompt(decoder, state, prompt, index)
+    is_piece = ops.logical_and(source != PAD_ID, source != END_ID)
+    has_text = ops.any(is_piece, axis=1)
+    lengths = output_limits(source, transformer.config.max_output_extra)
+    lengths = ops.where(has_text, lengths, 1)
+    # The capacity counts the begin id.
+    lengths = ops.minimum(lengths, ops.shape(prompt)[1] - 1)
 
     def next_logits(tokens, cache, index):
-        # Samplers that make several rows of one do so with all of the cache.
-        state, longest = cache
-        states, state = _step(decoder, state, tokens, index - 1)
-        logits = _possible(decoder.logits(states)[:, 0], index, longest)
-        return logits, states[:, 0], (state, longest)
+        # Samplers that repeat rows do so with all of the cache.
+        state, lengths = cache
+        states, state = _decode_step(decoder, state, tokens, index - 1)
+        logits = decoder.logits(states)[:, 0]
+        logits = _exclude_impossible(logits, index, lengths)
+        return logits, states[:, 0], (state, lengths)
 
     ids = task.sampler(
         next=next_logits,
         prompt=prompt,
-        cache=(state, longest),
+        cache=(state, lengths),
         index=index,
-        mask=given,
+        mask=prompt_mask,
         stop_token_ids=stop_token_ids,
-        hidden_states=hidden,
+        hidden_states=hidden_states,
         model=task,
     )
-    shown = _until_stop(ids, given, stop_token_ids)
+    mask = _mask_after_stop(ids, prompt_mask, stop_token_ids)
     begin = ops.arange(ops.shape(ids)[1]) == 0
-    return ids, ops.logical_and(shown, ops.logical_or(has_text[:, None], begin))
+    return ids, ops.logical_and(mask, ops.logical_or(has_text[:, None], begin))
 
 
-def _step(decoder, state, tokens, index):
-    """Decodes the tokens in one place; returns float [B, 1, D] and state."""
+def _decode_step(decoder, state, tokens, index):
+    """Decodes the tokens of one step; returns float [B, 1, D] and state."""
     rows = ops.shape(tokens)[0]
     newest = ops.slice(tokens, (0, index), (rows, 1))
     parents = ops.zeros((rows, 1), dtype="int32")
     return decoder.states_step(newest, parents, index, state)[:2]
 
 
-def _after_prompt(decoder, state, prompt, index):
-    """Fills the caches with all but the last token that everyone has.
+def _decode_prompt(decoder, state, prompt, index):
+    """Caches all but the last token that every sentence has.
 
-    Returns the state, and the states of these tokens, float [B, T, D].
+    Returns the state, and the hidden states of these tokens, float [B, T, D].
     """
     rows, length = ops.shape(prompt)
-    first, _ = _step(decoder, state, prompt, 0)
-    hidden = ops.zeros((rows, length, first.shape[-1]), dtype=first.dtype)
+    first, _ = _decode_step(decoder, state, prompt, 0)
+    hidden_states = ops.zeros((rows, length, first.shape[-1]), first.dtype)
 
-    def body(place, state, hidden):
-        states, state = _step(decoder, state, prompt, place)
-        hidden = ops.slice_update(hidden, (0, place, 0), states)
-        return place + 1, state, hidden
+    def body(step, state, hidden_states):
+        states, state = _decode_step(decoder, state, prompt, step)
+        hidden_states = ops.slice_update(hidden_states, (0, step, 0), states)
+        return step + 1, state, hidden_states
 
     start = ops.convert_to_tensor(0, dtype="int32")
-    _, state, hidden = ops.while_loop(
-        lambda place, *_: place < index - 1, body, (start, state, hidden)
+    _, state, hidden_states = ops.while_loop(
+        lambda step, *_: step < index - 1, body, (start, state, hidden_states)
     )
-    return state, hidden
+    return state, hidden_states
 
 
-def _limits(source, extra):
-    """Returns what sources have text, boolean [B], and int32 [B]: tokens.
-
-    With the end id; 1 of an empty source.
-    """
-    pieces = ops.logical_and(source != PAD_ID, source != END_ID)
-    has_text = ops.any(pieces, axis=1)
-    return has_text, ops.where(has_text, output_limits(source, extra), 1)
-
-
-def _possible(logits, index, longest):
-    """Leaves out what export.translate does.
-
-    Special ids; the end at once; and at the longest all but the end.
-    """
+def _exclude_impossible(logits, index, lengths):
+    """Excludes special ids, a first end, and at the limit all but the end."""
     ids = ops.arange(ops.shape(logits)[-1])
-    never = ops.zeros_like(ids, dtype="bool")
-    for number in FORBIDDEN_IDS:
-        never = ops.logical_or(never, ids == number)
-    ends = ids == END_ID
-    never = ops.logical_or(never, ops.logical_and(ends, index == 1))
-    at_limit = ops.expand_dims(index >= longest, 1)
-    never = ops.where(at_limit, ops.logical_not(ends), never)
-    return ops.where(never, _NEVER, logits)
+    excluded = _is_any_of(ids, FORBIDDEN_IDS)
+    is_end = ids == END_ID
+    excluded = ops.logical_or(excluded, ops.logical_and(is_end, index == 1))
+    at_limit = ops.expand_dims(index >= lengths, 1)
+    excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
+    return ops.where(excluded, _EXCLUDED, logits)
 
 
-def _until_stop(ids, given, stop_token_ids):
+def _mask_after_stop(ids, prompt_mask, stop_token_ids):
     if stop_token_ids is None:
         return ops.ones_like(ids, dtype="bool")
-    stops = ops.zeros_like(ids, dtype="bool")
-    for number in stop_token_ids:
-        stops = ops.logical_or(stops, ids == number)
-    stops = ops.cast(ops.logical_and(stops, ops.logical_not(given)), "int32")
+    stops = _is_any_of(ids, stop_token_ids)
+    stops = ops.logical_and(stops, ops.logical_not(prompt_mask))
+    stops = ops.cast(stops, "int32")
     before = ops.cumsum(stops, axis=-1) - stops
     return ops.logical_and(before == 0, ids != PAD_ID)
+
+
+def _is_any_of(ids, numbers):
+    found = ops.zeros_like(ids, dtype="bool")
+    for number in numbers:
+        found = ops.logical_or(found, ids == number)
+    return found

@@ -1,4 +1,4 @@
-"""Our own beam search as the sampler of a KerasHub task."""
+"""The beam search as the sampler of a KerasHub task."""
 
 import dataclasses
 
@@ -8,16 +8,18 @@ import numpy as np
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.backbone import without_padding
+from export.keras_hub_task.backbone import mask_ids
 from export.translators.model_translator import ModelTranslator
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# Widths of sources and numbers of rows that are compiled are multiples of it.
-_STEP = 16
+# Source lengths that are compiled are multiples of it.
+_LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
+# The settings that are fields of a TransformerConfig.
+_FIELDS = ("beam_size", "alpha", "max_output_extra")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -25,16 +27,16 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty: section 6.1, as in export.translate.
 
     KerasHub's own "beam" neither keeps finished hypotheses apart nor has a
-    length penalty. What is None is the configuration's.
+    length penalty. Of settings that are None the configuration's hold.
 
     Args:
         beam_size: K.
         alpha: exponent of the length penalty.
         max_output_extra: an output has at most as many tokens as its source
             + this.
-        min_length: pieces that an output has at least.
+        min_length: least pieces of an output.
         stop: when a sentence stops, of kt.SearchRules.
-        **kwargs: of Sampler.
+        **kwargs: arguments of Sampler.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -59,30 +61,26 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         }
 
     def get_config(self):
-        """Returns the constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), **self.settings}
 
     def __call__(self, *args, **kwargs):
-        """Refuses: it asks the model itself, which Sampler does not know.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raises ValueError: it needs the model, which Sampler has not."""
         raise ValueError(
             "TranslationSearch is for TransformerSeq2SeqLM alone; give another "
             "task one of KerasHub's samplers."
         )
 
-    def config_of(self, transformer):
-        """Returns the TransformerConfig with what was asked for in it."""
+    def update_config(self, transformer):
+        """Returns the TransformerConfig with the settings in it."""
         given = {
             name: self.settings[name]
-            for name in ("beam_size", "alpha", "max_output_extra")
+            for name in _FIELDS
             if self.settings[name] is not None
         }
         return transformer.config.replace(**given)
 
-    def find(self, transformer, inputs):
+    def search(self, transformer, inputs):
         """Searches for one batch; XLA can compile it.
 
         Args:
@@ -93,12 +91,12 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         Returns:
             int32 [B, T]: the begin id, the best translation, padding.
         """
-        config = self.config_of(transformer)
+        config = self.update_config(transformer)
         rules = kt.search_rules(config)
         if self.settings["stop"]:
             rules = dataclasses.replace(rules, stop=self.settings["stop"])
-        source = without_padding(inputs, "encoder")
-        prompt = without_padding(inputs, "decoder")
+        source = mask_ids(inputs, "encoder")
+        prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
         longest = output_limits(source, config.max_output_extra)
         longest = ops.minimum(longest, capacity)
@@ -118,52 +116,47 @@ class ShapedTranslator(ModelTranslator):
     """Translates in batches of few shapes, each of which is compiled.
 
     Args:
-        find: function of a dict as TransformerBackbone takes, that returns a
-            dict of `decoder_token_ids`.
-        tokenizer: kt's Tokenizer.
-        config: TransformerConfig, with the search's numbers in it.
-        max_output_tokens: tokens of a translation, the end id counted; None
-            for no such limit.
+        function: function of a dict as TransformerBackbone takes, that returns
+            a dict of `decoder_token_ids`.
+        tokenizer: Tokenizer.
+        config: TransformerConfig, with the settings of the search in it.
+        max_output_tokens: tokens of a translation, the end included; None for
+            no such limit.
     """
 
     batch_tokens = _BATCH_TOKENS
 
-    def __init__(self, find, tokenizer, config, max_output_tokens):
+    def __init__(self, function, tokenizer, config, max_output_tokens):
         super().__init__(tokenizer, config)
-        self._find = find
-        self._most = max_output_tokens
+        self._function = function
+        self._max_output_tokens = max_output_tokens
 
     def _at_once(self):
         return 1
 
     def _search(self, sentences, n, align):
-        width = -(-max(each.length for each in sentences) // _STEP) * _STEP
+        longest = max(sentence.length for sentence in sentences)
+        width = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
         width = source_limit(self._config, width)
-        # Of the last batch the rows that are missing hold padding.
+        # Missing rows of the last batch are padding.
         rows = max(_BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)
         length = kt.output_capacity(source, self._config)
-        length = 1 + min(length, self._most or length)
+        length = 1 + min(length, self._max_output_tokens or length)
         target = np.zeros((rows, length), np.int32)
         target[: len(sentences), 0] = BEGIN_ID
         for row, sentence in enumerate(sentences):
             source[row, : sentence.length] = sentence.ids
             prefix = sentence.prefix[: length - 1]
             target[row, 1 : 1 + len(prefix)] = prefix
-        found = self._find(as_inputs(source, target))["decoder_token_ids"]
-        found = np.asarray(ops.convert_to_numpy(found))[: len(sentences), 1:]
-        texts = self.tokenizer.decode(found)
+        inputs = {"encoder_token_ids": source, "decoder_token_ids": target}
+        for side, ids in (("encoder", source), ("decoder", target)):
+            mask = (ids != PAD_ID).astype("int32")
+            inputs[f"{side}_padding_mask"] = mask
+        ids = self._function(inputs)["decoder_token_ids"]
+        ids = np.asarray(ops.convert_to_numpy(ids))[: len(sentences), 1:]
+        texts = self.tokenizer.decode(ids)
         return [
-            [Translation(text, 0.0)] if ids.any() else []
-            for text, ids in zip(texts, found)
+            [Translation(text, 0.0)] if row.any() else []
+            for text, row in zip(texts, ids)
         ]
-
-
-def as_inputs(source, target):
-    """Returns what TransformerBackbone takes, of int32 arrays padded with 0."""
-    return {
-        "encoder_token_ids": source,
-        "encoder_padding_mask": (source != PAD_ID).astype("int32"),
-        "decoder_token_ids": target,
-        "decoder_padding_mask": (target != PAD_ID).astype("int32"),
-    }

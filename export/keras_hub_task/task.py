@@ -1,32 +1,28 @@
 """The translator as KerasHub's sequence-to-sequence task."""
 
+import contextlib
 import itertools
+import numbers
+import os
 
 import keras
 import keras_hub
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.arguments import (
-    chosen_sampler,
-    is_single,
-    sources_and_prompts,
-    stop_ids,
-    whole_number,
-    without_prompt,
-)
 from export.keras_hub_task.backbone import (
+    FromModelDirectory,
     TransformerBackbone,
 )
-from export.keras_hub_task.directories import FromModelDirectory
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.keras_hub_task.sampling import sample
 from export.keras_hub_task.search import ShapedTranslator, TranslationSearch
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.schedule import update_schedule
-from keras_transformer.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -39,7 +35,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
     Args:
         backbone: TransformerBackbone.
         preprocessor: TransformerSeq2SeqLMPreprocessor, or None for ids.
-        **kwargs: of Seq2SeqLM.
+        **kwargs: arguments of Seq2SeqLM.
 
     Raises:
         ValueError: the preprocessor's vocabulary is of another size.
@@ -56,7 +52,15 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
     def __init__(self, backbone, preprocessor=None, **kwargs):
         self.backbone = backbone
         self.preprocessor = preprocessor
-        _check_vocabulary(backbone, preprocessor)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+        if tokenizer is not None and tokenizer.proto is not None:
+            size = backbone.config.vocabulary_size
+            if tokenizer.vocabulary_size() != size:
+                raise ValueError(
+                    "The preprocessor's vocabulary has "
+                    f"{tokenizer.vocabulary_size()} pieces and the backbone's "
+                    f"vocabulary_size is {size}; give two of one training."
+                )
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
             backbone.transformer.output_embedding,
@@ -80,8 +84,8 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         """Configures training and generation.
 
         Args:
-            optimizer: "auto" for Adam with the paper's schedule and the
-                configuration's numbers (section 5.3).
+            optimizer: "auto" for Adam with the schedule of the paper and the
+                numbers of the configuration (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
             weighted_metrics: "auto" for the accuracy of tokens.
             sampler: "auto" for TranslationSearch, our beam search; or one of
@@ -89,12 +93,12 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                 "top_p" or "beam".
             jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
                 gains nothing on a CPU.
-            **kwargs: of `keras.Model.compile`.
+            **kwargs: arguments of `keras.Model.compile`.
 
         Raises:
-            ValueError: it is another sampler.
+            ValueError: the sampler is another one.
         """
-        sampler = chosen_sampler(sampler)
+        sampler = _resolve_sampler(sampler)
         config = self.backbone.config
         if optimizer == "auto":
             optimizer = keras.optimizers.Adam(
@@ -128,66 +132,61 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         """Translates, or samples translations.
 
         With TranslationSearch the texts are those of `export.translate`:
-        sentences of like length are searched for together. With KerasHub's
+        sentences of similar length are searched together. With KerasHub's
         samplers inputs are one batch, or those of a data set, as in every
-        KerasHub task. On every backend the limits are the same.
+        KerasHub task. The limits are the same on every backend.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
                 `decoder_text`, what translations begin with, or a
                 tf.data.Dataset of batches of these.
-            max_length: tokens of a translation, with begin and end, 2 at
-                least; by default as many as the configuration allows for its
+            max_length: tokens of a translation, with begin and end, at least
+                2; by default as many as the configuration allows for its
                 source, and with KerasHub's samplers the preprocessor's length.
-            stop_token_ids: several ids, or None, of KerasHub's samplers alone.
-            strip_prompt: whether to leave out what translations began with,
-                as the vocabulary spells it.
+            stop_token_ids: several ids, or None, for KerasHub's samplers.
+            strip_prompt: whether to remove what translations began with, as
+                the vocabulary spells it.
 
         Returns:
             A string, or a list of strings.
 
         Raises:
-            ValueError: text is not UTF-8, there are more texts of one kind
-                than of the other, what a translation begins with has an
-                unknown character, or an option is out of range or does not
-                go with TranslationSearch.
+            ValueError: text is not UTF-8, `encoder_text` and `decoder_text`
+                differ in number, `decoder_text` has an unknown character, or
+                an option is out of range or not for TranslationSearch.
         """
         if self._compiled_rank != self.backbone.lora_rank:
             self._forget_compiled()
-        searching = isinstance(self.sampler, TranslationSearch)
         if self.preprocessor is None:
             return super().generate(
                 inputs, max_length, stop_token_ids, strip_prompt
             )
-        if searching and stop_token_ids != "auto":
+        is_search = isinstance(self.sampler, TranslationSearch)
+        if is_search and stop_token_ids != "auto":
             raise ValueError(
                 "TranslationSearch ends with the end id alone; leave out "
                 "stop_token_ids, or compile with one of KerasHub's samplers."
             )
-        if isinstance(inputs, tf.data.Dataset):
-            batches = [
-                sources_and_prompts(each) for each in inputs.as_numpy_iterator()
-            ]
-            single = False
-        else:
-            batches = [sources_and_prompts(inputs)]
-            single = is_single(inputs)
-        if searching:
-            # As many at once as have like lengths.
+        is_dataset = isinstance(inputs, tf.data.Dataset)
+        batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
+        batches = [_read_texts(batch) for batch in batches]
+        if is_search:
+            # Sentences of similar length are searched together.
             sides = zip(([], []), *batches)
             batches = [[[*itertools.chain(*side)] for side in sides]]
-        max_length = whole_number("max_length", max_length, 2)
+        if max_length is not None:
+            max_length = _check_length(max_length)
         if not isinstance(stop_token_ids, (str, type(None))):
-            stop_token_ids = stop_ids(stop_token_ids)
-        translator, found = self._translator(max_length), []
+            stop_token_ids = tuple(stop_token_ids)
+        translator, outputs = self._get_translator(max_length), []
         for sources, prompts in batches:
             if not sources:
                 continue
             spelt = translator.spell(prompts)
-            if searching:
-                given = prompts if any(prompts) else None
-                answers = translator.translate(sources, prefixes=given)
-                texts = [each.text for each in answers]
+            if is_search:
+                prefixes = prompts if any(prompts) else None
+                found = translator.translate(sources, prefixes=prefixes)
+                texts = [each.text for each in found]
             else:
                 texts = super().generate(
                     {"encoder_text": sources, "decoder_text": prompts},
@@ -195,40 +194,38 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                     stop_token_ids,
                 )
             if strip_prompt:
-                texts = map(without_prompt, texts, spelt)
-            found.extend(texts)
-        return found[0] if single else found
+                texts = map(_strip_prompt, texts, spelt)
+            outputs.extend(texts)
+        is_single = not is_dataset and _is_single(inputs)
+        return outputs[0] if is_single else outputs
 
     def _forget_compiled(self):
-        # What was compiled before LoRA was on would go on without it.
+        # A function that was compiled before LoRA would ignore it.
         self.generate_function = None
         self._translators = {}
         self._compiled_rank = self.backbone.lora_rank
 
-    def _translator(self, max_length):
+    def _get_translator(self, max_length):
         """Returns what limits texts, and searches with TranslationSearch."""
-        if max_length not in self._translators:
-            transformer = self.backbone.transformer
-            tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
-            search, most = self.sampler, max_length and max_length - 1
-            if not isinstance(search, TranslationSearch):
-                search = TranslationSearch()
-            if keras.backend.backend() == "tensorflow":
-                made = Translator(
-                    transformer,
-                    tokenizer,
-                    max_output_tokens=most,
-                    **search.settings,
-                )
-            else:
-                made = ShapedTranslator(
-                    self.make_generate_function(),
-                    tokenizer,
-                    search.config_of(transformer),
-                    most,
-                )
-            self._translators[max_length] = made
-        return self._translators[max_length]
+        if max_length in self._translators:
+            return self._translators[max_length]
+        transformer = self.backbone.transformer
+        tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
+        search, most = self.sampler, max_length and max_length - 1
+        if not isinstance(search, TranslationSearch):
+            search = TranslationSearch()
+        if keras.backend.backend() == "tensorflow":
+            translator = Translator(
+                *(transformer, tokenizer),
+                max_output_tokens=most,
+                **search.settings,
+            )
+        else:
+            function = self.make_generate_function()
+            config = search.update_config(transformer)
+            translator = ShapedTranslator(function, tokenizer, config, most)
+        self._translators[max_length] = translator
+        return translator
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; compiled by `generate`.
@@ -245,7 +242,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):
-            ids = self.sampler.find(transformer, inputs)
+            ids = self.sampler.search(transformer, inputs)
             mask = ops.not_equal(ids, PAD_ID)
         else:
             ids, mask = sample(self, transformer, inputs, stop_token_ids)
@@ -255,23 +252,14 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         }
 
     @classmethod
-    def of_directory(cls, directory, load_weights=True, dtype=None, **kwargs):
-        """Returns the task of a ModelDirectory.
-
-        Args:
-            directory: ModelDirectory.
-            load_weights: as for TransformerBackbone.
-            dtype: a Keras dtype policy.
-            **kwargs: of the constructor.
-
-        Raises:
-            InputError: it is not whole, or no translator's.
-        """
+    def from_directory(cls, directory, load_weights=True, dtype=None, **kwargs):
+        """Returns the task of a ModelDirectory."""
         if "preprocessor" not in kwargs:
-            made = TransformerSeq2SeqLMPreprocessor.of_directory(directory)
-            kwargs["preprocessor"] = made
+            kwargs["preprocessor"] = cls.preprocessor_cls.from_directory(
+                directory
+            )
         if "backbone" not in kwargs:
-            kwargs["backbone"] = TransformerBackbone.of_directory(
+            kwargs["backbone"] = TransformerBackbone.from_directory(
                 directory, load_weights, dtype=dtype
             )
         return cls(**kwargs)
@@ -279,7 +267,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class _Logits(keras.layers.Layer):
-    """The pre-softmax product as a layer of a functional model."""
+    """The projection to logits as a layer of a functional model."""
 
     def __init__(self, embedding, **kwargs):
         super().__init__(**kwargs)
@@ -287,18 +275,81 @@ class _Logits(keras.layers.Layer):
         self.built = True
 
     def call(self, states):
-        """Returns float32 [B, T, V] of float [B, T, D]."""
         return self.embedding.logits(states)
 
 
-def _check_vocabulary(backbone, preprocessor):
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    if tokenizer is None or tokenizer.proto is None:
-        return
-    found, expected = tokenizer.vocabulary_size(), backbone.config
-    if found != expected.vocabulary_size:
+def _resolve_sampler(sampler):
+    if isinstance(sampler, str) and sampler == "auto":
+        return TranslationSearch()
+    samplers = keras_hub.samplers
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        found = samplers.get(sampler)
+        # These choose among tokens that are not possible, or need another
+        # model.
+        others = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+        is_sampler = isinstance(found, samplers.Sampler)
+        if is_sampler and not isinstance(found, others):
+            return found
+    raise ValueError(
+        "Expected auto, greedy, random, top_k, top_p or beam as sampler, or a "
+        f"sampler of these classes, got {sampler!r}."
+    )
+
+
+def _check_length(max_length):
+    is_number = isinstance(max_length, numbers.Integral)
+    if not is_number or max_length < 2:
         raise ValueError(
-            f"The preprocessor's vocabulary has {found} pieces and the "
-            f"backbone's vocabulary_size is {expected.vocabulary_size}; give "
-            "two of the same training."
+            "Expected a whole number from 2 for max_length, got "
+            f"{max_length!r}."
         )
+    return int(max_length)
+
+
+def _strip_prompt(text, prompt):
+    # A prompt may have been truncated.
+    return text[len(os.path.commonprefix([text, prompt])) :]
+
+
+def _is_single(inputs):
+    """Whether the inputs of `generate` are one sentence."""
+    text = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
+    return not isinstance(text, (list, tuple)) and np.ndim(text) == 0
+
+
+def _read_texts(inputs):
+    """Returns lists of str: sources, and what translations begin with."""
+    if not isinstance(inputs, dict):
+        inputs = {"encoder_text": inputs}
+    if "encoder_text" not in inputs:
+        raise ValueError("The inputs have no encoder_text; give the sources.")
+    sources = _decode(inputs["encoder_text"])
+    if inputs.get("decoder_text") is None:
+        return sources, [""] * len(sources)
+    prompts = _decode(inputs["decoder_text"])
+    if len(prompts) != len(sources):
+        raise ValueError(
+            f"There are {len(sources)} in encoder_text and {len(prompts)} in "
+            "decoder_text; give as many of each."
+        )
+    return sources, prompts
+
+
+def _decode(texts):
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    elif not isinstance(texts, (list, tuple)):
+        texts = np.atleast_1d(ops.convert_to_numpy(texts)).tolist()
+    decoded = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            text = text.decode("utf-8") if isinstance(text, bytes) else text
+        except UnicodeDecodeError as error:
+            raise ValueError(f"Text {number} is not UTF-8.") from error
+        if not isinstance(text, str):
+            raise ValueError(
+                f"Expected a string as text {number}, got "
+                f"{type(text).__name__}."
+            )
+        decoded.append(text)
+    return decoded

@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from export.parsing.trees import ODD_SPACE
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 
 # SentencePiece's mark of a word's beginning.
 _SPACE = "\u2581".encode()

@@ -1,11 +1,9 @@
-"""Pretrained translators: directories of other programs, in and out.
+"""Pretrained translators of other programs, read and written.
 
-Come in: a directory as Hugging Face's `MarianMTModel.save_pretrained` writes
-it, or one of Marian itself. Go out: our model directories, and the same
-directories again. Each file here is one part of them: `architecture` and
-`marian_options` (what the configurations mean), `layout` (which array is which
-weight), `arrays`, `torch_file` and `yaml_text` (reading files, nothing
-unpickled), `vocabulary` and `marian_table` (pieces and ids), `tokenizers`
-(text). They may import what model directories are made of, and nothing of
-training or serving.
+Read: directories of Hugging Face's `MarianMTModel.save_pretrained`
+(`hugging_face_reader`) and of Marian itself (`marian_reader`). Written: model
+directories for `MarianMTModel` (`hugging_face_writer`). `field_tables` lists
+the fields that are known, `layout` maps arrays to weights, `vocabulary` pieces
+to ids, and `checkpoint` and `torch_file` read arrays without running a pickle.
+They import tokenizers and `keras_transformer`, nothing of training or serving.
 """

@@ -1,4 +1,9 @@
-"""A model of ours as a directory for `MarianMTModel.from_pretrained`."""
+"""Writes a directory for `MarianMTModel.from_pretrained`.
+
+The begin id is `<pad>` there, with which its decoder begins. Padding has an
+entry `<blank>` of its own where it has a share in the softmax, as in models
+that were trained here.
+"""
 
 import json
 
@@ -8,15 +13,11 @@ import sentencepiece
 from keras import ops
 
 from export.errors import InputError
-from export.pretrained.architecture import hugging_face_config
-from export.pretrained.layout import (
-    HUGGING_FACE,
-    places_of_layers,
-    read_layers,
-    stream_order,
-)
-from export.pretrained.two_sided import sides_of
+from export.pretrained.field_tables import any_value, find_unsupported_fields
+from export.pretrained.generation import STOPS
+from export.pretrained.layout import layer_slots, read_layers, stream_order
 from export.pretrained.vocabulary import PADDING_ENTRY
+from export.tokenizers.vocabulary_file import split_sides
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,
@@ -25,111 +26,180 @@ from keras_transformer.config import (
     UNKNOWN_ID,
 )
 
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
+# The values of fields that MarianMTModel can hold; others must be the default.
+_SUPPORTED = {
+    **any_value(
+        "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
+        "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
+        # Of learned positions, which it lacks.
+        "max_output_extra max_positions"
+    ),
+    "activation": tuple(_ACTIVATIONS),
+    "share_embeddings": ("all", "target-softmax", "none"),
+    "output_bias": (False, True),
+    # It ranks by the second alone, as export.marian prints.
+    "length_penalty": ("gnmt", "power"),
+    "stop": tuple(STOPS.values()),
+}
 _SPECIAL = {
     END_ID: "</s>",
     UNKNOWN_ID: "<unk>",
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# Of a row that takes no part in the softmax; see `incoming`.
-_IMPOSSIBLE = -1e8
+# The bias of a row that takes no part in the softmax is below.
+_EXCLUDED = -1e8
+
+
+def check_marian_config(config):
+    """Refuses a network that the format of Marian's models cannot hold.
+
+    Raises:
+        InputError: naming the field.
+    """
+    unsupported = find_unsupported_fields(config, _SUPPORTED)
+    if not config.heads_fill_model:
+        unsupported.append("d_k and d_v other than d_model / num_heads")
+    for field in unsupported:
+        raise InputError(
+            f"MarianMTModel has no {field}, so that this model cannot be "
+            "written for it; CTranslate2 may take it (export.ctranslate2)."
+        )
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
     """Writes the files of a directory.
 
-    The begin piece of ours is `<pad>` there, with which its decoder begins.
-    Padding of ours is an entry `<blank>` of its own where it has a share in
-    the softmax, as in models that were trained here.
-
     Args:
         model: Transformer.
-        vocabulary: bytes of its model directory's `vocabulary.model`.
-        languages: codes of the source's and the target's, or None.
-        folder: pathlib.Path, empty.
+        vocabulary: bytes of a `vocabulary.model`.
+        languages: codes of the source and the target, or None.
+        folder: pathlib.Path of an empty folder.
 
     Raises:
         InputError: MarianMTModel cannot hold such a model.
     """
     config = model.config
-    order = _order(model)
-    of_source = order
-    if config.source_vocabulary_size:
-        # Ids of padding, begin and end are those of both sides.
-        specials = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
-        order = [*specials, *range(4, config.vocabulary_size)]
-        of_source = [*specials, *range(4, config.source_pieces)]
-    ids = {number: place for place, number in enumerate(order)}
-    network, generation = hugging_face_config(
-        config,
-        len(of_source),
-        len(order),
-        pad=ids[BEGIN_ID],
-        end=ids[END_ID],
-        never=[ids[each] for each in FORBIDDEN_IDS if each in ids],
-    )
-    source, target = sides_of(vocabulary)
-    tables = {"vocab.json": _table(source, of_source)}
-    if config.source_vocabulary_size:
-        tables["target_vocab.json"] = _table(target, order)
-    texts = {
+    check_marian_config(config)
+    source_ids, target_ids = _order_ids(model)
+    source, target = split_sides(vocabulary)
+    network, generation = _make_configs(config, source_ids, target_ids)
+    source_language, target_language = languages
+    files = {
         "config.json": network,
         "generation_config.json": generation,
-        "tokenizer_config.json": _tokenizer_config(config, languages),
-        **tables,
+        "tokenizer_config.json": {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": source_language,
+            "target_lang": target_language,
+            "separate_vocabs": bool(config.source_vocabulary_size),
+            "model_max_length": 512,
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "pad_token": "<pad>",
+        },
+        "vocab.json": _make_table(source, source_ids),
     }
-    for name, content in texts.items():
+    if config.source_vocabulary_size:
+        files["target_vocab.json"] = _make_table(target, target_ids)
+    for name, content in files.items():
         text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "source.spm").write_bytes(source)
     (folder / "target.spm").write_bytes(target)
-    arrays = read_layers(model, places_of_layers(config, HUGGING_FACE))
-    arrays |= _embeddings(model, of_source, order)
+    arrays = read_layers(model, layer_slots(config, is_hugging_face=True))
+    arrays |= _embedding_arrays(model, source_ids, target_ids)
     safetensors.numpy.save_file(
         arrays, folder / "model.safetensors", metadata={"format": "pt"}
     )
 
 
-def _order(model):
-    """Returns our ids in the order of theirs."""
-    order = [END_ID, UNKNOWN_ID, *range(4, model.config.vocabulary_size)]
-    bias = model.output_embedding.bias
-    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _IMPOSSIBLE:
-        order.append(PAD_ID)
-    return [*order, BEGIN_ID]
-
-
-def _table(proto, order):
-    """Returns a dict, piece to their id."""
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=proto)
-    names = [
-        _SPECIAL.get(number) or pieces.IdToPiece(number) for number in order
-    ]
-    table = {name: place for place, name in enumerate(names)}
-    if len(table) != len(names):
-        twice = next(name for name in table if names.count(name) > 1)
-        raise InputError(
-            f"The vocabulary has the piece {twice!r}, which is the name of a "
-            "special one there; such a model cannot be written."
+def _order_ids(model):
+    """Returns the ids of source and target in the order of their rows."""
+    config = model.config
+    if config.source_vocabulary_size:
+        # Ids of padding, begin and end are those of both sides.
+        special = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
+        return (
+            [*special, *range(4, config.source_pieces)],
+            [*special, *range(4, config.vocabulary_size)],
         )
+    ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]
+    bias = model.output_embedding.bias
+    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _EXCLUDED:
+        ids.append(PAD_ID)
+    ids.append(BEGIN_ID)
+    return ids, ids
+
+
+def _make_configs(config, source_ids, target_ids):
+    """Returns the dicts of config.json and generation_config.json."""
+    special = {
+        "pad_token_id": target_ids.index(BEGIN_ID),
+        "eos_token_id": target_ids.index(END_ID),
+        "decoder_start_token_id": target_ids.index(BEGIN_ID),
+        "bos_token_id": None,
+    }
+    network = {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": len(source_ids),
+        "decoder_vocab_size": len(target_ids),
+        "d_model": config.d_model,
+        "encoder_layers": config.num_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": _ACTIVATIONS[config.activation],
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": config.share_embeddings == "all",
+        "tie_word_embeddings": config.share_embeddings != "none",
+        "max_position_embeddings": 1024,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "dtype": "float32",
+        # MarianMTModel ignores it, and export.import_marian reads it.
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        **special,
+    }
+    early_stopping = {stop: name for name, stop in STOPS.items()}
+    generation = {
+        **special,
+        "num_beams": config.beam_size,
+        "length_penalty": config.alpha,
+        "forced_eos_token_id": special["eos_token_id"],
+        "early_stopping": early_stopping[config.stop],
+        "max_length": config.max_output_extra + 1,
+        "suppress_tokens": [
+            target_ids.index(number)
+            for number in FORBIDDEN_IDS
+            if number in target_ids
+        ],
+    }
+    return network, generation
+
+
+def _make_table(proto, ids):
+    """Returns the dict of a `vocab.json`, piece to row."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    table = {}
+    for row, number in enumerate(ids):
+        name = _SPECIAL.get(number) or processor.IdToPiece(number)
+        if name in table:
+            raise InputError(
+                f"The vocabulary has the piece {name!r}, which is the name of "
+                "a special one there; such a model cannot be written."
+            )
+        table[name] = row
     return table
 
 
-def _tokenizer_config(config, languages):
-    source, target = languages
-    return {
-        "tokenizer_class": "MarianTokenizer",
-        "source_lang": source,
-        "target_lang": target,
-        "separate_vocabs": bool(config.source_vocabulary_size),
-        "model_max_length": 512,
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "pad_token": "<pad>",
-    }
-
-
-def _embeddings(model, of_source, order):
+def _embedding_arrays(model, source_ids, target_ids):
     columns = np.argsort(stream_order(model.config.d_model))
 
     def rows(embedding, ids):
@@ -137,18 +207,17 @@ def _embeddings(model, of_source, order):
         return np.ascontiguousarray(matrix[ids][:, columns], np.float32)
 
     bias = model.output_embedding.bias
-    biases = np.zeros(len(order), np.float32)
+    biases = np.zeros(len(target_ids), np.float32)
     if bias is not None:
-        biases = np.asarray(ops.convert_to_numpy(bias), np.float32)[order]
+        biases = np.asarray(ops.convert_to_numpy(bias), np.float32)[target_ids]
+    target = rows(model.target_embedding, target_ids)
     arrays = {"final_logits_bias": biases[None]}
-    target = rows(model.target_embedding, order)
-    sharing = model.config.share_embeddings
-    if sharing == "all":
+    if model.config.share_embeddings == "all":
         return arrays | {"model.shared.weight": target}
-    arrays["model.encoder.embed_tokens.weight"] = rows(
-        model.source_embedding, of_source
-    )
+    source = rows(model.source_embedding, source_ids)
+    arrays["model.encoder.embed_tokens.weight"] = source
     arrays["model.decoder.embed_tokens.weight"] = target
-    if sharing == "none":
-        arrays["lm_head.weight"] = rows(model.output_embedding, order)
+    if model.config.share_embeddings == "none":
+        output = rows(model.output_embedding, target_ids)
+        arrays["lm_head.weight"] = output
     return arrays

@@ -1,4 +1,4 @@
-"""A model as it comes in, and the part of it that readers have in common."""
+"""What the readers of pretrained models have in common."""
 
 import typing
 
@@ -6,24 +6,23 @@ import numpy as np
 
 import keras_transformer as kt
 from export.errors import InputError
-from export.files.places import readable
 from export.pretrained.layout import stream_order
 from export.pretrained.vocabulary import NO_ROW
 
-# For what has no row of theirs and must take no part in the softmax.
-NEVER = -1e9
+# The bias of an id that must take no part in the softmax.
+EXCLUDED = -1e9
+MAX_VOCABULARY = 2**24
 
 
 class Pretrained(typing.NamedTuple):
-    """A model as it comes in.
+    """A pretrained model as it is read.
 
     Attributes:
         model: Transformer.
-        vocabulary: bytes of both sides' SentencePiece models, as
-            `export.pretrained.two_sided.joined` has them.
+        vocabulary: bytes of a `vocabulary.model`.
         source_language: code, or None where the directory does not say.
         target_language: the same.
-        notes: list of str: what the directory asks for and ours does not do.
+        notes: list of str: settings of the directory that have no effect here.
     """
 
     model: kt.Transformer
@@ -33,59 +32,61 @@ class Pretrained(typing.NamedTuple):
     notes: list[str]
 
 
+def make_config(file, width, num_heads, layers, **fields):
+    """Returns the TransformerConfig of a Marian network.
+
+    Args:
+        file: name of the file it is described in, for messages.
+        width: d_model.
+        num_heads: number of attention heads.
+        layers: numbers of layers of encoder and decoder.
+        **fields: other fields of the TransformerConfig.
+    """
+    encoder, decoder = layers
+    if width % num_heads:
+        raise InputError(
+            f"{file} has a width of {width}, which its {num_heads} attention "
+            "heads do not divide."
+        )
+    try:
+        return kt.TransformerConfig(
+            num_layers=encoder,
+            num_decoder_layers=0 if decoder == encoder else decoder,
+            d_model=width,
+            num_heads=num_heads,
+            d_k=width // num_heads,
+            d_v=width // num_heads,
+            norm="post",
+            **fields,
+        )
+    except ValueError as error:
+        raise InputError(f"{file} cannot be used: {error}") from error
+
+
 def set_embeddings(model, tables, bias, source, target):
-    """Sets a Transformer's embeddings and the bias of its output.
+    """Sets the embeddings of a Transformer and the bias of its output.
 
     Args:
         model: Transformer.
-        tables: dict of their matrices [V', D] of the "source", "target" and
-            "output"; those that are another one's are left out.
-        bias: float32 [V'] of their output; not used where the model has none.
+        tables: dict of the checkpoint's matrices [V', D] of the "source",
+            "target" and "output", without those that are tied to another.
+        bias: float32 [V'] of the output; not used where the model has none.
         source: Vocabulary of the source.
         target: Vocabulary of the target.
     """
-    order = stream_order(model.config.d_model)
+    columns = stream_order(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
     for name, table in tables.items():
         embedding = getattr(model, f"{name}_embedding")
-        rows = _by_row(table, sides[name].rows, 0.0)
-        embedding.embeddings.assign(rows[:, order])
+        rows = _select_rows(table, sides[name].rows, 0.0)
+        embedding.embeddings.assign(rows[:, columns])
     if model.config.output_bias:
-        model.output_embedding.bias.assign(_by_row(bias, target.rows, NEVER))
+        biases = _select_rows(bias, target.rows, EXCLUDED)
+        model.output_embedding.bias.assign(biases)
 
 
-def _by_row(values, rows, missing):
-    """Returns values [V', ...] in the order of our ids, [V, ...]."""
-    found = values[np.maximum(rows, 0)]
-    found[rows == NO_ROW] = missing
-    return found
-
-
-def refuse_unknown_arrays(arrays, known, network):
-    """Refuses a file with arrays that have no place in the network.
-
-    Args:
-        arrays: Arrays.
-        known: set of the names that have one.
-        network: what they are no part of, for the message.
-
-    Raises:
-        InputError: there are some.
-    """
-    unknown = sorted(arrays.names - known)
-    if unknown:
-        raise InputError(
-            f"{arrays.path} has {len(unknown)} arrays that no {network} has, "
-            f"such as {unknown[0]}; the network is another one, which is not "
-            "supported."
-        )
-
-
-def read_bytes(path):
-    """Returns the content of a file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    with readable(path):
-        return path.read_bytes()
+def _select_rows(values, rows, missing):
+    """Returns values [V', ...] in the order of the ids, [V, ...]."""
+    selected = values[np.maximum(rows, 0)]
+    selected[rows == NO_ROW] = missing
+    return selected

@@ -1,15 +1,15 @@
-"""Which array of a Marian model is which weight of ours.
+"""Which array of a Marian model is which weight of a Transformer.
 
-Both are the paper's network, stored in three other ways:
+Both are the network of the paper, stored in different ways:
 
-- Marian keeps positions as [sines | cosines] in halves, and ours have sine
-  and cosine of a rate side by side. Instead of a second kind of positions the
-  residual stream is put into our order: ours[2i] = theirs[i], ours[2i + 1] =
-  theirs[D/2 + i], wherever a matrix reads the stream or writes to it. Heads
-  and inner layers are untouched, so that the result is the same up to the
-  order of summation.
-- Queries, keys and values are one matrix in ours.
-- PyTorch keeps matrices transposed.
+- Marian's positions are [sines | cosines] in halves, and those of this package
+  have sine and cosine of a rate side by side. Instead of a second kind of
+  positions the residual stream is permuted: column 2i is Marian's i, and
+  column 2i + 1 is Marian's D/2 + i, wherever a matrix reads the stream or
+  writes to it. Heads and inner layers keep their order, so that the result is
+  the same up to the order of summation.
+- Queries, keys and values are one matrix here.
+- PyTorch stores matrices transposed.
 """
 
 import typing
@@ -18,261 +18,179 @@ import numpy as np
 from keras import ops
 
 
-class Place(typing.NamedTuple):
-    """Where one array of theirs lies in ours.
+class Slot(typing.NamedTuple):
+    """Where one array of a checkpoint lies in a Transformer.
 
     Attributes:
-        name: of their array.
-        path: of our weight: attribute names and, of a list, its index.
-        columns: slice of our weight's last axis.
-        shape: of the array, as [in, out] or [width].
+        name: name of the array.
+        path: path of the weight: attribute names, and an index into a list.
+        columns: slice of the last axis of the weight.
+        shape: shape of the array, as [in, out] or [width].
         reads_stream: whether its rows are of the residual stream.
         writes_stream: whether its last axis is of the residual stream.
-        is_transposed: whether theirs is [out, in].
+        is_transposed: whether the checkpoint has it as [out, in].
     """
 
     name: str
     path: tuple
     columns: slice
     shape: tuple
-    reads_stream: bool
-    writes_stream: bool
-    is_transposed: bool
+    reads_stream: bool = False
+    writes_stream: bool = False
+    is_transposed: bool = False
 
     @property
-    def their_shape(self):
-        """The shape that their array has."""
+    def stored_shape(self):
+        """The shape of the array in the checkpoint."""
         return self.shape[::-1] if self.is_transposed else self.shape
 
 
-class Names(typing.NamedTuple):
-    """How a program names the arrays of a layer.
-
-    Attributes:
-        first: number of the first layer.
-        is_transposed: whether matrices are stored as [out, in].
-        name: function of side, number, block, part and kind to a name; see
-            `hugging_face_name`.
-    """
-
-    first: int
-    is_transposed: bool
-    name: typing.Callable
-
-
-_HF_BLOCKS = {
-    "self_attention": ("self_attn", "self_attn_layer_norm"),
-    "cross_attention": ("encoder_attn", "encoder_attn_layer_norm"),
-    "feed_forward": ("", "final_layer_norm"),
-}
-_HF_PARTS = {
-    "query": "q_proj",
-    "key": "k_proj",
-    "value": "v_proj",
-    "output": "out_proj",
-}
-_HF_FEED_FORWARD = {"inner": "fc1", "output": "fc2"}
+# Block, weight, number of the part in it, and the name in a MarianMTModel's
+# `state_dict` and in a `model.npz` of Marian.
+_MATRICES = (
+    ("self_attention", "query_key_value", 0, "self_attn.q_proj", "self_{}q"),
+    ("self_attention", "query_key_value", 1, "self_attn.k_proj", "self_{}k"),
+    ("self_attention", "query_key_value", 2, "self_attn.v_proj", "self_{}v"),
+    ("self_attention", "output", 0, "self_attn.out_proj", "self_{}o"),
+    ("cross_attention", "query", 0, "encoder_attn.q_proj", "context_{}q"),
+    ("cross_attention", "key_value", 0, "encoder_attn.k_proj", "context_{}k"),
+    ("cross_attention", "key_value", 1, "encoder_attn.v_proj", "context_{}v"),
+    ("cross_attention", "output", 0, "encoder_attn.out_proj", "context_{}o"),
+    ("feed_forward", "inner", 0, "fc1", "ffn_{}1"),
+    ("feed_forward", "output", 0, "fc2", "ffn_{}2"),
+)
+_NORMS = (
+    ("self_attention", "self_attn_layer_norm", "self_Wo_ln"),
+    ("cross_attention", "encoder_attn_layer_norm", "context_Wo_ln"),
+    ("feed_forward", "final_layer_norm", "ffn_ffn_ln"),
+)
 
 
-def hugging_face_name(side, number, block, part, kind):
-    """Returns the name in a MarianMTModel's `state_dict`.
+def layer_slots(config, is_hugging_face):
+    """Returns the Slots of all arrays but embeddings and output bias.
 
     Args:
-        side: "encoder" or "decoder".
-        number: of the layer.
-        block: "self_attention", "cross_attention" or "feed_forward".
-        part: "query", "key", "value", "output", "inner", or "norm".
-        kind: "weight" or "bias".
+        config: TransformerConfig of a post-norm network with biases.
+        is_hugging_face: whether the names are those of a MarianMTModel's
+            `state_dict`; else of Marian's `model.npz`.
     """
-    stem, norm = _HF_BLOCKS[block]
-    if part == "norm":
-        part = norm
-    elif block == "feed_forward":
-        part = _HF_FEED_FORWARD[part]
-    else:
-        part = f"{stem}.{_HF_PARTS[part]}"
-    return f"model.{side}.layers.{number}.{part}.{kind}"
-
-
-_MARIAN_BLOCKS = {"self_attention": "self", "cross_attention": "context"}
-_MARIAN_PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
-
-
-def marian_name(side, number, block, part, kind):
-    """Returns the name in Marian's own `model.npz`; see the other."""
-    letter = {"weight": "W", "bias": "b"}[kind]
-    if block == "feed_forward":
-        stem = "ffn"
-        tail = letter + {"inner": "1", "output": "2", "norm": ""}[part]
-        norm = "ffn_ln"
-    else:
-        stem = _MARIAN_BLOCKS[block]
-        tail = letter + _MARIAN_PARTS.get(part, "")
-        norm = "Wo_ln"
-    if part == "norm":
-        tail = f"{norm}_{'scale' if kind == 'weight' else 'bias'}"
-    return f"{side}_l{number}_{stem}_{tail}"
-
-
-HUGGING_FACE = Names(0, True, hugging_face_name)
-MARIAN = Names(1, False, marian_name)
-
-
-def places_of_layers(config, names):
-    """Returns the Places of all arrays but embeddings and output bias.
-
-    Args:
-        config: TransformerConfig of a model that they can hold.
-        names: Names.
-    """
-    places = []
-    for side, layers in (
+    slots = []
+    for side, num_layers in (
         ("encoder", config.num_layers),
         ("decoder", config.decoder_layers),
     ):
-        blocks = ["self_attention", "cross_attention", "feed_forward"]
-        if side == "encoder":
-            blocks.remove("cross_attention")
-        for index in range(layers):
-            for block in blocks:
-                for part in _parts(config, block):
-                    places += _places(names, side, index, block, part)
-    return places
-
-
-class _Part(typing.NamedTuple):
-    """A matrix of ours, or what one of theirs is of it, with its bias.
-
-    Attributes: `part` is its name, `weight` our name of what it lies in.
-    """
-
-    part: str
-    weight: str
-    offset: int
-    inputs: int
-    outputs: int
-    reads_stream: bool
-    writes_stream: bool
-
-
-def _parts(config, block):
-    width, heads = config.d_model, config.num_heads * config.d_k
-    if block == "feed_forward":
-        return [
-            _Part("inner", "inner", 0, width, config.d_ff, True, False),
-            _Part("output", "output", 0, config.d_ff, width, False, True),
-            _Part("norm", "norm", 0, 0, width, False, True),
-        ]
-    if block == "self_attention":
-        where = {
-            "query": ("query_key_value", 0),
-            "key": ("query_key_value", heads),
-            "value": ("query_key_value", 2 * heads),
-        }
-    else:
-        where = {
-            "query": ("query", 0),
-            "key": ("key_value", 0),
-            "value": ("key_value", heads),
-        }
+        for index in range(num_layers):
+            for block, weight, number, *stems in _MATRICES:
+                names = _array_names(side, index, stems, is_hugging_face)
+                path = side, "layers", index, block, weight
+                slots += _matrix_slots(
+                    config, names, path, number, is_hugging_face
+                )
+            for block, *stems in _NORMS:
+                names = _array_names(side, index, stems, is_hugging_face)
+                path = side, "layers", index, f"{block}_residual"
+                slots += _norm_slots(config.d_model, names, path)
+    # An encoder has no cross-attention.
     return [
-        *(
-            _Part(part, weight, offset, width, heads, True, False)
-            for part, (weight, offset) in where.items()
-        ),
-        _Part("output", "output", 0, heads, width, False, True),
-        _Part("norm", "norm", 0, 0, width, False, True),
+        slot
+        for slot in slots
+        if slot.path[0] == "decoder" or "cross" not in slot.path[3]
     ]
 
 
-def _places(names, side, index, block, part):
-    """Returns the Places of a matrix and its bias, or of a norm's two."""
-    layer = (side, "layers", index)
-    number = names.first + index
+def _array_names(side, index, stems, is_hugging_face):
+    """Returns the names of a matrix or scale, and of its bias."""
+    if is_hugging_face:
+        stem = f"model.{side}.layers.{index}.{stems[0]}"
+        return f"{stem}.weight", f"{stem}.bias"
+    stem = f"{side}_l{index + 1}_{stems[1]}"
+    if "{}" in stem:
+        return stem.format("W"), stem.format("b")
+    return f"{stem}_scale", f"{stem}_bias"
 
-    def name(kind):
-        return names.name(side, number, block, part.part, kind)
 
-    columns = slice(part.offset, part.offset + part.outputs)
-    of_vector = (columns, (part.outputs,), False, part.writes_stream, False)
-    if part.part == "norm":
-        path = (*layer, f"{block}_residual", "layer_norm")
-        return [
-            Place(name("weight"), (*path, "gamma"), *of_vector),
-            Place(name("bias"), (*path, "beta"), *of_vector),
-        ]
-    path = (*layer, block)
+def _matrix_slots(config, names, path, number, is_transposed):
+    *path, block, weight = path
+    is_attention = block != "feed_forward"
+    inner = config.num_heads * config.d_k if is_attention else config.d_ff
+    writes = weight == "output"
+    shape = (inner, config.d_model) if writes else (config.d_model, inner)
+    columns = slice(number * inner, number * inner + shape[1])
+    matrix, bias = names
+    kernel_path = (*path, block, f"{weight}_kernel")
+    bias_path = (*path, block, f"{weight}_bias")
+    streams = not writes, writes
     return [
-        Place(
-            name("weight"),
-            (*path, f"{part.weight}_kernel"),
-            columns,
-            (part.inputs, part.outputs),
-            part.reads_stream,
-            part.writes_stream,
-            names.is_transposed,
-        ),
-        Place(name("bias"), (*path, f"{part.weight}_bias"), *of_vector),
+        Slot(matrix, kernel_path, columns, shape, *streams, is_transposed),
+        Slot(bias, bias_path, columns, shape[1:], writes_stream=writes),
+    ]
+
+
+def _norm_slots(width, names, path):
+    shape, columns = (width,), slice(0, width)
+    paths = [(*path, "layer_norm", weight) for weight in ("gamma", "beta")]
+    return [
+        Slot(name, path, columns, shape, writes_stream=True)
+        for name, path in zip(names, paths)
     ]
 
 
 def stream_order(width):
-    """Returns their column of each of our columns: ours = theirs[order]."""
+    """Returns Marian's column of each column here: here = marian[order]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
-def to_ours(place, array):
-    """Returns an array of theirs as it lies in our weight."""
-    if place.is_transposed:
+def from_stored(slot, array):
+    """Returns an array of a checkpoint as it lies in the weight."""
+    if slot.is_transposed:
         array = array.T
-    if place.reads_stream:
+    if slot.reads_stream:
         array = array[stream_order(len(array))]
-    if place.writes_stream:
+    if slot.writes_stream:
         array = array[..., stream_order(array.shape[-1])]
     return array
 
 
-def to_theirs(place, array):
-    """Returns a part of our weight as their array: `to_ours` undone."""
-    if place.reads_stream:
+def to_stored(slot, array):
+    """Undoes `from_stored`."""
+    if slot.reads_stream:
         array = array[np.argsort(stream_order(len(array)))]
-    if place.writes_stream:
+    if slot.writes_stream:
         array = array[..., np.argsort(stream_order(array.shape[-1]))]
-    return np.ascontiguousarray(array.T if place.is_transposed else array)
+    return np.ascontiguousarray(array.T if slot.is_transposed else array)
 
 
-def weight_at(model, path):
-    """Returns the weight of a Transformer that a Place's path names."""
-    found = model
+def _weight_at(model, path):
+    weight = model
     for step in path:
-        found = found[step] if isinstance(step, int) else getattr(found, step)
-    return found
+        is_index = isinstance(step, int)
+        weight = weight[step] if is_index else getattr(weight, step)
+    return weight
 
 
-def set_layers(model, places, read):
-    """Sets a Transformer's weights in its layers.
+def set_layers(model, slots, read):
+    """Sets the weights in the layers of a Transformer.
 
     Args:
         model: Transformer.
-        places: list of Place, of all its layers.
+        slots: list of Slot, of all its layers.
         read: function of a name and a shape to that array.
     """
-    paths = dict.fromkeys(place.path for place in places)
-    for path in paths:
-        weight = weight_at(model, path)
+    for path in dict.fromkeys(slot.path for slot in slots):
+        weight = _weight_at(model, path)
         value = np.empty(weight.shape, np.float32)
-        for place in places:
-            if place.path == path:
-                array = read(place.name, place.their_shape)
-                value[..., place.columns] = to_ours(place, array)
+        for slot in slots:
+            if slot.path == path:
+                array = read(slot.name, slot.stored_shape)
+                value[..., slot.columns] = from_stored(slot, array)
         weight.assign(value)
 
 
-def read_layers(model, places):
-    """Returns a dict, name to array of theirs, of a Transformer's layers."""
+def read_layers(model, slots):
+    """Returns a dict, name to array of a checkpoint, of a Transformer."""
     arrays = {}
-    for place in places:
-        weight = ops.convert_to_numpy(weight_at(model, place.path))
-        part = np.asarray(weight, np.float32)[..., place.columns]
-        arrays[place.name] = to_theirs(place, part)
+    for slot in slots:
+        weight = ops.convert_to_numpy(_weight_at(model, slot.path))
+        part = np.asarray(weight, np.float32)[..., slot.columns]
+        arrays[slot.name] = to_stored(slot, part)
     return arrays

@@ -1,17 +1,15 @@
-"""What `torch.save` wrote, read without unpickling.
+"""Reads the tensors of a file of `torch.save`, without PyTorch.
 
-The file is a zip archive: one pickle says for each name which storage it is
-in, where and with which shape; each storage is a file of plain numbers. Before
-PyTorch 1.6 it was several pickles in a row, and the storages behind them. A
-pickle is a program, and a hostile one does what it likes when it is run. So
-it is not run: its instructions are read one by one (`pickletools.genops`
-executes nothing), and only those that a dictionary of tensors is made of are
-understood, in a few lines here. Whatever else stands there is an error.
+The file holds a pickle, which names tensors, and storages of plain numbers. A
+pickle is a program, so that its reader here resolves an allow-list alone: four
+names, none of which does more than describe a tensor. Files of PyTorch 1.6 and
+later are zip archives; older ones are several pickles in a row, followed by
+the storages.
 """
 
-import collections
 import io
 import math
+import pickle
 import pickletools
 import typing
 import zipfile
@@ -23,23 +21,17 @@ _DTYPES = {
     "HalfStorage": "<f2",
     "BFloat16Storage": "bfloat16",
     "DoubleStorage": "<f8",
-    # No weights, but buffers that may stand beside them.
+    # Not weights, but buffers beside them.
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ByteStorage": "|u1",
     "BoolStorage": "|b1",
 }
 # A pickle that only names tensors is small.
-_LARGEST_PICKLE = 64 * 2**20
-_MAGIC = 0x1950A86A20F9469CFC6C
+_MAX_PICKLE_BYTES = 64 * 2**20
+# Before PyTorch 1.6: what a file begins with, and the bytes of a count.
+_MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
-
-
-class _Global(typing.NamedTuple):
-    """A name that the pickle would import; here it stays a name."""
-
-    module: str
-    name: str
 
 
 class _Storage(typing.NamedTuple):
@@ -48,7 +40,7 @@ class _Storage(typing.NamedTuple):
     size: int
 
     @property
-    def bytes(self):
+    def num_bytes(self):
         return self.size * np.dtype(self.dtype).itemsize
 
 
@@ -59,15 +51,6 @@ class _Tensor(typing.NamedTuple):
     strides: tuple
 
 
-_MARK = object()
-_REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
-_DICTS = (
-    _Global("collections", "OrderedDict"),
-    _Global("builtins", "dict"),
-)
-_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
-
-
 class TorchFile:
     """The tensors of a `pytorch_model.bin`.
 
@@ -76,52 +59,42 @@ class TorchFile:
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is none, or holds anything but tensors of
+        ValueError: the file is damaged, or holds anything but tensors of
             numbers.
     """
 
     def __init__(self, path):
         with path.open("rb") as file:
             is_zip = file.read(2) == b"PK"
-        self._storages = (_ZipStorages if is_zip else _RowOfStorages)(path)
-        found = self._storages.found
-        if not isinstance(found, dict):
+        self._storages = (_ZipStorages if is_zip else _LegacyStorages)(path)
+        content = self._storages.content
+        if not isinstance(content, dict):
             raise ValueError("it holds no dictionary of tensors")
         self._tensors = {
             name: tensor
-            for name, tensor in found.items()
+            for name, tensor in content.items()
             if isinstance(name, str) and isinstance(tensor, _Tensor)
         }
 
     def names(self):
-        """Returns the tensors' names."""
+        """Returns the names of the tensors."""
         return self._tensors.keys()
 
     def shape(self, name):
-        """Returns a tensor's shape, a tuple of int."""
+        """Returns the shape of a tensor, a tuple of int."""
         return self._tensors[name].shape
 
     def read(self, name):
-        """Returns a tensor as a numpy array.
-
-        Raises:
-            KeyError: its storage is missing.
-            ValueError: its storage is shorter than it says, or not as
-                `torch.save` writes it.
-        """
-        tensor = self._tensors[name]
-        dtype = np.dtype(tensor.storage.dtype)
-        count = math.prod(tensor.shape)
-        if tensor.strides != _contiguous(tensor.shape):
+        """Returns a tensor as a NumPy array."""
+        storage, offset, shape, strides = self._tensors[name]
+        if strides != _row_strides(shape):
             raise ValueError("it is not stored row by row")
-        content = self._storages.read(tensor.storage)
-        last = (tensor.offset + count) * dtype.itemsize
-        if tensor.offset < 0 or last > len(content):
+        content, dtype = self._storages.read(storage), np.dtype(storage.dtype)
+        count = math.prod(shape)
+        if (offset + count) * dtype.itemsize > len(content):
             raise ValueError("its storage is shorter than its shape")
-        flat = np.frombuffer(
-            content, dtype, count, tensor.offset * dtype.itemsize
-        )
-        return flat.reshape(tensor.shape)
+        flat = np.frombuffer(content, dtype, count, offset * dtype.itemsize)
+        return flat.reshape(shape)
 
 
 class _ZipStorages:
@@ -137,9 +110,9 @@ class _ZipStorages:
         if len(pickles) != 1:
             raise ValueError("it holds no data.pkl")
         self._folder = pickles[0].partition("/")[0]
-        if self._zip.getinfo(pickles[0]).file_size > _LARGEST_PICKLE:
+        if self._zip.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
             raise ValueError("its data.pkl is too large to be a list of names")
-        self.found = _read_pickle(self._zip.read(pickles[0]))
+        self.content = _unpickle(io.BytesIO(self._zip.read(pickles[0])), {})
 
     def read(self, storage):
         entry = self._zip.getinfo(f"{self._folder}/data/{storage.key}")
@@ -148,44 +121,46 @@ class _ZipStorages:
         return self._zip.read(entry)
 
 
-class _RowOfStorages:
+class _LegacyStorages:
     """The pickles and the storages of a file before PyTorch 1.6.
 
-    The pickles are a magic number, the version, the machine's sizes, the
+    The pickles are a magic number, the version, the sizes of the machine, the
     tensors and the keys of the storages. Of each storage there is the number
     of its elements in 8 bytes, and then these.
     """
 
     def __init__(self, path):
-        self._path = path
+        self._path, storages = path, {}
         with path.open("rb") as file:
-            pickles = io.BytesIO(file.read(_LARGEST_PICKLE))
-        if _read_pickle(pickles) != _MAGIC:
-            raise ValueError("it is no file of torch.save")
-        version, machine = _read_pickle(pickles), _read_pickle(pickles)
-        if version != 1001 or machine.get("little_endian") is not True:
+            stream = io.BytesIO(file.read(_MAX_PICKLE_BYTES))
+        magic, version, machine = (
+            _unpickle(stream, storages) for _ in range(3)
+        )
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise ValueError("it is not a file of torch.save")
+        is_dict = isinstance(machine, dict)
+        if not is_dict or machine.get("little_endian") is not True:
             raise ValueError("torch.save has written it on another machine")
-        storages = {}
-        self.found = _read_pickle(pickles, storages)
-        keys = _read_pickle(pickles)
-        if keys is None or set(keys) != storages.keys():
+        self.content = _unpickle(stream, storages)
+        keys = _unpickle(stream, storages)
+        if set(keys) != storages.keys():
             raise ValueError("it lists other storages than its tensors have")
-        self._places, place = {}, pickles.tell()
+        self._offsets, offset = {}, stream.tell()
         for key in keys:
-            self._places[key] = place
-            place += _COUNT_BYTES + storages[key].bytes
+            self._offsets[key] = offset
+            offset += _COUNT_BYTES + storages[key].num_bytes
 
     def read(self, storage):
         with self._path.open("rb") as file:
-            file.seek(self._places[storage.key])
+            file.seek(self._offsets[storage.key])
             count = int.from_bytes(file.read(_COUNT_BYTES), "little")
             if count != storage.size:
                 raise ValueError("its storage has another size")
-            left = self._path.stat().st_size - file.tell()
-            return file.read(min(storage.bytes, left))
+            remaining = self._path.stat().st_size - file.tell()
+            return file.read(min(storage.num_bytes, remaining))
 
 
-def _contiguous(shape):
+def _row_strides(shape):
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
@@ -193,136 +168,94 @@ def _contiguous(shape):
     return tuple(reversed(strides))
 
 
-def _read_pickle(content, storages=None):
-    """Returns what a pickle of names and tensors says, without running it."""
-    stack, memo = [], {}
-    for code, argument, _ in pickletools.genops(content):
-        try:
-            if code.name == "STOP":
-                return stack.pop()
-            _step(code.name, argument, stack, memo)
-            if storages is not None and code.name == "BINPERSID":
-                storages[stack[-1].key] = stack[-1]
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"its data.pkl is more than a dictionary of tensors ({error})"
-            ) from error
-    raise ValueError("its data.pkl has no end")
+class _StateDict(dict):
+    """Stands for OrderedDict, whose attributes such as `_metadata` go."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state):
+        pass
 
 
-_CONSTANTS = {
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_TUPLE": tuple,
-    "EMPTY_LIST": list,
-    "EMPTY_DICT": dict,
-    "MARK": lambda: _MARK,
-}
-_LITERALS = (
+class _Rebuild:
+    """Stands for the functions that make a tensor or a parameter.
+
+    Without attributes, so that no pickle can change it.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, first, *others):
+        if isinstance(first, _Tensor):
+            return first
+        tensor = _Tensor(first, *others[:3])
+        numbers = [tensor.offset, *tensor.shape, *tensor.strides]
+        if not isinstance(first, _Storage) or not all(
+            type(number) is int and number >= 0 for number in numbers
+        ):
+            raise ValueError("a tensor without a shape")
+        return tensor
+
+
+_ALLOWED = {
+    ("collections", "OrderedDict"): _StateDict,
+    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
+    ("torch._utils", "_rebuild_parameter"): _Rebuild(),
+} | {("torch", name): dtype for name, dtype in _DTYPES.items()}
+# The instructions of a dictionary of tensors, as pickletools names them.
+_INSTRUCTIONS = {
+    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
     *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-)
-_IGNORED = ("PROTO", "FRAME")
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("EMPTY_LIST", "APPEND", "APPENDS"),
+    *("EMPTY_DICT", "SETITEM", "SETITEMS"),
+    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BUILD"),
+    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"),
+}
+# The memo of an Unpickler is as long as the largest place that is used.
+_MAX_MEMO = 2**22
 
 
-def _step(name, argument, stack, memo):
-    """Does one instruction to the stack."""
-    if name in _IGNORED:
-        return
-    if name in _CONSTANTS:
-        stack.append(_CONSTANTS[name]())
-    elif name in _LITERALS:
-        stack.append(argument)
-    elif name == "GLOBAL":
-        stack.append(_Global(*argument.split(" ", 1)))
-    elif name == "STACK_GLOBAL":
-        names = _pop(stack, 2)
-        stack.append(_Global(*names))
-    elif name in ("BINPUT", "LONG_BINPUT"):
-        memo[argument] = stack[-1]
-    elif name == "MEMOIZE":
-        memo[len(memo)] = stack[-1]
-    elif name in ("BINGET", "LONG_BINGET"):
-        stack.append(memo[argument])
-    elif name in _TUPLES:
-        stack.append(tuple(_pop(stack, _TUPLES[name])))
-    elif name == "TUPLE":
-        stack.append(tuple(_pop_mark(stack)))
-    elif name == "BINPERSID":
-        stack.append(_storage(stack.pop()))
-    elif name == "REDUCE":
-        function, arguments = _pop(stack, 2)
-        stack.append(_called(function, arguments))
-    elif name == "SETITEM":
-        key, value = _pop(stack, 2)
-        stack[-1][key] = value
-    elif name == "SETITEMS":
-        items = _pop_mark(stack)
-        stack[-1].update(zip(items[::2], items[1::2], strict=True))
-    elif name == "APPEND":
-        item = stack.pop()
-        stack[-1].append(item)
-    elif name == "APPENDS":
-        items = _pop_mark(stack)
-        stack[-1].extend(items)
-    elif name == "BUILD":
-        # The attributes of the dictionary, such as its `_metadata`.
-        stack.pop()
-        if not isinstance(stack[-1], dict):
-            raise ValueError("attributes of another object")
-    else:
-        raise ValueError(f"instruction {name}")
+class _Unpickler(pickle.Unpickler):
+    """Resolves an allow-list alone, and records the storages."""
+
+    def __init__(self, stream, storages):
+        super().__init__(stream)
+        self._storages = storages
+
+    def find_class(self, module, name):
+        if (module, name) not in _ALLOWED:
+            raise ValueError(f"it names {module}.{name}")
+        return _ALLOWED[module, name]
+
+    def persistent_load(self, pid):
+        # Before PyTorch 1.6 there is a sixth, for a part of a storage.
+        kind, dtype, key, _, size, *view = pid
+        if kind != "storage" or dtype not in _DTYPES.values() or any(view):
+            raise ValueError("not a whole storage")
+        # The key becomes part of a path in the archive.
+        if not (isinstance(key, str) and key.isdigit()):
+            raise ValueError("a storage without a number")
+        if type(size) is not int or size < 0:
+            raise ValueError("a storage without a size")
+        self._storages[key] = _Storage(key, dtype, size)
+        return self._storages[key]
 
 
-def _pop(stack, count):
-    items = stack[-count:]
-    if len(items) != count or _MARK in items:
-        raise ValueError("an empty stack")
-    del stack[-count:]
-    return items
-
-
-def _pop_mark(stack):
-    place = len(stack) - 1 - stack[::-1].index(_MARK)
-    items = stack[place + 1 :]
-    del stack[place:]
-    return items
-
-
-def _called(function, arguments):
-    if function in _DICTS and arguments == ():
-        return collections.OrderedDict()
-    if function == _PARAMETER:
-        tensor, _, _ = arguments
-        return _checked_tensor(tensor)
-    if function != _REBUILD:
-        raise ValueError(f"a call of {'.'.join(map(str, function))}")
-    storage, offset, shape, strides = arguments[:4]
-    return _checked_tensor(_Tensor(storage, offset, shape, strides))
-
-
-def _checked_tensor(tensor):
-    storage, offset, shape, strides = tensor
-    whole = [offset, *shape, *strides]
-    if not (
-        isinstance(storage, _Storage)
-        and all(type(each) is int and each >= 0 for each in whole)
-        and len(shape) == len(strides)
-    ):
-        raise ValueError("a tensor of no shape")
-    return tensor
-
-
-def _storage(persistent):
-    # Before PyTorch 1.6 there is a sixth, for a part of a storage.
-    kind, of, key, _, size, *view = persistent
-    if any(view) or type(size) is not int or size < 0:
-        raise ValueError("a part of a storage")
-    if kind != "storage" or of.module != "torch" or of.name not in _DTYPES:
-        raise ValueError(f"storage of {getattr(of, 'name', of)}")
-    # It becomes part of a path in the archive.
-    if not (isinstance(key, str) and key.isdigit()):
-        raise ValueError("a storage without a number")
-    return _Storage(key, _DTYPES[of.name], size)
+def _unpickle(stream, storages):
+    """Returns the content of one pickle, whose storages are recorded."""
+    start = stream.tell()
+    try:
+        for instruction, argument, _ in pickletools.genops(stream):
+            if instruction.name not in _INSTRUCTIONS or (
+                instruction.name == "LONG_BINPUT" and argument > _MAX_MEMO
+            ):
+                raise ValueError(f"instruction {instruction.name}")
+        stream.seek(start)
+        return _Unpickler(stream, storages).load()
+    # A damaged pickle may raise anything.
+    except Exception as error:
+        raise ValueError(
+            f"its pickle is more than a dictionary of tensors ({error})"
+        ) from error

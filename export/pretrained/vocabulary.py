@@ -1,17 +1,15 @@
-"""Their pieces and ids as a vocabulary of ours, and ours as theirs.
+"""Pieces and ids of a Marian model as a vocabulary of this package.
 
 A Marian model has two SentencePiece models, which cut text into pieces, and a
-table from piece to id. Both are put into a SentencePiece model of ours for
-each side, which gives the model's ids by itself: its pieces are those of the
-table, in the table's order behind our four, each with the score that the
-side's own SentencePiece model gives it. A piece of the table that the side's
-model lacks is there, but marked as unused, so that no text is cut into it.
-Pieces that the table lacks follow at the end, behind the V of the model
-(`trainer_spec.vocab_size`), and count as unknown; without them text would be
-cut otherwise.
+table from piece to id. Both become one SentencePiece model for each side, which
+gives the ids by itself: its pieces are those of the table, in its order behind
+the four special ones, each with the score that the side's own SentencePiece
+model gives it. A piece of the table that the side's model lacks is marked as
+unused, so that no text is cut into it. Pieces that the table lacks follow at
+the end, behind the V of the model (`trainer_spec.vocab_size`), and count as
+unknown; without them text would be cut otherwise.
 """
 
-import json
 import re
 import typing
 
@@ -20,50 +18,38 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.errors import InputError
-from export.pretrained.plain_tokenizer import TAG
+from export.pretrained.text_files import parse_json, read_bytes
+from export.tokenizers.plain import TAG
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
 _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
-# What our four are called, in the order of their ids.
+# The names of the special ids, in their order.
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
-# Our padding where a table of theirs has it; see `export.marian`.
+# The entry of a table for this package's padding; see `hugging_face_writer`.
 PADDING_ENTRY = "<blank>"
-# A row that the model has and their table has not.
+# The row of an id that a checkpoint has no row for.
 NO_ROW = -1
 
 
 class Vocabulary(typing.NamedTuple):
-    """One side's vocabulary.
+    """The vocabulary of one side.
 
     Attributes:
-        proto: bytes of a SentencePiece model with our ids.
-        rows: int array [V]: which row of their matrices each id has, NO_ROW
-            for padding that they have no row of.
+        proto: bytes of a SentencePiece model.
+        rows: int array [V]: the row of the checkpoint's matrices of each id,
+            NO_ROW where they have none.
     """
 
     proto: bytes
     rows: np.ndarray
 
 
-def read_table(content, name):
-    """Returns a table from piece to id, as `vocab.json` has it.
-
-    Args:
-        content: its bytes.
-        name: of the file, for messages.
-
-    Raises:
-        InputError: it is no such table.
-    """
-    try:
-        table = json.loads(content, object_pairs_hook=_no_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is not JSON: {error}.") from error
-    if not isinstance(table, dict) or not all(
-        type(number) is int and number >= 0 for number in table.values()
-    ):
-        raise InputError(f"{name} must hold a JSON object, piece to id.")
+def read_table(path):
+    """Returns the dict of a `vocab.json`, piece to id."""
+    table = parse_json(read_bytes(path), path)
+    if not all(type(row) is int and row >= 0 for row in table.values()):
+        raise InputError(f"{path} must hold a JSON object, piece to id.")
     return table
 
 
@@ -72,7 +58,7 @@ def complete_table(table, size, path):
 
     Args:
         table: dict, piece to id.
-        size: rows of the matrix.
+        size: number of rows of the matrix.
         path: pathlib.Path of the file, for messages.
 
     Returns:
@@ -82,8 +68,8 @@ def complete_table(table, size, path):
         InputError: an id has no row, or several pieces.
     """
     table = dict(table)
-    # OPUS-MT's tables lack ids whose pieces were the same but for some kind
-    # of space at the end, and may have one of nothing.
+    # Tables of OPUS-MT lack ids whose pieces differed by a kind of space at
+    # the end alone, and may have an empty piece.
     table.pop("", None)
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
@@ -95,93 +81,83 @@ def complete_table(table, size, path):
     unnamed = sorted(set(range(size)) - set(table.values()))
     if size - len(unnamed) != len(table):
         raise InputError(f"{path} gives one id to several pieces.")
-    for number in unnamed:
-        name = f"<{number}>"
+    for row in unnamed:
+        name = f"<{row}>"
         while name in table:
             name += "_"
-        table[name] = number
-    notes = []
-    if unnamed:
-        notes.append(
-            f"{path.name} has no piece of {len(unnamed):,} of the model's "
-            f"{size:,} ids"
-        )
-    return table, notes
+        table[name] = row
+    if not unnamed:
+        return table, []
+    return table, [
+        f"{path.name} has no piece of {len(unnamed):,} of the model's "
+        f"{size:,} ids"
+    ]
 
 
-def _no_duplicates(pairs):
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a piece stands there twice")
-    return found
-
-
-def vocabulary_of(table, spm, unknown, begin, end, name):
+def make_vocabulary(table, spm, unknown, begin, end, name):
     """Returns the Vocabulary of one side.
 
     Args:
-        table: of `complete_table`.
-        spm: bytes of the side's SentencePiece model.
-        unknown: their id of an unknown piece.
-        begin: their id that the decoder begins with; None where their matrix
-            has no row of it.
-        end: their id of the end.
-        name: of the SentencePiece model's file, for messages.
+        table: dict of `complete_table`.
+        spm: bytes of the SentencePiece model of the side.
+        unknown: id of an unknown piece in the table.
+        begin: id that the decoder begins with; None where there is no row.
+        end: id of the end.
+        name: name of the file of the SentencePiece model, for messages.
 
     Raises:
-        InputError: the SentencePiece model is none, or cannot be used.
+        InputError: the SentencePiece model is damaged, or cannot be used.
     """
-    model = _read_model(spm, name)
+    model = _parse_model(spm, name)
     scored = {
         piece.piece: piece
         for piece in model.pieces
         if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
     }
-    padding = table.get(PADDING_ENTRY, NO_ROW)
     begin = NO_ROW if begin is None else begin
-    special = [padding, unknown, begin, end]
-    pieces = sorted(table, key=table.get)
+    special = [table.get(PADDING_ENTRY, NO_ROW), unknown, begin, end]
+    listed = sorted(table, key=table.get)
     others = [row for row in range(len(table)) if row not in set(special)]
-    names = _names([pieces[row] for row in others], name)
-    if model.trainer_spec.model_type != _UNIGRAM and not set(names) <= {
-        *scored
-    }:
+    _require_text(table, f"The table beside {name}")
+    names = _rename_special([listed[row] for row in others])
+    is_unigram = model.trainer_spec.model_type == _UNIGRAM
+    if not is_unigram and not scored.keys() >= set(names):
         raise InputError(
             f"{name} is of the type BPE and lacks pieces of the table, which "
-            "cannot be put beside each other; only the type unigram can."
+            "is possible with the type unigram only."
         )
-    unlisted = [piece for piece in scored.values() if piece.piece not in table]
-    ours = sentencepiece_model_pb2.ModelProto(
+    made = sentencepiece_model_pb2.ModelProto(
         trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
     )
     if model.HasField("denormalizer_spec"):
-        ours.denormalizer_spec.CopyFrom(model.denormalizer_spec)
-    _add_special(ours, len(special) + len(others))
+        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    _add_special(made, len(special) + len(others))
     control = {
         *SPECIAL_PIECES,
         *(each.piece for each in model.pieces if each.type == _PIECE.CONTROL),
     }
     for row, piece in zip(others, names):
         if piece in scored and not re.fullmatch(TAG, piece):
-            ours.pieces.append(scored[piece])
+            made.pieces.append(scored[piece])
         else:
-            kind = _PIECE.UNUSED
-            if pieces[row] in control:
-                kind = _PIECE.CONTROL
-            ours.pieces.add(piece=piece, score=0.0, type=kind)
-    ours.pieces.extend(unlisted)
+            is_control = listed[row] in control
+            kind = _PIECE.CONTROL if is_control else _PIECE.UNUSED
+            made.pieces.add(piece=piece, score=0.0, type=kind)
+    made.pieces.extend(
+        piece for piece in scored.values() if piece.piece not in table
+    )
     return Vocabulary(
-        ours.SerializeToString(deterministic=True),
+        made.SerializeToString(deterministic=True),
         np.array([*special, *others], np.int64),
     )
 
 
-def _read_model(content, name):
+def _parse_model(content, name):
     model = sentencepiece_model_pb2.ModelProto()
     try:
         model.ParseFromString(content)
-    except DecodeError as error:
-        raise InputError(f"{name} is not a SentencePiece model.") from error
+    except DecodeError:
+        model.Clear()
     if not model.pieces:
         raise InputError(f"{name} is not a SentencePiece model.")
     _require_text([each.piece for each in model.pieces], name)
@@ -197,9 +173,8 @@ def _require_text(pieces, name):
         )
 
 
-def _names(pieces, name):
-    """Returns what the pieces are called in ours, where four are taken."""
-    _require_text(pieces, f"The table beside {name}")
+def _rename_special(pieces):
+    """Returns the pieces with other names for those of special ids."""
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

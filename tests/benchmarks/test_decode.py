@@ -19,8 +19,8 @@ from benchmarks.decoding_job import (
 from benchmarks.peers.products import encoder_shapes, live_rows, step_shapes
 from export.errors import InputError
 from export.model_directory import ModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.benchmarks.commands import POST, rows_of, run, run_alone, write
 from tests.export import tiny

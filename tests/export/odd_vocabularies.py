@@ -7,8 +7,8 @@ import tempfile
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from export.pretrained.two_sided import joined, with_text_rules
-from export.pretrained.vocabulary import vocabulary_of
+from export.pretrained.vocabulary import make_vocabulary
+from export.tokenizers.vocabulary_file import add_text_rules, join_sides
 from tests import made_up_text
 
 # Code points: "b a" is one word, "k" makes two words of one, "d" is nothing.
@@ -85,7 +85,9 @@ def pair(rules=""):
         names |= dict.fromkeys(piece.piece for piece in pieces)
     table = {name: number for number, name in enumerate(names)}
     source, target = (
-        vocabulary_of(table, spm, 1, None, 0, name).proto
+        make_vocabulary(table, spm, 1, None, 0, name).proto
         for name, spm in models.items()
     )
-    return joined(with_text_rules(source, rules) if rules else source, target)
+    return join_sides(
+        add_text_rules(source, rules) if rules else source, target
+    )

@@ -9,10 +9,10 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.keras_hub_task import TransformerTokenizer
 from export.parsing.words import WordTokenizer
-from export.pretrained.opus_text import OPUS_TEXT
-from export.pretrained.plain_tokenizer import plain_tokenizers
-from export.pretrained.tokenizers import tokenizer_of
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.opus_text import OPUS_TEXT
+from export.tokenizers.plain import load_plain_tokenizers
+from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.export import odd_vocabularies
 
 # "<s>_" is what a table's second <s> is called in ours.
@@ -51,14 +51,16 @@ def _keras_hub_without_tensorflow(name):
 
 
 def _side(name, rules=""):
-    side = getattr(tokenizer_of(odd_vocabularies.pair(rules)), name)
+    side = getattr(load_tokenizer(odd_vocabularies.pair(rules)), name)
     return side.proto, side.encode
 
 
 def _plain(place, rules=""):
     vocabulary = odd_vocabularies.pair(rules)
-    side = plain_tokenizers(vocabulary)[place]
-    proto = getattr(tokenizer_of(vocabulary), ("source", "target")[place]).proto
+    side = load_plain_tokenizers(vocabulary)[place]
+    proto = getattr(
+        load_tokenizer(vocabulary), ("source", "target")[place]
+    ).proto
     return proto, lambda texts: [side.ids(text) for text in texts]
 
 
@@ -123,7 +125,7 @@ def test_a_name_alone_between_words_and_at_both_ends(kind):
 
 @pytest.mark.parametrize("rules", ["", OPUS_TEXT])
 def test_a_tag_is_one_in_front_alone(rules):
-    source = tokenizer_of(odd_vocabularies.pair(rules)).source
+    source = load_tokenizer(odd_vocabularies.pair(rules)).source
     tagged, second, inside = source.encode(
         [" >>fra<< \u4f60\u597d", ">>deu<<>>fra<<\u4f60", "\u4f60>>fra<<\u597d"]
     )
@@ -135,7 +137,7 @@ def test_a_tag_is_one_in_front_alone(rules):
 
 
 def test_words_of_the_other_side_are_known_as_before():
-    source = tokenizer_of(odd_vocabularies.pair()).source
+    source = load_tokenizer(odd_vocabularies.pair()).source
     (ids,) = source.encode(["\u4f60b\u597d"])
     assert "b" in map(source.id_to_piece, ids)
 
@@ -156,7 +158,7 @@ def test_a_vocabulary_whose_control_pieces_text_can_have_is_refused(options):
 
 
 def test_control_ids_are_no_text():
-    side = tokenizer_of(odd_vocabularies.pair()).source
+    side = load_tokenizer(odd_vocabularies.pair()).source
     control = {side.id_to_piece(i): i for i in tokenizer("source")[0]}
     words = side.encode(["\u4f60\u597d"])[0][:-1].tolist()
     row = [0, control["<mask>"], *words, 2, control["<s>_"], 3]

@@ -19,7 +19,6 @@ FORBIDDEN = [
     "tensorflow_datasets",
     "sentencepiece",
     "sacrebleu",
-    "keras_transformer.tokenizer",
     "trainers",
     "export",
 ]
@@ -36,12 +35,10 @@ def imported(path):
 
 
 def files(folder):
-    """All but the tokenizer, the one exception."""
-    names = [
+    return [
         path.relative_to(folder).as_posix()
         for path in sorted(folder.rglob("*.py"))
     ]
-    return [name for name in names if name != "tokenizer.py"]
 
 
 def test_import_pulls_in_no_upper_floor_and_no_text_library():
@@ -65,12 +62,6 @@ def test_import_pulls_in_no_upper_floor_and_no_text_library():
 def test_ground_floor_imports_keras_and_numpy_only(name):
     allowed = {"keras", "numpy", "keras_transformer", *sys.stdlib_module_names}
     assert set(imported(GROUND / name)) <= allowed
-
-
-def test_the_tokenizer_is_imported_by_nobody_here():
-    for name in files(GROUND):
-        text = (GROUND / name).read_text("utf-8")
-        assert "keras_transformer.tokenizer" not in text, name
 
 
 def test_ground_and_middle_floor_never_import_upwards():

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from export.errors import InputError
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.table_tokenizers import load_tokenizer
 from keras_transformer.config import END_ID
 from trainers.data.normalization import (
     choose_normalization,
@@ -47,7 +47,7 @@ class TextCodec:
     """
 
     def __init__(self, files):
-        tokenizer = tokenizer_of(files[VOCABULARY_FILE])
+        tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self.models = tokenizer.source.proto, tokenizer.target.proto
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode

@@ -15,9 +15,9 @@ import keras_transformer as kt
 from export.conversion.ctranslate2_translator import CTranslate2Translator
 from export.conversion.ctranslate2_weights import save_ctranslate2
 from export.model_directory import ModelDirectory
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text, processes
 from tests.export import tiny
 from tests.export.conversion.test_ctranslate2_weights import log_probability
@@ -31,9 +31,9 @@ FEW = TEXTS[:5]
 BEAM, ALPHA, EXTRA = 4, 0.6, tiny.CONFIG["max_output_extra"]
 
 
-def run(module, *arguments):
+def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [sys.executable, "-m", "export.ctranslate2", *arguments],
         cwd=tiny.ROOT,
         capture_output=True,
         text=True,
@@ -92,7 +92,6 @@ def fixture_written(tmp_path_factory):
     (folder / "right").write_text("".join(f"{text}\n" for text in ours))
     (folder / "blank").write_text("\n" * len(TEXTS))
     done = run(
-        "export.ctranslate2",
         f"--model_dir={folder / 'model'}",
         f"--output_dir={folder / 'out'}",
         f"--compare={folder / 'in'}",
@@ -153,37 +152,25 @@ def test_wrong_input_is_refused_and_nothing_written(model_path, tmp_path):
     model, output = f"--model_dir={model_path}", f"--output_dir={tmp_path}/out"
     (tmp_path / "in").write_text("ba\nbi\n")
     (tmp_path / "right").write_text("ba\n")
-    (tmp_path / "taken").mkdir()
     compare = f"--compare={tmp_path}/in"
-    cases = {
-        "requirements-serving.txt": [model, output, "without the package"],
-        "never overwritten": [model, f"--output_dir={tmp_path}/taken"],
-        "--compare, which is missing": [model, output, "--references=x"],
-        f"Cannot read {tmp_path}/none": [
-            model,
-            output,
-            f"--compare={tmp_path}/none",
-        ],
-        "has 1 lines for 2": [
-            *(model, output, compare),
-            f"--references={tmp_path}/right",
-        ],
-        "must be a model directory": [f"--model_dir={tmp_path}", output],
-    }
-    module = {"module": "tests.export.conversion.ctranslate2_runs"}
-    done = processes.run(module, [json.dumps([*cases.values()])])
-    assert done.code == 0, done.err
-    for expected, message in zip(cases, json.loads(done.out)):
-        assert expected in message
-        assert "\n" not in message
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"in", "right", "taken"}
+    for word, arguments in {
+        "in exists": [model, f"--output_dir={tmp_path}/in"],
+        "--compare": [model, output, "--references=x"],
+        "none": [model, output, f"--compare={tmp_path}/none"],
+        "right": [model, output, compare, f"--references={tmp_path}/right"],
+        "model directory": [f"--model_dir={tmp_path}", output],
+    }.items():
+        module = {"module": "export.ctranslate2"}
+        done = processes.run(module, arguments)
+        assert done.code == 2
+        (line,) = done.err.splitlines()
+        assert line.startswith("Error: ") and word in line
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "right"}
 
 
-@pytest.mark.parametrize("kind", ["gnmt", "power"])
-def test_scores_are_under_the_models_own_penalty(tmp_path, kind):
-    model = tiny.model(length_penalty=kind)
+def test_scores_are_under_the_models_own_penalty(tmp_path):
     tokenizer = Tokenizer(made_up_text.vocabulary())
+    model = tiny.model(length_penalty="power")
     save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
     peer = CTranslate2Translator(tmp_path / "folder", model.config, 512)
     found = peer.translate([*FEW, " "])
@@ -194,9 +181,8 @@ def test_scores_are_under_the_models_own_penalty(tmp_path, kind):
     for text, pieces, each in zip(FEW, hypotheses, found):
         target = [numbers[piece] for piece in pieces]
         (source,) = tokenizer.encode([text])
-        length = np.float64(len(target))
-        penalty = {"gnmt": (5 + length) / 6, "power": length}[kind] ** ALPHA
-        expected = log_probability(model, source, target) / penalty
+        expected = log_probability(model, source, target)
+        expected /= len(target) ** ALPHA
         assert each.score == pytest.approx(expected, abs=1e-4)
 
 

@@ -6,8 +6,8 @@ import tarfile
 
 import pytest
 
-from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.tokenizers.table_tokenizers import load_tokenizer
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "marian"
 NAMES = ("shared", "separate", "untied")
@@ -28,4 +28,4 @@ def recorded(request, marian_folder):
     folder = marian_folder / request.param
     found = read_hugging_face(folder)
     answers = json.loads((folder / "answers.json").read_text("utf-8"))
-    return folder, found, tokenizer_of(found.vocabulary), answers
+    return folder, found, load_tokenizer(found.vocabulary), answers

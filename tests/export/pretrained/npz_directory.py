@@ -8,8 +8,7 @@ import sentencepiece
 import yaml
 
 from export.pretrained.layout import (
-    MARIAN,
-    places_of_layers,
+    layer_slots,
     read_layers,
     stream_order,
 )
@@ -114,7 +113,7 @@ def arrays_of(made, embeddings=("Wemb",)):
     stored = {
         name: array[None] if array.ndim == 1 else array
         for name, array in read_layers(
-            made, places_of_layers(made.config, MARIAN)
+            made, layer_slots(made.config, is_hugging_face=False)
         ).items()
     }
 

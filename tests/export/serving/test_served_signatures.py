@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from export.serving.served_translator import ServedTranslator
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 from tests.export.server import Refused

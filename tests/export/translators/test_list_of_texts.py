@@ -5,9 +5,9 @@ import pytest
 
 from export.attention_views.reader import AttentionReader
 from export.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.exported_translator import ExportedTranslator
 from export.translators.text_ids import list_of_texts
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export.remote.test_bad_servers import ALIGN, remote
 

@@ -9,13 +9,13 @@ import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators import text_ids
 from export.translators.id_translator import IdTranslator
 from export.translators.translator import Translation, Translator
 from export.translators.truncation import pieces_of
 from keras_transformer import fields
 from keras_transformer.config import END_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.pretrained.opus_text import OPUS_TEXT
-from export.pretrained.tokenizers import tokenizer_of
+from export.tokenizers.opus_text import OPUS_TEXT
+from export.tokenizers.table_tokenizers import load_tokenizer
 from export.translators.text_ids import padded
 from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import END_ID
@@ -38,7 +38,7 @@ EVERY = {
 
 @functools.cache
 def tokenizer(name):
-    return tokenizer_of(EVERY[name](name))
+    return load_tokenizer(EVERY[name](name))
 
 
 def ranges(tokenizer, texts, limit=512):

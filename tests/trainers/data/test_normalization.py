@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.errors import InputError
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.memory_corpus import (
     MemoryCorpus,

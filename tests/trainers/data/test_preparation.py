@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from export.errors import InputError
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import (
@@ -154,7 +154,7 @@ class _Numbers:
     ("size", "dtype"), [(65_536, np.uint16), (65_537, np.int32)]
 )
 def test_ids_take_two_bytes_if_they_fit(tmp_path, monkeypatch, size, dtype):
-    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
     train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
     given = {"vocabulary_size": size, "vocabulary": str(size).encode()}
     prepared = prepare(tmp_path, MemoryCorpus({"train": train}), **given)
@@ -166,7 +166,7 @@ def test_ids_take_two_bytes_if_they_fit(tmp_path, monkeypatch, size, dtype):
 
 
 def test_the_longest_sentence_fits_into_two_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(codecs, "tokenizer_of", _Numbers)
+    monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
     text = "7 " * 65_534
     prepared = prepare(
         tmp_path,

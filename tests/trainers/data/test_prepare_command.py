@@ -10,7 +10,7 @@ import pytest
 
 from export.parsing.linear import Symbols
 from export.parsing.trees import read_tree
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.damage import flip_bit
 from tests.processes import ROOT
 from tests.trainers import cipher, commands

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.errors import InputError
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers.cipher import sentences
 from trainers.data import vocabulary
 from trainers.data.vocabulary import frequent_characters, train_vocabulary

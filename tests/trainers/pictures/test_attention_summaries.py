@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from export.attention_views.reader import AttentionReader
 from export.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.trainers.helpers import (
     made_up_pairs,

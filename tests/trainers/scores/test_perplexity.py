@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.export import tiny
 from trainers.data import EvaluationSet

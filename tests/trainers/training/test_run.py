@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.tokenizer import Tokenizer
+from export.tokenizers.tokenizer import Tokenizer
 from tests.damage import flip_bit
 from tests.trainers.data.memory_corpus import (
     MemoryCorpus,

@@ -6,8 +6,8 @@ import sentencepiece
 from ctranslate2.converters import MarianConverter
 
 import keras_transformer as kt
-from export.pretrained.marian_npz import read_marian
-from export.pretrained.tokenizers import tokenizer_of
+from export.pretrained.marian_reader import read_marian
+from export.tokenizers.table_tokenizers import load_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from tests.export.pretrained import npz_directory
@@ -59,7 +59,7 @@ def _translator(found):
     )
     changed = kt.Transformer(config)
     changed.set_weights(found.model.get_weights())
-    return Translator(changed, tokenizer_of(found.vocabulary), min_length=0)
+    return Translator(changed, load_tokenizer(found.vocabulary), min_length=0)
 
 
 def _translated(folder, path):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from export.pretrained.arrays import Arrays
+from export.pretrained.checkpoint import Checkpoint
 from export.translators.translator import Translator
 from tests.export.pretrained import marian_ids
 
@@ -115,8 +115,8 @@ def test_the_search_is_as_their_configuration_says(recorded):
 
 def test_a_file_of_torch_holds_the_same(marian_folder):
     folder = marian_folder / "shared"
-    one = Arrays(folder / "model.safetensors")
-    other = Arrays(folder / "pytorch_model.bin")
+    one = Checkpoint(folder / "model.safetensors")
+    other = Checkpoint(folder / "pytorch_model.bin")
     assert one.names <= other.names
     for name in one.names:
         shape = one.shape(name)

@@ -9,12 +9,11 @@ import pytest
 import safetensors.numpy
 
 from export.errors import InputError
-from export.pretrained.arrays import Arrays
 from export.pretrained.generation import read_generation
-from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.tokenizers.table_tokenizers import load_tokenizer
 from tests.export.pretrained import marian_ids
-from tests.export.pretrained.test_marian_round_trip import assert_same_weights
+from tests.export.pretrained.test_round_trip import assert_same_weights
 
 # The fields of transformers' GenerationConfig, of 5.24 and of 4.57: those that
 # may change what is generated, and those that do not without another one.
@@ -78,22 +77,18 @@ def generation_of(**changes):
         assert len(str(error).splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", GENERATION.split())
-def test_no_setting_of_a_search_is_ignored(name):
+def test_no_setting_of_a_search_is_ignored():
     base = generation_of()
-    for value in (*ODD, 10**9, True):
-        if value is True and name not in ("do_sample", "renormalize_logits"):
-            continue
-        found = generation_of(**{name: value})
-        assert found != base, value
-        if found and found._replace(notes=[]) == base:
-            assert name in "".join(found.notes)
-    assert generation_of(**{name: None}) is None or name not in IDS
-
-
-@pytest.mark.parametrize("name", WITHOUT_EFFECT.split())
-def test_other_settings_change_nothing(name):
-    assert generation_of(**{name: 7}) == generation_of()
+    for name in GENERATION.split():
+        is_switch = name in ("do_sample", "renormalize_logits")
+        for value in (*ODD, 10**9, *([True] if is_switch else [])):
+            found = generation_of(**{name: value})
+            assert found != base, (name, value)
+            if found and found._replace(notes=[]) == base:
+                assert name in "".join(found.notes)
+        assert generation_of(**{name: None}) is None or name not in IDS
+    for name in WITHOUT_EFFECT.split():
+        assert generation_of(**{name: 7}) == base
 
 
 @pytest.fixture(name="folder", params=["separate"])
@@ -149,7 +144,7 @@ def test_null_is_the_default_of_transformers(folder):
     assert found.model.config.max_output_extra == 20
     assert "after 20 tokens" in "".join(found.notes)
     change(folder, "config.json", scale_embedding=None)
-    with pytest.raises(InputError, match="scale_embedding=False"):
+    with pytest.raises(InputError, match="scale_embedding"):
         read_hugging_face(folder)
 
 
@@ -211,14 +206,36 @@ def test_suppressed_tokens_are_never_generated(folder, renormalize):
     assert bool(found.notes) != renormalize
 
 
-def rewritten(folder, convert, names=("model.safetensors",)):
-    """Writes the arrays anew, dealt out to some files."""
-    arrays = safetensors.numpy.load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    arrays = {name: convert(array) for name, array in arrays.items()}
+SHARDS = tuple(f"model-0000{number}-of-00003.safetensors" for number in "123")
+
+
+@shared
+def test_dtypes_and_shards_are_taken_exactly(folder):
+    base = read_hugging_face(folder).model
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    for dtype, names in (
+        (ml_dtypes.bfloat16, SHARDS),
+        (np.float16, ("model.safetensors",)),
+    ):
+        (folder / "model.safetensors").unlink(missing_ok=True)
+        write_arrays(folder, stored, dtype, names)
+        found = read_hugging_face(folder).model
+        for one, other in zip(base.weights, found.weights, strict=True):
+            value = one.numpy()
+            # Our padding has no row in the file.
+            rounded = np.clip(value, -1e3, 1e3).astype(dtype).astype("float32")
+            expected = np.where(value == -1e9, value, rounded)
+            np.testing.assert_array_equal(other, expected)
+
+
+def write_arrays(folder, arrays, dtype, names):
+    """Deals the arrays out to some files."""
     listed = sorted(arrays)
     for place, file in enumerate(names):
-        part = {name: arrays[name] for name in listed[place :: len(names)]}
+        part = {
+            name: arrays[name].astype(dtype)
+            for name in listed[place :: len(names)]
+        }
         safetensors.numpy.save_file(part, folder / file)
     if len(names) > 1:
         weight_map = {
@@ -227,92 +244,67 @@ def rewritten(folder, convert, names=("model.safetensors",)):
         change(folder, "model.safetensors.index.json", weight_map=weight_map)
 
 
-SHARDS = tuple(f"model-0000{number}-of-00003.safetensors" for number in "123")
+@shared
+def test_a_wrong_index_is_one_clear_error(folder):
+    path = folder / "model.safetensors"
+    arrays = safetensors.numpy.load_file(path)
+    path.unlink()
+    write_arrays(folder, arrays, np.float32, SHARDS)
+    for weight_map in (
+        {"a": "../model.safetensors"},
+        {"a": "/etc/passwd"},
+        {"a": "config.json"},
+        {"a": "model.safetensors.index.json"},
+        {"a": SHARDS[0]},
+        {"a": "none.safetensors"},
+        {"a": 3},
+        {},
+        [],
+    ):
+        change(folder, "model.safetensors.index.json", weight_map=weight_map)
+        with pytest.raises(InputError) as raised:
+            read_hugging_face(folder)
+        assert len(str(raised.value).splitlines()) == 1
 
 
 @shared
-@pytest.mark.parametrize("names", [("model.safetensors",), SHARDS], ids=len)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_dtypes_and_shards_are_taken_exactly(folder, dtype, names):
-    dtype = getattr(ml_dtypes, dtype, dtype)
-    base = read_hugging_face(folder).model
-    rewritten(folder, lambda array: array.astype(dtype), names)
-    found = read_hugging_face(folder).model
-    for one, other in zip(base.weights, found.weights, strict=True):
-        value = one.numpy()
-        # Our padding has no row of theirs.
-        stored = np.clip(value, -1e3, 1e3).astype(dtype).astype("float32")
-        expected = np.where(value == -1e9, value, stored)
-        np.testing.assert_array_equal(other, expected)
-
-
-@shared
-@pytest.mark.parametrize(
-    "weight_map, message",
-    [
-        ({"a": "../model.safetensors"}, "not a file of its folder"),
-        ({"a": "/etc/passwd"}, "not a file of its folder"),
-        ({"a": "config.json"}, "neither .safetensors nor .bin"),
-        ({"a": "model.safetensors.index.json"}, "neither .safetensors nor"),
-        ({"a": SHARDS[0]}, "has no array a"),
-        ({"a": "none.safetensors"}, "none.safetensors cannot be read"),
-        ({"a": 3}, "neither .safetensors nor .bin"),
-        ({}, "no weight_map"),
-        ([], "no weight_map"),
-    ],
-)
-def test_a_wrong_index_is_one_clear_error(folder, weight_map, message):
-    rewritten(folder, lambda array: array, SHARDS)
-    change(folder, "model.safetensors.index.json", weight_map=weight_map)
-    with pytest.raises(InputError, match=message) as raised:
-        read_hugging_face(folder)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-def resized(array, rows, place=0):
-    shape = [*array.shape]
-    shape[place] = rows - shape[place]
-    more = np.random.default_rng(1).normal(size=shape).astype("float32")
-    return np.concatenate([array, more], place)
-
-
-@shared
-@pytest.mark.parametrize("bias_rows", [80, 82, 88])
-def test_added_tokens_and_padded_rows_are_taken(folder, bias_rows):
+def test_added_tokens_and_padded_rows_are_taken(folder):
     """As `resize_token_embeddings(82, pad_to_multiple_of=8)` leaves them."""
     texts = ["ka lo mi.", ">>fra<< vize bo"]
     base = read_hugging_face(folder)
-    ids = tokenizer_of(base.vocabulary).source.encode(texts)
+    ids = load_tokenizer(base.vocabulary).source.encode(texts)
     path = folder / "model.safetensors"
     arrays = safetensors.numpy.load_file(path)
-    arrays["model.shared.weight"] = resized(arrays["model.shared.weight"], 88)
-    if bias_rows > 80:
-        arrays["final_logits_bias"] = resized(
-            arrays["final_logits_bias"], bias_rows, 1
-        )
-    safetensors.numpy.save_file(arrays, path)
+    generator = np.random.default_rng(1)
+    more = generator.normal(size=(8, 16)).astype("float32")
+    table = np.concatenate([arrays["model.shared.weight"], more])
+    arrays["model.shared.weight"] = table
     change(folder, "config.json", vocab_size=88, decoder_vocab_size=88)
     change(folder, "added_tokens.json", **{"<ent>": 80, ">>gos<<": 81})
     token = {"content": "<ent>", "special": False, "lstrip": False}
     change(folder, "tokenizer_config.json", added_tokens_decoder={"80": token})
-    found = read_hugging_face(folder)
-    assert any("added tokens, such as <ent>" in note for note in found.notes)
-    assert any("no piece of 6 of" in note for note in found.notes)
-    tokenizer = tokenizer_of(found.vocabulary)
-    for one, other in zip(ids, tokenizer.source.encode(texts)):
-        np.testing.assert_array_equal(one, other)
-    ((tag, *_),) = tokenizer.source.encode([">>gos<< ka"])
-    # Behind padding are <unk>, <pad> and </s>, and then their 80 and 81.
-    assert tag == 82
-    embeddings = found.model.target_embedding.embeddings.numpy()
-    np.testing.assert_array_equal(
-        np.sort(embeddings[81:], axis=1),
-        np.sort(arrays["model.shared.weight"][80:], axis=1),
-    )
-    bias = found.model.output_embedding.bias.numpy()
-    expected = arrays["final_logits_bias"][0, 80:]
-    np.testing.assert_array_equal(bias[81:][: len(expected)], expected)
-    assert not bias[81 + len(expected) :].any()
+    stored_bias = arrays["final_logits_bias"]
+    # Padding the embeddings may pad the bias, or not.
+    for extra in (0, 2, 8):
+        of_extra = generator.normal(size=(1, extra)).astype("float32")
+        bias = np.concatenate([stored_bias, of_extra], 1)
+        safetensors.numpy.save_file(arrays | {"final_logits_bias": bias}, path)
+        found = read_hugging_face(folder)
+        notes = "".join(found.notes)
+        assert "such as <ent>" in notes and "no piece of 6 of" in notes
+        tokenizer = load_tokenizer(found.vocabulary)
+        for one, other in zip(ids, tokenizer.source.encode(texts)):
+            np.testing.assert_array_equal(one, other)
+        ((tag, *_),) = tokenizer.source.encode([">>gos<< ka"])
+        # Behind padding are <unk>, <pad> and </s>, and then their 80 and 81.
+        assert tag == 82
+        embeddings = found.model.target_embedding.embeddings.numpy()
+        np.testing.assert_array_equal(
+            np.sort(embeddings[81:], axis=1), np.sort(table[80:], axis=1)
+        )
+        biases = found.model.output_embedding.bias.numpy()[81:]
+        np.testing.assert_array_equal(biases[:extra], of_extra[0])
+        assert not biases[extra:].any()
 
 
 @shared
@@ -322,16 +314,19 @@ def test_names_of_tied_and_untied_matrices(folder):
     arrays = safetensors.numpy.load_file(path)
     matrix = arrays.pop("model.shared.weight")
     names = [
-        *(
-            f"model.{side}.embed_tokens.weight"
-            for side in ("encoder", "decoder")
-        ),
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
         "lm_head.weight",
         "model.shared.weight",
     ]
     for name in names:
         safetensors.numpy.save_file(arrays | {name: matrix}, path)
         assert_same_weights(base, read_hugging_face(folder).model)
+    safetensors.numpy.save_file(
+        arrays | {names[0]: matrix, names[1]: matrix + 1}, path
+    )
+    with pytest.raises(InputError, match="one matrix"):
+        read_hugging_face(folder)
     # As of transformers 5, nothing is tied then, and the shared one unused.
     change(folder, "config.json", tie_word_embeddings=False)
     untied = {name: matrix + place for place, name in enumerate(names)}
@@ -345,6 +340,5 @@ def test_names_of_tied_and_untied_matrices(folder):
         np.testing.assert_array_equal(rows, before + np.float32(place))
     del untied["lm_head.weight"]
     safetensors.numpy.save_file(arrays | untied, path)
-    with pytest.raises(InputError, match="no array lm_head.weight"):
+    with pytest.raises(InputError, match="lm_head.weight"):
         read_hugging_face(folder)
-    assert Arrays(path).names

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 from tests import made_up_text
 
 # All of them, or what NFKC makes of them, are in the vocabulary.

@@ -1,4 +1,4 @@
-"""The arrays of a model file: checked, and nothing unpickled."""
+"""Reads the arrays of a checkpoint file, checked, and without unpickling."""
 
 import contextlib
 import json
@@ -13,20 +13,24 @@ import safetensors
 from export.errors import InputError
 from export.pretrained.torch_file import TorchFile
 
-# What numbers of a model may be stored as.
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
-_LONGEST_TEXT = 2**20
+_MAX_TEXT_BYTES = 2**20
+# What readers raise for damaged files.
+_DAMAGED = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, OverflowError),
+    *(MemoryError, NotImplementedError, RecursionError),
+    *(zipfile.BadZipFile, safetensors.SafetensorError),
+)
 
 
-class Arrays:
+class Checkpoint:
     """Named arrays of a file, each read when it is asked for.
 
     Args:
-        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of the
-            `.index.json` of shards.
+        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of
+            the `.index.json` of shards.
 
     Attributes:
-        path: as given.
         names: set of the names of all arrays.
 
     Raises:
@@ -38,126 +42,84 @@ class Arrays:
         try:
             self._file = _READERS[path.suffix](path)
             self.names = set(self._file.names())
-        except _BROKEN as error:
+        except _DAMAGED as error:
             raise InputError(
                 f"{path} cannot be read: {_reason(error)}."
             ) from error
 
     def shape(self, name):
-        """Returns the shape that an array is said to have.
-
-        Raises:
-            InputError: there is no such array.
-        """
+        """Returns the declared shape; raises InputError if missing."""
         if name not in self.names:
             raise InputError(f"{self.path} has no array {name}.")
-        return self._ask(self._file.shape, name)
+        return self._call(self._file.shape, name)
 
     def check(self, name, shape):
-        """Checks that an array is there, and its shape.
-
-        Args:
-            name: of the array.
-            shape: tuple of int that it must have.
-
-        Raises:
-            InputError: there is no such array, or it has another shape.
-        """
+        """Raises InputError if an array is missing or of another shape."""
         declared = self.shape(name)
         if declared != shape:
-            raise InputError(
-                f"{self.path}: {name} has shape {list(declared)}, but the "
-                f"configuration needs {list(shape)}."
-            )
+            raise self._wrong(name, f"the shape {list(shape)}", list(declared))
 
     def read(self, name, shape):
-        """Returns an array as float32.
-
-        Args:
-            name: of the array.
-            shape: tuple of int that it must have.
-
-        Raises:
-            InputError: there is no such array, or it has another shape, other
-                than floating-point numbers, or an infinite one.
-        """
+        """Returns an array as float32; raises InputError if damaged."""
         # Before it is read: a made-up shape may be of any size.
         self.check(name, shape)
         array = self.read_as_stored(name)
         if array.dtype.name not in _DTYPES:
-            raise InputError(
-                f"{self.path}: {name} holds {array.dtype.name} numbers; "
-                f"{', '.join(_DTYPES)} are supported."
-            )
+            raise self._wrong(name, " or ".join(_DTYPES), array.dtype.name)
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
         if not np.isfinite(array).all():
-            raise InputError(
-                f"{self.path}: {name} holds numbers that are infinite or no "
-                "numbers; the model is damaged."
-            )
+            raise self._wrong(name, "finite numbers", "infinite ones or NaN")
         return array
 
     def read_text(self, name):
-        """Returns the bytes of a text that is stored as an array.
-
-        Args:
-            name: of an array of single bytes; NUL at its end is left out.
-
-        Raises:
-            InputError: there is no such array, or it is no text.
-        """
+        """Returns the bytes of a text stored as an array, without NUL."""
         shape = self.shape(name)
-        if len(shape) != 1 or shape[0] > _LONGEST_TEXT:
-            raise InputError(
-                f"{self.path}: {name} has shape {list(shape)}, which is none "
-                f"of a text of at most {_LONGEST_TEXT:,} bytes."
-            )
+        if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
+            expected = f"a text of at most {_MAX_TEXT_BYTES:,} bytes"
+            raise self._wrong(name, expected, f"the shape {list(shape)}")
         array = self.read_as_stored(name)
         if array.dtype.name not in ("uint8", "int8"):
-            raise InputError(
-                f"{self.path}: {name} holds {array.dtype.name} and no bytes."
-            )
+            raise self._wrong(name, "bytes", array.dtype.name)
         return array.tobytes().rstrip(b"\0")
 
     def read_as_stored(self, name):
         """Returns an array, unchecked, with the dtype of the file."""
-        return self._ask(self._file.read, name)
+        return self._call(self._file.read, name)
 
-    def _ask(self, function, name):
+    def refuse_others(self, names, network):
+        """Raises InputError if an array is not among those of a network."""
+        unknown = sorted(self.names - names)
+        if unknown:
+            raise InputError(
+                f"{self.path} has {len(unknown)} arrays that no {network} has, "
+                f"such as {unknown[0]}; another network is not supported."
+            )
+
+    def _wrong(self, name, expected, actual):
+        return InputError(
+            f"{self.path}: expected {expected} for {name}, got {actual}."
+        )
+
+    def _call(self, function, name):
         try:
             return function(name)
-        except _BROKEN as error:
+        except _DAMAGED as error:
             raise InputError(
                 f"{self.path}: {name} cannot be read: {_reason(error)}."
             ) from error
 
 
-_BROKEN = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    EOFError,
-    MemoryError,
-    NotImplementedError,
-    RecursionError,
-    zipfile.BadZipFile,
-    safetensors.SafetensorError,
-)
-
-
 def _reason(error):
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error).strip().splitlines()[0].rstrip(".") or "damaged"
+    lines = str(error).strip().splitlines() or ["it is damaged"]
+    return lines[0].rstrip(".")
 
 
 class _Safetensors:
-    """Reads one array at a time."""
-
     def __init__(self, path):
-        # It maps the file and fails on none with words of its own.
+        # It maps the file, and its own error for a missing one is unclear.
         path.stat()
         self._file = safetensors.safe_open(str(path), framework="np")
 
@@ -168,24 +130,22 @@ class _Safetensors:
         return tuple(self._file.get_slice(name).get_shape())
 
     def read(self, name):
-        kind = self._file.get_slice(name).get_dtype()
-        if kind not in ("F32", "F16", "BF16", "F64"):
-            raise ValueError(f"it holds {kind} numbers")
+        dtype = self._file.get_slice(name).get_dtype()
+        if dtype not in ("F32", "F16", "BF16", "F64"):
+            raise ValueError(f"it holds {dtype} numbers")
         return self._file.get_tensor(name)
 
 
 class _Npz:
-    """Reads one array at a time, and no pickled object."""
-
     def __init__(self, path):
         self._path = path
 
     def names(self):
-        with self._opened() as file:
+        with self._open() as file:
             return file.files
 
     def shape(self, name):
-        with self._opened() as file, file.zip.open(f"{name}.npy") as header:
+        with self._open() as file, file.zip.open(f"{name}.npy") as header:
             version = np.lib.format.read_magic(header)
             read_header = {
                 (1, 0): np.lib.format.read_array_header_1_0,
@@ -194,26 +154,24 @@ class _Npz:
             return read_header(header)[0]
 
     def read(self, name):
-        with self._opened() as file:
+        with self._open() as file:
             return file[name]
 
     @contextlib.contextmanager
-    def _opened(self):
-        # A file for each call: one that stays open is nobody's to close, and
-        # numpy leaves that of a damaged archive open.
+    def _open(self):
+        # numpy leaves the file of a damaged archive open.
         with self._path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
-                raise ValueError("it is no .npz archive")
+                raise ValueError("it is not an .npz archive")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as file:
                 yield file
 
 
 class _Shards:
-    """Files in a folder, and which of them has which array."""
+    """Files of a folder, and the arrays that each has."""
 
     def __init__(self, path):
-        # As large as the names of a model, which has them besides.
         index = json.loads(path.read_bytes())
         files = index.get("weight_map") if isinstance(index, dict) else None
         if not isinstance(files, dict) or not files:
@@ -224,10 +182,9 @@ class _Shards:
                 raise ValueError(f"{name!r} is not a file of its folder")
             if not name.endswith((".safetensors", ".bin")):
                 raise ValueError(f"{name} is neither .safetensors nor .bin")
-            shard = Arrays(path.with_name(name))
-            twice = shard.names & self._files.keys()
-            if twice:
-                raise ValueError(f"{min(twice)} is in several files")
+            shard = Checkpoint(path.with_name(name))
+            if shard.names & self._files.keys():
+                raise ValueError(f"an array of {name} is in another file too")
             self._files |= dict.fromkeys(shard.names, shard)
         missing = files.keys() - self._files.keys()
         if missing:
@@ -252,28 +209,22 @@ _READERS = {
 }
 
 
-def open_arrays(folder, names):
-    """Returns the Arrays of the first of some files that a folder has.
+def open_checkpoint(folder, names):
+    """Returns the Checkpoint of the first of some files that a folder has.
 
     Args:
         folder: pathlib.Path.
-        names: of files, the preferred one first, each whole or in shards with
-            an index.
+        names: file names, the preferred one first, each whole or in shards
+            with an index.
 
     Raises:
         InputError: it has none of them, or the file is damaged.
     """
     for name in names:
-        for file in (name, f"{name}.index.json"):
-            if pathlib.Path(folder, file).exists():
-                return Arrays(pathlib.Path(folder, file))
-    others = sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.suffix in (".bin", ".safetensors", ".h5", ".msgpack", ".pt")
-    )
+        for path in (folder / name, folder / f"{name}.index.json"):
+            if path.exists():
+                return Checkpoint(path)
     raise InputError(
-        f"{folder} has no {' and no '.join(names)}, nor an index of their "
-        f"shards{', but ' + ', '.join(others) if others else ''}; save the "
-        "model with MarianMTModel.save_pretrained."
+        f"{folder} has no {' or '.join(names)}, nor the index of their shards; "
+        "save the model with MarianMTModel.save_pretrained."
     )

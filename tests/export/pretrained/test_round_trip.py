@@ -1,17 +1,16 @@
 """Written for MarianMTModel and read back, a model is the same to the bit."""
 
 import json
-import re
 
 import numpy as np
 import pytest
 import sentencepiece
 
-from export.errors import InputError
-from export.pretrained.architecture import refuse_what_marian_lacks
-from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.hugging_face_writer import write_hugging_face
-from export.pretrained.tokenizers import tokenizer_of
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.hugging_face_writer import (
+    write_hugging_face,
+)
+from export.tokenizers.table_tokenizers import load_tokenizer
 from tests import made_up_text
 from tests.export import tiny
 
@@ -55,7 +54,10 @@ def test_a_model_of_ours_comes_back(changes, tmp_path):
     assert (there.beam_size, there.alpha) == (here.beam_size, here.alpha)
     assert (back.source_language, back.target_language) == ("en", "fr")
     # Text gives the same ids, and ids the same text.
-    tokenizer, again = tokenizer_of(vocabulary), tokenizer_of(back.vocabulary)
+    tokenizer, again = (
+        load_tokenizer(vocabulary),
+        load_tokenizer(back.vocabulary),
+    )
     texts = made_up_text.sentences(20)
     for ours, theirs in zip(
         tokenizer.encode(texts), again.source.encode(texts), strict=True
@@ -89,19 +91,3 @@ def test_the_ids_of_the_table_are_those_of_the_pieces(tmp_path):
     )
     pieces = processor.encode(made_up_text.sentences(1)[0], out_type=str)
     assert all(piece in table for piece in pieces)
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"norm": "pre"}, "norm=pre"),
-        ({"attention_bias": False}, "attention_bias=False"),
-        ({"positions": "learned"}, "positions=learned"),
-        ({"sinusoid_rates": "marian"}, "sinusoid_rates=marian"),
-        ({"attention_window": 3}, "attention_window=3"),
-        ({"d_k": 4}, "d_k"),
-    ],
-)
-def test_what_the_format_cannot_hold_is_named(changes, name):
-    with pytest.raises(InputError, match=re.escape(name)):
-        refuse_what_marian_lacks(tiny.config(**{**_HELD, **changes}))

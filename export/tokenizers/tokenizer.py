@@ -1,8 +1,4 @@
-"""Text to ids and back, inside or outside a TensorFlow graph.
-
-The only module of this package that needs TensorFlow and tensorflow-text;
-`import keras_transformer` does not load it.
-"""
+"""Text to ids and back, inside or outside a TensorFlow graph."""
 
 import copy
 import hashlib

@@ -5,12 +5,16 @@ import unicodedata
 
 import pytest
 
-from export.pretrained import tokenizers
-from export.pretrained.opus_text import OPUS_TEXT
-from export.pretrained.plain_tokenizer import plain_tokenizers
-from export.pretrained.tokenizers import OpusTokenizer, tokenizer_of
-from export.pretrained.two_sided import joined, sides_of, with_text_rules
-from export.pretrained.vocabulary import vocabulary_of
+from export.pretrained.vocabulary import make_vocabulary
+from export.tokenizers import table_tokenizers
+from export.tokenizers.opus_text import OPUS_TEXT
+from export.tokenizers.plain import load_plain_tokenizers
+from export.tokenizers.table_tokenizers import OpusTokenizer, load_tokenizer
+from export.tokenizers.vocabulary_file import (
+    add_text_rules,
+    join_sides,
+    split_sides,
+)
 from tests.export.pretrained import npz_directory
 
 # What becomes what, by the scripts; of the digits all but the first.
@@ -62,7 +66,7 @@ TEXTS = [
 def protos():
     table = npz_directory.table()
     return [
-        vocabulary_of(table, npz_directory.spm(side), 1, None, 0, side).proto
+        make_vocabulary(table, npz_directory.spm(side), 1, None, 0, side).proto
         for side in ("source", "target")
     ]
 
@@ -70,12 +74,12 @@ def protos():
 @pytest.fixture(scope="module")
 def vocabulary(protos):
     source, target = protos
-    return joined(with_text_rules(source, OPUS_TEXT), target)
+    return join_sides(add_text_rules(source, OPUS_TEXT), target)
 
 
 @pytest.fixture(scope="module")
 def pair(vocabulary):
-    return tokenizer_of(vocabulary)
+    return load_tokenizer(vocabulary)
 
 
 def prepared(text):
@@ -101,7 +105,7 @@ def test_new_lines_stay_for_the_pieces_to_deal_with(pair):
 
 
 def test_pieces_are_those_of_the_prepared_text(pair):
-    plain = tokenizers.TaggedTokenizer(pair.source.proto)
+    plain = table_tokenizers.TaggedTokenizer(pair.source.proto)
     texts = [f"béta{mark}kodo." for mark in ASCII]
     for found, expected in zip(
         pair.source.encode(texts),
@@ -122,7 +126,7 @@ def test_targets_are_not_prepared(pair):
 
 
 def test_without_tensorflow_it_is_the_same(pair, vocabulary):
-    source, target = plain_tokenizers(vocabulary)
+    source, target = load_plain_tokenizers(vocabulary)
     texts = [*TEXTS, *npz_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
     for text, ids in zip(texts, pair.source.encode(texts)):
         assert source.ids(text) == ids.tolist()
@@ -135,10 +139,12 @@ def test_without_tensorflow_it_is_the_same(pair, vocabulary):
 
 def test_which_rules_is_part_of_the_vocabulary(protos, vocabulary, pair):
     assert type(pair.source) is OpusTokenizer
-    assert sides_of(vocabulary)[0] == with_text_rules(protos[0], OPUS_TEXT)
-    without = joined(*protos)
-    assert type(tokenizer_of(without).source) is tokenizers.TaggedTokenizer
-    unknown = joined(with_text_rules(protos[0], "of tomorrow"), protos[1])
-    for read in (tokenizer_of, plain_tokenizers):
+    assert split_sides(vocabulary)[0] == add_text_rules(protos[0], OPUS_TEXT)
+    without = join_sides(*protos)
+    assert (
+        type(load_tokenizer(without).source) is table_tokenizers.TaggedTokenizer
+    )
+    unknown = join_sides(add_text_rules(protos[0], "of tomorrow"), protos[1])
+    for read in (load_tokenizer, load_plain_tokenizers):
         with pytest.raises(ValueError, match="rules 'of tomorrow'"):
             read(unknown)

@@ -2,19 +2,28 @@
 
 import tensorflow as tf
 
-from export.pretrained import opus_text
-from export.pretrained.plain_tokenizer import TAG, text_pieces
-from export.pretrained.two_sided import (
-    listed_pieces,
-    sides_of,
-    text_rules_of,
+from export.tokenizers import opus_text
+from export.tokenizers.plain import TAG, find_text_pieces
+from export.tokenizers.tokenizer import Tokenizer
+from export.tokenizers.vocabulary_file import (
+    count_listed_pieces,
+    read_text_rules,
+    split_sides,
 )
 from keras_transformer.config import END_ID, UNKNOWN_ID
-from keras_transformer.tokenizer import Tokenizer
 
 
-def tokenizer_of(vocabulary):
-    """Returns the tokenizer of a model directory's vocabulary.
+class TokenizerPair(tf.Module):
+    """A tokenizer for each side, `source` and `target`."""
+
+    def __init__(self, source, target):
+        super().__init__(name="tokenizer_pair")
+        self.source = source
+        self.target = target
+
+
+def load_tokenizer(vocabulary):
+    """Returns the tokenizer of a model directory.
 
     Args:
         vocabulary: bytes of its `vocabulary.model`.
@@ -23,31 +32,31 @@ def tokenizer_of(vocabulary):
         Tokenizer, or TokenizerPair of a pretrained model.
 
     Raises:
-        ValueError: they are no vocabulary of ours.
+        ValueError: they are not such a vocabulary.
     """
-    source, target = sides_of(vocabulary)
+    source, target = split_sides(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    rules = text_rules_of(source)
-    if rules not in _OF_SOURCES:
+    rules = read_text_rules(source)
+    if rules not in _SOURCE_TOKENIZERS:
         raise ValueError(
-            f"The sources of this vocabulary are read by the rules {rules!r}, "
+            f"The sources of this vocabulary have the text rules {rules!r}, "
             "which this version does not know."
         )
-    return TokenizerPair(_OF_SOURCES[rules](source), TableTokenizer(target))
+    return TokenizerPair(
+        _SOURCE_TOKENIZERS[rules](source), TableTokenizer(target)
+    )
 
 
 class TableTokenizer(Tokenizer):
-    """Pieces are looked up by what they read, as in a table of pieces.
+    """Looks pieces up by their text, as in a table of pieces.
 
-    So it is in Marian and in Hugging Face's tokenizer: text that the
-    SentencePiece model does not know, but a table of both languages has, is
-    known.
+    So do Marian and Hugging Face's tokenizer: text that the SentencePiece
+    model does not know, but a table of both languages has, is known.
 
     Args:
-        proto: bytes of a SentencePiece model as for Tokenizer; see
-            `export.pretrained.vocabulary`. Pieces behind its V only cut
-            text, and count as unknown.
+        proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Pieces
+            behind its V only cut text, and count as unknown.
 
     Raises:
         ValueError: the bytes are not such a model.
@@ -55,21 +64,21 @@ class TableTokenizer(Tokenizer):
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = listed_pieces(proto)
-        self._is_text = tf.constant(text_pieces(proto))
+        self.vocabulary_size = count_listed_pieces(proto)
+        self._is_text = tf.constant(find_text_pieces(proto))
 
     def tokenize(self, text):
         """See the base class."""
-        return self._known(self.split(text))
+        return self._look_up(self.split(text))
 
     def tokenize_with_offsets(self, text):
         """See the base class."""
         pieces, *offsets = self._written.tokenize_with_offsets(
             self.readable(text)
         )
-        return self._known(pieces), *offsets
+        return self._look_up(pieces), *offsets
 
-    def _known(self, pieces):
+    def _look_up(self, pieces):
         """Returns the ids of pieces, string [B, None]; a row's last is 3."""
         ids = self._pieces.string_to_id(pieces.values)
         ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
@@ -79,40 +88,38 @@ class TableTokenizer(Tokenizer):
 
 
 class TaggedTokenizer(TableTokenizer):
-    """The same of sources, which may begin with a tag such as ">>fra<<".
+    """A TableTokenizer of sources that may begin with a tag, as ">>fra<<".
 
-    By it many-to-many models of OPUS-MT are told the language they translate
-    to. It is one id; a tag that the table lacks counts as unknown, and so
-    does one that stands elsewhere.
+    It is the target language of many-to-many models of OPUS-MT, and one id. A
+    tag that the table lacks, or that stands elsewhere, counts as unknown.
     """
 
     def tokenize(self, text):
         """See the base class."""
         tags, rest = _split_tags(self.readable(text))
         pieces = self._written.tokenize(rest)
-        return tf.concat([self._tag_ids(tags), self._known(pieces)], axis=1)
+        return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
 
     def tokenize_with_offsets(self, text):
         """See the base class."""
         text = self.readable(text)
         tags, rest = _split_tags(text)
-        pieces, starts, ends = self._written.tokenize_with_offsets(rest)
+        pieces, *offsets = self._written.tokenize_with_offsets(rest)
         before = tf.strings.length(text) - tf.strings.length(rest)
         tag_ends = tf.gather(before, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
-        before = tf.cast(before[:, None], starts.dtype)
-        return (
-            tf.concat([self._tag_ids(tags), self._known(pieces)], axis=1),
-            *(
-                tf.concat(
-                    [tags.with_values(tf.cast(tag, before.dtype)), rest], axis=1
-                )
-                for tag, rest in (
-                    (tag_starts, starts + before),
-                    (tag_ends, ends + before),
-                )
-            ),
-        )
+        with_tags = [
+            tf.concat(
+                [
+                    tags.with_values(tf.cast(tag, offset.dtype)),
+                    offset + tf.cast(before[:, None], offset.dtype),
+                ],
+                axis=1,
+            )
+            for tag, offset in zip((tag_starts, tag_ends), offsets)
+        ]
+        ids = tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
+        return ids, *with_tags
 
     def split(self, text):
         """See the base class."""
@@ -126,7 +133,7 @@ class TaggedTokenizer(TableTokenizer):
 
 
 def _split_tags(text):
-    """Returns texts' tags, ragged string [B, None], and what follows."""
+    """Returns the tags of texts, ragged string [B, None], and the rest."""
     is_tagged = tf.strings.regex_full_match(text, f"{TAG}(?s:.*)")
     tags = tf.strings.regex_replace(
         tf.boolean_mask(text, is_tagged), rf"{TAG}(?s:.*)", r"\1"
@@ -138,10 +145,7 @@ def _split_tags(text):
 
 
 class OpusTokenizer(TaggedTokenizer):
-    """The same of sources as OPUS-MT's own scripts prepare them.
-
-    See `export.pretrained.opus_text`.
-    """
+    """A TaggedTokenizer that normalizes as OPUS-MT's scripts do."""
 
     def readable(self, text):
         """See the base class; here NUL is one more control character."""
@@ -156,21 +160,5 @@ class OpusTokenizer(TaggedTokenizer):
         return text
 
 
-# By the names that vocabularies have of the rules.
-_OF_SOURCES = {"": TaggedTokenizer, opus_text.OPUS_TEXT: OpusTokenizer}
-
-
-class TokenizerPair(tf.Module):
-    """A tokenizer for each side.
-
-    Args:
-        source: Tokenizer of sources.
-        target: Tokenizer of targets.
-
-    Attributes: as given.
-    """
-
-    def __init__(self, source, target):
-        super().__init__(name="tokenizer_pair")
-        self.source = source
-        self.target = target
+# By the name of the text rules in a vocabulary.
+_SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_TEXT: OpusTokenizer}

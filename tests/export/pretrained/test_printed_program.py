@@ -4,12 +4,10 @@ import pytest
 from keras.ops import one_hot
 
 from export.model_directory import ModelDirectory
-from export.pretrained.hugging_face import read_hugging_face
-from export.pretrained.marian_npz import read_marian
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.marian_reader import read_marian
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
-from tests import made_up_text
-from tests.export import tiny
 from tests.export.conversion.test_ctranslate2_command import (
     answer_of_program,
     run,
@@ -35,37 +33,23 @@ def write(directory, model, vocabulary):
     directory.write_weights(model)
 
 
-# Of the imported ones "shared" has one table of pieces for both sides, whose
-# texts two models cut all the same; "npz" has rules for text as well.
+# "separate" has a vocabulary for each side, "npz" text rules as well.
 @pytest.mark.parametrize(
-    "name",
-    [
-        "npz",
-        "shared",
-        pytest.param("own", marks=pytest.mark.slow),
-        pytest.param("separate", marks=pytest.mark.slow),
-    ],
+    "name", ["npz", pytest.param("separate", marks=pytest.mark.slow)]
 )
 def test_the_printed_program(name, marian_folder, tmp_path):
     folder = tmp_path / 'it\'s a [1] "folder"'
     directory = ModelDirectory(folder / "model")
     texts = [">>fra<< vize bo", "rusa to \\ 'ze'!"]
-    if name == "own":
-        texts = made_up_text.sentences()[:2]
-        write(
-            directory, tiny.model(output_bias=True), made_up_text.vocabulary()
-        )
+    if name == "npz":
+        texts = [f">>fra<< {text} \uff01" for text in texts]
+        arrays = npz_directory.arrays_of(npz_directory.model(seed=7))
+        npz_directory.write(tmp_path / "npz", arrays)
+        found = read_marian(tmp_path / "npz")
     else:
-        if name == "npz":
-            texts = [f">>fra<< {text} \uff01" for text in texts]
-            arrays = npz_directory.arrays_of(npz_directory.model(seed=7))
-            npz_directory.write(tmp_path / "npz", arrays)
-            found = read_marian(tmp_path / "npz")
-        else:
-            found = read_hugging_face(marian_folder / name)
-        write(directory, found.model, found.vocabulary)
+        found = read_hugging_face(marian_folder / name)
+    write(directory, found.model, found.vocabulary)
     done = run(
-        "export.ctranslate2",
         f"--model_dir={directory.path}",
         f"--output_dir={folder / 'out'}",
     )

@@ -1,19 +1,17 @@
-"""What OPUS-MT's scripts do to a source before it is cut into pieces.
+"""The text normalization of OPUS-MT's scripts for sources.
 
-Punctuation of full width and the like becomes ASCII, control characters and
-those that Unicode has not assigned become spaces, and spaces are collapsed: so
-was the text that OPUS-MT's models were trained with. Hugging Face's tokenizer
-does nothing of it.
+Punctuation of full width becomes ASCII, control characters and those that
+Unicode has not assigned become spaces, and spaces are collapsed, as in the text
+that OPUS-MT's models were trained with. Hugging Face's tokenizer skips it.
 """
 
 import re
 import unicodedata
 
-# The name that vocabularies have of it.
+# Its name in a vocabulary.
 OPUS_TEXT = "opus-mt"
-# Regular expressions of RE2 and of Python, in this order. The fourth is no
-# slip of ours: Moses' script, by which the training text went, makes a
-# quotation mark of the digit one, too.
+# Regular expressions of RE2 and of Python, applied in this order. Moses' script
+# for the training text makes a quotation mark of the digit one, too.
 PUNCTUATION = (
     ("[，、]", ","),
     ("。 *", ". "),
@@ -41,7 +39,7 @@ CONTROL_IN_RE2 = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
 SPACES = ((" +", " "), ("^ | $", ""))
 
 
-def as_opus(text):
+def normalize_opus(text):
     """Returns a str as OPUS-MT's scripts prepare it.
 
     Unicode's version is Python's here, and RE2's in a graph: of characters

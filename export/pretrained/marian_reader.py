@@ -1,0 +1,309 @@
+"""Reads a directory of Marian itself, as OPUS-MT publishes its models.
+
+Marian's search and the one of this package: score / length ^ normalize counts
+the end in both, and so does a search that goes on until K hypotheses have ended
+(`stop` is "finished"). Yet Marian's beam gets narrower with each of them, so
+that now and then another translation is found. Marian's limit of the length is
+a multiple of the longest source in the batch, and here it is a difference.
+"""
+
+import functools
+import math
+import pathlib
+
+import numpy as np
+
+import keras_transformer as kt
+from export.errors import InputError
+from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.field_tables import (
+    MARIAN_DECODER,
+    MARIAN_NETWORK,
+    OFF,
+    check_fields,
+    read_count,
+    wrong_value,
+)
+from export.pretrained.incoming import (
+    MAX_VOCABULARY,
+    Pretrained,
+    make_config,
+    set_embeddings,
+)
+from export.pretrained.layout import layer_slots, set_layers
+from export.pretrained.text_files import parse_yaml, read_bytes
+from export.pretrained.vocabulary import complete_table, make_vocabulary
+from export.tokenizers.opus_text import OPUS_TEXT
+from export.tokenizers.vocabulary_file import add_text_rules, join_sides
+
+_DECODER, _MODEL = "decoder.yml", "special:model.yml"
+_END, _UNKNOWN = "</s>", "<unk>"
+_SHARED, _SIDES = "Wemb", ("encoder_Wemb", "decoder_Wemb")
+_OUTPUT, _OLDER_OUTPUT = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
+_BIAS = "decoder_ff_logit_out_b"
+_ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+# Up to this source length, in pieces, outputs may be as long as Marian's.
+_EQUAL_LIMIT = 128
+
+
+def read_marian(folder):
+    """Reads a directory of Marian's own files.
+
+    Args:
+        folder: pathlib.Path: decoder.yml, the model and the vocabularies that
+            it names, source.spm and target.spm.
+
+    Returns:
+        Pretrained. Its sources are read by the rules of OPUS-MT's scripts;
+        see `export.tokenizers.opus_text`.
+
+    Raises:
+        InputError: something is missing, damaged or of another architecture.
+    """
+    decoder = parse_yaml(read_bytes(folder / _DECODER), folder / _DECODER)
+    checkpoint = Checkpoint(_find_model(folder, decoder))
+    name = f"{checkpoint.path}: {_MODEL}"
+    options = parse_yaml(checkpoint.read_text(_MODEL), name)
+    # No type is one of Marian's recurrent networks.
+    check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
+    sizes = _vocabulary_sizes(options)
+    tables, notes = _read_tables(folder, decoder, sizes)
+    if _shares_sides(options) and tables[0] != tables[1]:
+        raise InputError(
+            "The model has one matrix of embeddings for source and target, "
+            f"but {_DECODER} names different vocabularies."
+        )
+    source, target = (
+        _make_vocabulary(folder / f"{side}.spm", table)
+        for side, table in zip(("source", "target"), tables)
+    )
+    is_shared = _share_embeddings(options) == "all"
+    config = _make_config(
+        options,
+        vocabulary_size=len(target.rows),
+        source_vocabulary_size=0 if is_shared else len(source.rows),
+        **_read_search(decoder),
+    )
+    notes += check_fields(decoder, MARIAN_DECODER, _DECODER)
+    if _read_real(decoder, "word-penalty", 0.0):
+        notes.append(f"word-penalty of {_DECODER} is not done by our search")
+    slots = layer_slots(config, is_hugging_face=False)
+    embeddings = _read_embeddings(checkpoint, config, options, sizes)
+    bias = np.zeros(sizes[1], np.float32)
+    if not _is_on(options, "output-omit-bias"):
+        bias = _read(checkpoint, _BIAS, bias.shape)
+    special = {name for name in checkpoint.names if name.startswith("special:")}
+    checkpoint.refuse_others(
+        {slot.name for slot in slots}
+        | {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS, *special},
+        "Transformer of its options",
+    )
+    for slot in slots:
+        shape = _stored_shape(checkpoint, slot.name, slot.shape)
+        checkpoint.check(slot.name, shape)
+    model = kt.Transformer(config)
+    set_layers(model, slots, functools.partial(_read, checkpoint))
+    set_embeddings(model, embeddings, bias, source, target)
+    source_proto = add_text_rules(source.proto, OPUS_TEXT)
+    vocabulary = join_sides(source_proto, target.proto)
+    return Pretrained(model, vocabulary, None, None, notes)
+
+
+def _find_model(folder, decoder):
+    names = _file_names(decoder, "models")
+    path = folder / (names[0] if len(names) == 1 else "")
+    if path.suffix != ".npz" or not path.exists():
+        # As trained: not what marian-conv makes of it.
+        files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
+        raise InputError(
+            f"{_DECODER}: expected models to name one .npz file of {folder}, "
+            f"which has {files or 'none'}, got {', '.join(names) or 'none'}."
+        )
+    return path
+
+
+def _file_names(decoder, key):
+    """Returns the names of files, without the folders of their machine."""
+    names = decoder.get(key, [])
+    names = [names] if isinstance(names, str) else names
+    if isinstance(names, list) and all(isinstance(n, str) for n in names):
+        bare = [pathlib.PurePosixPath(name).name for name in names]
+        if not {"", ".."} & {*bare}:
+            return bare
+    raise wrong_value(_DECODER, key, names, "a list of files")
+
+
+def _read_tables(folder, decoder, sizes):
+    """Returns the tables of both sides, piece to id, and notes on them."""
+    names = _file_names(decoder, "vocabs")
+    if len(names) != 2:
+        raise InputError(
+            f"{_DECODER} names {len(names)} vocabs; it must be two, the "
+            "source's and the target's."
+        )
+    paths = [folder / name for name in names]
+    tables, notes = [], []
+    for path, size in zip(paths, sizes):
+        table, more_notes = complete_table(_read_table(path), size, path)
+        for name in (_END, _UNKNOWN):
+            if name not in table:
+                raise InputError(
+                    f"{path} must have the piece {name}, as vocabularies of "
+                    "Marian have it."
+                )
+        tables.append(table)
+        notes += [note for note in more_notes if note not in notes]
+    return tables, notes
+
+
+def _read_table(path):
+    if path.suffix in (".spm", ".fsv"):
+        raise InputError(
+            f"{path} is a SentencePiece model or a factored vocabulary; only "
+            "tables of pieces beside source.spm and target.spm are supported."
+        )
+    content = read_bytes(path)
+    if path.suffix not in (".yml", ".yaml", ".json"):
+        return _read_lines(content, path)
+    table = parse_yaml(content, path)
+    for piece, row in table.items():
+        is_id = isinstance(row, str) and row.isascii() and row.isdigit()
+        if not is_id or len(row) > 9:
+            raise InputError(
+                f"{path} must give each piece an id, but {piece[:40]!r} has "
+                "none."
+            )
+    return {piece: int(row) for piece, row in table.items()}
+
+
+def _read_lines(content, path):
+    try:
+        text = content.decode("utf-8").removesuffix("\n")
+        # As Marian reads it.
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text.") from None
+    table = {line: row for row, line in enumerate(lines)}
+    if len(table) != len(lines):
+        raise InputError(f"{path} has a piece twice.")
+    return table
+
+
+def _make_vocabulary(spm, table):
+    if not spm.exists() and spm.with_suffix(".bpe").exists():
+        raise InputError(
+            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is cut "
+            "by subword-nmt, which is not supported; models with .spm are."
+        )
+    special = table[_UNKNOWN], None, table[_END]
+    return make_vocabulary(table, read_bytes(spm), *special, str(spm))
+
+
+def _vocabulary_sizes(options):
+    sizes = options.get("dim-vocabs")
+    if not isinstance(sizes, list) or len(sizes) != 2:
+        expected = "the two sizes of the vocabularies"
+        raise wrong_value(_MODEL, "dim-vocabs", sizes, expected)
+    return [
+        read_count({"dim-vocabs": size}, "dim-vocabs", MAX_VOCABULARY, _MODEL)
+        for size in sizes
+    ]
+
+
+def _make_config(options, **others):
+    inner = read_count(options, "transformer-dim-ffn", 2**20, _MODEL)
+    of_decoder = options.get("transformer-decoder-dim-ffn", "0")
+    if of_decoder not in ("0", str(inner)):
+        name = "transformer-decoder-dim-ffn"
+        expected = f"{inner} as in the encoder"
+        raise wrong_value(_MODEL, name, of_decoder, expected)
+    activation = options.get("transformer-ffn-activation", "swish")
+    return make_config(
+        _MODEL,
+        read_count(options, "dim-emb", 2**16, _MODEL),
+        read_count(options, "transformer-heads", 2**12, _MODEL),
+        [
+            read_count(options, name, 1000, _MODEL)
+            for name in ("enc-depth", "dec-depth")
+        ],
+        d_ff=inner,
+        # Of Marian's Transformer; 1e-9 is of its other networks.
+        layer_norm_epsilon=1e-6,
+        activation=_ACTIVATIONS[activation],
+        share_embeddings=_share_embeddings(options),
+        output_bias=True,
+        sinusoid_rates="marian",
+        **others,
+    )
+
+
+def _share_embeddings(options):
+    is_output_tied = _is_on(options, "tied-embeddings")
+    if _is_on(options, "tied-embeddings-all") or (
+        is_output_tied and _shares_sides(options)
+    ):
+        return "all"
+    return "target-softmax" if is_output_tied else "none"
+
+
+def _shares_sides(options):
+    """Whether source and target have one matrix of embeddings."""
+    return _is_on(options, "tied-embeddings-all") or _is_on(
+        options, "tied-embeddings-src"
+    )
+
+
+def _is_on(options, name):
+    return options.get(name, "false") not in OFF
+
+
+def _read_search(decoder):
+    """Returns the fields of a search that decoder.yml asks for."""
+    factor = max(_read_real(decoder, "max-length-factor", 3.0), 1.0)
+    return {
+        "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
+        "alpha": _read_real(decoder, "normalize", 0.0),
+        "length_penalty": "power",
+        "stop": "finished",
+        "max_output_extra": math.ceil((factor - 1) * _EQUAL_LIMIT),
+    }
+
+
+def _read_real(decoder, name, default):
+    try:
+        value = float(decoder.get(name, default))
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 <= value <= 100:
+        expected = "a number from 0 to 100"
+        raise wrong_value(_DECODER, name, decoder[name], expected)
+    return value
+
+
+def _read_embeddings(checkpoint, config, options, sizes):
+    """Returns the matrices [V', D] by name: source, target, output."""
+    width = config.d_model
+    names = [_SHARED] * 2 if _shares_sides(options) else _SIDES
+    target = _read(checkpoint, names[1], (sizes[1], width))
+    if config.share_embeddings == "all":
+        return {"target": target}
+    source = _read(checkpoint, names[0], (sizes[0], width))
+    tables = {"source": source, "target": target}
+    if config.share_embeddings == "target-softmax":
+        return tables
+    if _OLDER_OUTPUT in checkpoint.names:
+        output = _read(checkpoint, _OLDER_OUTPUT, (width, sizes[1])).T
+    else:
+        output = _read(checkpoint, _OUTPUT, (sizes[1], width))
+    return tables | {"output": output}
+
+
+def _read(checkpoint, name, shape):
+    stored = _stored_shape(checkpoint, name, shape)
+    return checkpoint.read(name, stored).reshape(shape)
+
+
+def _stored_shape(checkpoint, name, shape):
+    """Returns [1, n] for [n] where it is stored so, as Marian does."""
+    is_row = len(shape) == 1 and len(checkpoint.shape(name)) == 2
+    return (1, *shape) if is_row else shape

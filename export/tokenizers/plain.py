@@ -1,0 +1,118 @@
+"""The tokenizers of a vocabulary without TensorFlow.
+
+For processes that must not load it, such as those of `export.check`, and for
+CTranslate2.
+"""
+
+import re
+
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from export.tokenizers.opus_text import OPUS_TEXT, normalize_opus
+from export.tokenizers.vocabulary_file import (
+    count_listed_pieces,
+    read_text_rules,
+    split_sides,
+)
+
+# Without a space, unlike what stands between the quotation marks of some
+# languages. Python's \s has other spaces than RE2's, which reads it in a graph.
+TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
+
+
+class PlainTokenizer:
+    """Text to ids and back by one SentencePiece model.
+
+    Args:
+        proto: bytes of the model.
+    """
+
+    def __init__(self, proto):
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_proto=proto
+        )
+
+    def pieces(self, text):
+        """Returns the pieces of a text, a list of str, without the end."""
+        return self._processor.id_to_piece(self.ids(text)[:-1])
+
+    def ids(self, text):
+        """Returns a list of int, with the end id."""
+        return [*self._processor.encode(text), self._processor.eos_id()]
+
+    def text(self, ids):
+        """Returns the text of a list of int, without special ids."""
+        is_control = self._processor.IsControl
+        return self._processor.decode([i for i in ids if not is_control(i)])
+
+
+class PlainTableTokenizer(PlainTokenizer):
+    """As `table_tokenizers.TableTokenizer`, and of sources TaggedTokenizer.
+
+    Args:
+        proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
+        has_tags: whether a text may begin with a tag.
+        normalize: function of a str to a str, applied first.
+    """
+
+    def __init__(self, proto, has_tags=False, normalize=str):
+        super().__init__(proto)
+        self._is_text = find_text_pieces(proto)
+        self._size = count_listed_pieces(proto)
+        self._has_tags = has_tags
+        self._normalize = normalize
+
+    def ids(self, text):
+        """See the base class."""
+        processor, unknown = self._processor, self._processor.unk_id()
+        text, tags = self._normalize(text), []
+        found = re.match(TAG, text) if self._has_tags else None
+        if found:
+            tags, text = [found[1]], text[found.end() :]
+        tags = processor.piece_to_id(tags)
+        ids = processor.piece_to_id(processor.encode(text, out_type=str))
+        return [
+            *(i if i < self._size else unknown for i in tags),
+            *(i if self._is_text[i] else unknown for i in ids),
+            processor.eos_id(),
+        ]
+
+
+def find_text_pieces(proto):
+    """Returns of each id, as a list of bool, whether a text may have it.
+
+    Not those behind V, of control pieces, and of tags, which are read at the
+    beginning of a source alone.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return [
+        number < model.trainer_spec.vocab_size
+        and piece.type not in (piece.CONTROL, piece.UNKNOWN)
+        and not re.fullmatch(TAG, piece.piece)
+        for number, piece in enumerate(model.pieces)
+    ]
+
+
+def load_plain_tokenizers(vocabulary):
+    """Returns the PlainTokenizers of sources and of targets.
+
+    Args:
+        vocabulary: bytes of a `vocabulary.model`.
+
+    Raises:
+        ValueError: they are not a SentencePiece model.
+    """
+    source, target = split_sides(vocabulary)
+    if source is target:
+        return (PlainTokenizer(vocabulary),) * 2
+    return load_plain_source_tokenizer(source), PlainTableTokenizer(target)
+
+
+def load_plain_source_tokenizer(proto):
+    """Returns the PlainTokenizer of the sources of a pretrained model."""
+    rules = read_text_rules(proto)
+    if rules not in ("", OPUS_TEXT):
+        raise ValueError(f"There are no text rules {rules!r}.")
+    normalize = normalize_opus if rules else str
+    return PlainTableTokenizer(proto, has_tags=True, normalize=normalize)

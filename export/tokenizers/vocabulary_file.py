@@ -1,0 +1,82 @@
+"""The file `vocabulary.model`: one SentencePiece model, or one for each side.
+
+The target's model is stored inside the source's, in a field of the range that
+SentencePiece leaves to others. Another such field names the rules by which
+sources are normalized first. Nothing here loads TensorFlow.
+"""
+
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+from sentencepiece import sentencepiece_model_pb2
+
+_TARGET_FIELD, _TEXT_RULES_FIELD = 200, 201
+_BYTES = 2  # wire type
+
+
+def join_sides(source, target):
+    """Returns the bytes of a vocabulary of two SentencePiece models."""
+    return source + _encode_field(_TARGET_FIELD, target)
+
+
+def split_sides(vocabulary):
+    """Returns the SentencePiece models of source and target.
+
+    Args:
+        vocabulary: bytes of `join_sides` or of one SentencePiece model, which
+            is returned twice.
+
+    Raises:
+        ValueError: the bytes are not a SentencePiece model.
+    """
+    model, fields = _parse(vocabulary)
+    if _TARGET_FIELD not in fields:
+        return vocabulary, vocabulary
+    model.DiscardUnknownFields()
+    source = model.SerializeToString(deterministic=True)
+    if _TEXT_RULES_FIELD in fields:
+        source += _encode_field(_TEXT_RULES_FIELD, fields[_TEXT_RULES_FIELD])
+    return source, fields[_TARGET_FIELD]
+
+
+def add_text_rules(source, name):
+    """Returns the bytes of a source's model with the name of its text rules."""
+    return source + _encode_field(_TEXT_RULES_FIELD, name.encode("ascii"))
+
+
+def read_text_rules(source):
+    """Returns the name that `add_text_rules` stored; "" for none."""
+    _, fields = _parse(source)
+    return fields.get(_TEXT_RULES_FIELD, b"").decode("ascii", "replace")
+
+
+def count_listed_pieces(proto):
+    """Returns V of a SentencePiece model of `pretrained.vocabulary`."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return model.trainer_spec.vocab_size
+
+
+def _parse(vocabulary):
+    """Returns a ModelProto, and a dict of its unknown fields of bytes."""
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(vocabulary)
+    except DecodeError as error:
+        raise ValueError("This is not a SentencePiece model.") from error
+    return model, {
+        field.field_number: field.data
+        for field in UnknownFieldSet(model)
+        if field.wire_type == _BYTES
+    }
+
+
+def _encode_field(number, content):
+    header = _encode_varint(number << 3 | _BYTES)
+    return header + _encode_varint(len(content)) + content
+
+
+def _encode_varint(number):
+    encoded = []
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])

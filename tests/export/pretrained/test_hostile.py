@@ -1,0 +1,299 @@
+"""Directories that are broken, made up to harm, or of other networks."""
+
+import base64
+import json
+import pickle
+import shutil
+import zipfile
+import zlib
+
+import hypothesis
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import strategies
+
+from export.errors import InputError
+from export.pretrained import checkpoint
+from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.hugging_face_reader import read_hugging_face
+
+fuzzed = hypothesis.settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(scope="module")
+def intact(marian_folder, tmp_path_factory):
+    """A directory to be copied and broken."""
+    folder = tmp_path_factory.mktemp("intact") / "hf"
+    shutil.copytree(marian_folder / "shared", folder)
+    (folder / "pytorch_model.bin").unlink()
+    return folder
+
+
+BOTH = ("config.json", "generation_config.json")
+# Files; their new content, the fields that change ("gone" removes one), or
+# None for no file; and a word that the error must have.
+BROKEN = [
+    ("config.json", None, "config.json"),
+    ("config.json", b"{", "config.json"),
+    ("config.json", b"[]", "config.json"),
+    ("config.json", {"model_type": "bart"}, "model_type"),
+    ("config.json", {"normalize_before": True}, "normalize_before"),
+    ("config.json", {"scale_embedding": False}, "scale_embedding"),
+    ("config.json", {"activation_function": "tanh"}, "activation_function"),
+    ("config.json", {"decoder_ffn_dim": 99}, "decoder_ffn_dim"),
+    ("config.json", {"d_model": "gone"}, "d_model"),
+    ("config.json", {"d_model": 2**60}, "d_model"),
+    ("config.json", {"d_model": 2**14}, "shape"),
+    ("config.json", {"encoder_layers": 10**9}, "encoder_layers"),
+    ("config.json", {"decoder_layers": 2}, "model.decoder.layers.1"),
+    ("config.json", {"encoder_layers": 1}, "MarianMTModel"),
+    (
+        "config.json",
+        {"encoder_attention_heads": 3, "decoder_attention_heads": 3},
+        "heads",
+    ),
+    ("config.json", {"dropout": 7}, "dropout"),
+    ("config.json", {"decoder_start_token_id": 9999}, "9999"),
+    ("config.json", {"decoder_start_token_id": 5}, "decoder_start_token_id"),
+    (BOTH[1], {"decoder_start_token_id": "gone"}, "decoder_start_token_id"),
+    (BOTH[1], {"early_stopping": "soon"}, "early_stopping"),
+    (BOTH[1], {"eos_token_id": "gone"}, "eos_token_id"),
+    (BOTH, {"decoder_start_token_id": 0}, "three ids"),
+    (BOTH, {"eos_token_id": 5, "forced_eos_token_id": 5}, "eos_token_id"),
+    ("vocab.json", None, "vocab.json"),
+    ("vocab.json", {"<pad>": "gone"}, "vocab.json"),
+    ("vocab.json", {"ka": 7000}, "7000"),
+    ("vocab.json", {"ka": 0}, "vocab.json"),
+    ("vocab.json", b'{"a": 0, "a": 1}', "twice"),
+    ("vocab.json", b'{"a": "0"}', "vocab.json"),
+    ("vocab.json", b'{"</s>": 0, "<unk>": 1, "<pad>": 2}', "vocab.json"),
+    ("vocab.json", b"[" * 100_000, "vocab.json"),
+    ("added_tokens.json", b'{"</s>": 3}', "added token"),
+    ("added_tokens.json", b'{"<ent>": 80}', "80"),
+    ("tokenizer_config.json", {"added_tokens_decoder": {"1": []}}, "added"),
+    ("tokenizer_config.json", {"extra_special_tokens": [[]]}, "added"),
+    ("source.spm", None, "source.spm"),
+    ("target.spm", b"hello", "target.spm"),
+    ("model.safetensors", None, "model.safetensors"),
+    ("model.safetensors", b"", "model.safetensors"),
+    ("model.safetensors", b"\xff" * 100, "model.safetensors"),
+]
+
+
+def break_file(path, change):
+    if change is None:
+        path.unlink()
+    elif isinstance(change, bytes):
+        path.write_bytes(change)
+    else:
+        fields = json.loads(path.read_text("utf-8")) | change
+        fields = {key: each for key, each in fields.items() if each != "gone"}
+        path.write_text(json.dumps(fields), "utf-8")
+
+
+def refusal(folder):
+    with pytest.raises(InputError) as raised:
+        read_hugging_face(folder)
+    message = str(raised.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+def test_a_broken_file_is_one_clear_error(intact, tmp_path):
+    for number, (files, change, word) in enumerate(BROKEN):
+        folder = tmp_path / str(number)
+        shutil.copytree(intact, folder)
+        for file in (files,) if isinstance(files, str) else files:
+            break_file(folder / file, change)
+        assert word in refusal(folder), (files, change)
+
+
+def huge_header():
+    header = json.dumps(
+        {"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
+    ).encode()
+    return len(header).to_bytes(8, "little") + header
+
+
+def test_broken_arrays_are_one_clear_error(intact, tmp_path):
+    folder = tmp_path / "hf"
+    shutil.copytree(intact, folder)
+    path = folder / "model.safetensors"
+    stored, name = path.read_bytes(), "model.encoder.layers.0.fc1.bias"
+    for content in (stored[:-99], huge_header()):
+        path.write_bytes(content)
+        assert str(path) in refusal(folder)
+    path.write_bytes(stored)
+    arrays = safetensors.numpy.load_file(path)
+    bias = arrays[name]
+    bad = bias.copy()
+    bad[3] = np.nan
+    for changes in (
+        {name: None},
+        {name: bias[:-1]},
+        {name: bias.astype("i4")},
+        {name: bad},
+        {"model.encoder.layernorm_embedding.weight": bias},
+    ):
+        changed = arrays | changes
+        changed = {
+            key: each for key, each in changed.items() if each is not None
+        }
+        safetensors.numpy.save_file(changed, path)
+        assert next(iter(changes)) in refusal(folder)
+
+
+class _Harmful:
+    """Unpickled, it would write a file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return (exec, (f"open({str(self._path)!r}, 'w').close()",))
+
+
+_LEGACY = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {}, []]
+
+
+def torch_file(path, pickled):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/data/0", bytes(8))
+
+
+def test_a_hostile_pickle_is_not_run(tmp_path):
+    path, harmed = tmp_path / "pytorch_model.bin", tmp_path / "harmed"
+    for protocol in (0, 2, 4):
+        harmful = pickle.dumps(_Harmful(harmed), protocol)
+        torch_file(path, harmful)
+        with pytest.raises(InputError):
+            Checkpoint(path)
+        # As before PyTorch 1.6, in each of its five pickles.
+        for place in range(5):
+            pickles = [pickle.dumps(each, 2) for each in _LEGACY]
+            pickles[place] = harmful
+            path.write_bytes(b"".join(pickles))
+            with pytest.raises(InputError):
+                Checkpoint(path)
+            assert not harmed.exists()
+    # It would have.
+    pickle.loads(pickle.dumps(_Harmful(harmed)))
+    assert harmed.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps([1, 2]),
+        pickle.dumps({"a": object}),
+        pickle.dumps({"a": 1})[:-1],
+        b"\x80\x02.",
+        b"\x80\x02]q\x00Rq\x01.",
+        b"nothing of the kind",
+        # Names beside those allowed, and a class as if it were one.
+        b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
+        b"\x80\x02ctorch._utils\n_rebuild_qtensor\n.",
+        b"\x80\x02ccollections\nOrderedDict\n)\x81.",
+        # A memo of 64 GB.
+        b"\x80\x02}r\xff\xff\xff\xff.",
+        # Attributes for what rebuilds tensors.
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x01\x00\x00\x00aK\x01sb.",
+    ],
+)
+def test_other_pickles_are_one_clear_error(tmp_path, content):
+    path = tmp_path / "pytorch_model.bin"
+    torch_file(path, content)
+    with pytest.raises(InputError):
+        Checkpoint(path).read("a", (2,))
+
+
+# torch.save of PyTorch 2.13 with _use_new_zipfile_serialization=False, as
+# before 1.6: of {"a": [[0, 0.25, 0.5], [0.75, 1, 1.25]], "b": [1.5, -2] in
+# bfloat16, "c": "a" once more}.
+_BEFORE_ZIP = zlib.decompress(
+    base64.b85decode(
+        "c-n1{%}&BV5XZOM0=f!*YrJ{H3sFQZ7cs_g+4zN*UQ7dJLu;BY({4#LA>jfMpTUDiA"
+        "A{HN5llQdEutRWWH#CV%>L&$Goa7R|9q)`?A*UyZ<hx2;$6qP52R=<6GFP7RML^Y-"
+        "4kKt$pADgu=1GkJ*9kMi=gc_1E5b9Ls30+g&ld1A_Bb+M$yWk7`ZZ3km1zQ@#O^yv"
+        "fQwY#6t!h$Z;c%XFWAko1i&LhK^gZW99h~vqRB}J-=-$5kxYydu0Z+ShRA9IaW410"
+        "`%z@R`+F7-A+XYhE>3tYQ-#@$CYYj&#YF<kV!e5Zj2n+O9i<bPB`WI2<EuXwGqsZ9"
+        "UR#gj>3r}b``coDB9<qqZqK=1}rF8Y(PGRZ9&0B7I)VFECtv<`axLwMKBKz5#Xp|!"
+        "m^v?6kD&Pt%tD6wIQsH-Nb!e!A1i%Q+Efp+<dZ}yJR{4%%c70PDLq8{+_`JUNu5aF"
+        "$Nf~HTs>I)X3xuNHm5Q"
+    )
+)
+
+
+def test_a_file_before_pytorch_1_6_is_read(tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(_BEFORE_ZIP)
+    arrays = Checkpoint(path)
+    expected = np.arange(6, dtype="f4").reshape(2, 3) / 4
+    for name in ("a", "c"):
+        np.testing.assert_array_equal(arrays.read(name, (2, 3)), expected)
+    np.testing.assert_array_equal(arrays.read("b", (2,)), [1.5, -2.0])
+
+
+def damage(data, content, changes):
+    content = bytearray(content)
+    for _ in range(changes):
+        place = data.draw(strategies.integers(0, len(content) - 1))
+        content[place] = data.draw(strategies.integers(0, 255))
+    return bytes(content)
+
+
+def read_all(path):
+    try:
+        arrays = Checkpoint(path)
+        for each in arrays.names:
+            arrays.read(each, arrays.shape(each))
+    except InputError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+@hypothesis.given(data=strategies.data())
+@fuzzed
+def test_damaged_pickles_are_one_clear_error(marian_folder, tmp_path, data):
+    stored = marian_folder / "shared" / "pytorch_model.bin"
+    with zipfile.ZipFile(stored) as archive:
+        (name,) = [x for x in archive.namelist() if x.endswith("data.pkl")]
+        content = archive.read(name)
+    path = tmp_path / "pytorch_model.bin"
+    changes = data.draw(strategies.integers(1, 4))
+    torch_file(path, damage(data, content, changes))
+    read_all(path)
+
+
+@hypothesis.given(data=strategies.data())
+@fuzzed
+def test_a_damaged_file_before_1_6_is_one_clear_error(tmp_path, data):
+    content = damage(data, _BEFORE_ZIP, data.draw(strategies.integers(0, 4)))
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(content[: data.draw(strategies.integers(1, len(content)))])
+    read_all(path)
+
+
+def test_an_error_without_words_is_one_too(monkeypatch, tmp_path):
+    def read(path):
+        raise MemoryError
+
+    monkeypatch.setitem(checkpoint._READERS, ".npz", read)
+    with pytest.raises(InputError, match="damaged"):
+        Checkpoint(tmp_path / "model.npz")
+
+
+def test_files_of_other_kinds(tmp_path):
+    for name, content in (
+        ("pytorch_model.bin", b"\x80\x02}q\x00."),
+        ("pytorch_model.bin", b"PK but no archive"),
+        ("model.npz", pickle.dumps({})),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError):
+            Checkpoint(tmp_path / name)

@@ -1,0 +1,269 @@
+"""Other networks, and damaged directories of Marian, are refused by name."""
+
+import io
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import yaml
+
+from export.errors import InputError
+from export.pretrained.field_tables import MARIAN_DECODER, check_fields
+from export.pretrained.marian_reader import read_marian
+from tests import processes
+from tests.export.pretrained import npz_directory
+from tests.export.pretrained.npz_directory import DECODER, OPTIONS, SIZE
+
+# Options of other networks, or with values that are out of range; the message
+# must have their names.
+NETWORKS = [
+    {"type": "s2s"},
+    {"transformer-decoder-autoreg": "rnn"},
+    {"transformer-decoder-autoreg": "average-attention"},
+    {"transformer-preprocess": "n"},
+    {"transformer-postprocess": "da"},
+    {"transformer-postprocess-emb": "nd"},
+    {"transformer-postprocess-top": "n"},
+    {"transformer-ffn-depth": 3},
+    {"transformer-ffn-activation": "gelu"},
+    {"transformer-tied-layers": [1, 1]},
+    {"transformer-no-projection": True},
+    {"transformer-attention-mask": "alibi"},
+    {"transformer-train-position-embeddings": True},
+    {"transformer-decoder-dim-ffn": 64},
+    {"transformer-heads": 0},
+    {"enc-depth": "many"},
+    {"dim-emb": 10**9},
+    {"dim-vocabs": [SIZE]},
+    {"dim-vocabs": [SIZE, 2**30]},
+    {"tied-embeddings-all": "perhaps"},
+    {"input-types": ["sequence", "class"]},
+    {"lemma-dim-emb": 8},
+]
+# Options of Marian 1.12 that this table lacks, and a made-up one.
+OTHER_OPTIONS = (
+    "transformer-no-bias transformer-no-affine transformer-pool ulr right-left "
+    "transformer-disable-position-embeddings input-join-fields special-vocab "
+    "embedding-normalization transformer-decoder-ffn-depth made-up"
+)
+# Of decoder.yml, with a word of the message.
+DECODERS = [
+    ({"models": ["a.npz", "b.npz"]}, "a.npz, b.npz"),
+    ({"models": ["model.bin"]}, "model.bin"),
+    ({"models": ["other.npz"]}, "opus.model.npz"),
+    ({"models": [".."]}, "models"),
+    ({"models": {"a": "b"}}, "models"),
+    ({"vocabs": ["a.yml"]}, "vocabs"),
+    ({"vocabs": ["source.spm", "target.spm"]}, "SentencePiece"),
+    ({"vocabs": ["v.fsv", "v.fsv"]}, "factored"),
+    ({"vocabs": ["none.yml", "none.yml"]}, "none.yml"),
+    ({"beam-size": 0}, "beam-size"),
+    ({"normalize": "nan"}, "normalize"),
+    ({"max-length-factor": "inf"}, "max-length-factor"),
+    ({"word-penalty": [1]}, "word-penalty"),
+]
+OTHER_SEARCHES = (
+    "allow-unk allow-special force-decode skip-cost no-spm-encode tsv "
+    "no-spm-decode tsv-fields shortlist output-approx-knn output-sampling "
+    "transformer-heads made-up"
+)
+# Instead of special:model.yml or another YAML file.
+BAD_YAML = [
+    b"a: &x [l, l]\nb: &y [*x, *x]\nc: [*y, *y]\n",
+    b"type: " + b"[" * 100_000,
+    b"type: [",
+    b"\xff\xfe\x00type",
+    b"- transformer\n",
+    b"? [a, b]\n: c\n",
+    b"a: b\n---\na: b\n",
+    b"type: transformer\ntype: s2s\n",
+    b"!!python/object/apply:os.system [ls]\n",
+    b"",
+]
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    return npz_directory.arrays_of(npz_directory.model())
+
+
+@pytest.fixture
+def refused(arrays, tmp_path):
+    """Writes a directory, changes it, and returns the message of its error."""
+
+    def write_and_read(*given, change=None, **named):
+        folder = tmp_path / "marian"
+        shutil.rmtree(folder, ignore_errors=True)
+        npz_directory.write(folder, arrays, *given, **named)
+        if change is not None:
+            change(folder)
+        with pytest.raises(InputError) as raised:
+            read_marian(folder)
+        message = str(raised.value)
+        assert "\n" not in message and len(message) < 500
+        return message
+
+    return write_and_read
+
+
+def test_other_networks(refused):
+    for options in NETWORKS:
+        (name,) = options
+        assert name in refused(OPTIONS | options)
+    for name in OTHER_OPTIONS.split():
+        for value in (7, "odd", [7], True):
+            assert name in refused(OPTIONS | {name: value})
+    assert "heads" in refused(OPTIONS | {"transformer-heads": 3})
+    assert "not of the same" in refused(
+        OPTIONS | {"dim-vocabs": [SIZE - 1] * 2}
+    )
+
+
+def test_decoder_yml(refused):
+    for changes, word in DECODERS:
+        assert word in refused(decoder=DECODER | changes)
+
+
+def test_no_option_of_a_search_is_ignored():
+    for name in OTHER_SEARCHES.split():
+        for value in (7, "odd", [7], True):
+            text = yaml.dump(DECODER | {name: value})
+            options = yaml.load(text, yaml.BaseLoader)
+            try:
+                notes = check_fields(options, MARIAN_DECODER, "decoder.yml")
+            except InputError as error:
+                notes = [str(error)]
+            assert any(name in each for each in notes)
+
+
+def replace(name, content):
+    """Returns a change of a folder: other bytes, or None for no file."""
+
+    def change(folder):
+        (folder / name).unlink()
+        if content is not None:
+            (folder / name).write_bytes(content)
+
+    return change
+
+
+def test_other_yaml(refused):
+    for content in BAD_YAML:
+        assert "special:model.yml" in refused(content)
+        for name in ("decoder.yml", "opus.vocab.yml"):
+            assert name in refused(change=replace(name, content))
+
+
+def test_missing_and_other_files(refused):
+    for name in ("decoder.yml", "opus.vocab.yml", "source.spm", "target.spm"):
+        for content in (None, b"\x00\x01\x02"):
+            assert name in refused(change=replace(name, content))
+    assert "subword-nmt" in refused(
+        change=lambda folder: (folder / "source.spm").rename(
+            folder / "source.bpe"
+        )
+    )
+
+
+def test_other_tables(refused):
+    table = npz_directory.table()
+    for change in ({"</s>": "x"}, {"</s>": 5}, {"</s>": [0]}, {"more": SIZE}):
+        assert "opus.vocab.yml" in refused(words=table | change)
+    del table["</s>"]
+    assert "</s>" in refused(words=table)
+
+    def write_other(folder):
+        text = (folder / "opus.vocab.yml").read_text().replace("fra", "deu")
+        (folder / "other.yml").write_text(text)
+
+    decoder = DECODER | {"vocabs": ["opus.vocab.yml", "other.yml"]}
+    assert "different" in refused(decoder=decoder, change=write_other)
+
+
+def damages(arrays):
+    query, scale = "encoder_l1_self_Wq", "decoder_l1_ffn_ffn_ln_scale"
+    bias, table = "decoder_ff_logit_out_b", "Wemb"
+    for name in (query, scale, bias, table, "special:model.yml"):
+        yield {name: None}
+    yield {query: arrays[query][:-1]}
+    yield {table: arrays[table][:-1]}
+    yield {bias: arrays[bias][0, :-1]}
+    yield {scale: np.float32(1)}
+    yield {query: np.full_like(arrays[query], np.nan)}
+    yield {query: arrays[query].astype(np.int32)}
+    yield {query: np.full((16, 16), None, object)}
+    yield {"Wpos": np.zeros((99, 16), np.float32)}
+    yield {"encoder_l3_self_Wq": arrays[query]}
+    yield {"special:model.yml": np.zeros(2**20 + 1, np.int8)}
+    yield {"special:model.yml": np.zeros(9, np.float32)}
+    yield {"special:model.yml": np.full(9, None, object)}
+
+
+def test_damaged_arrays(arrays, refused):
+    for change in damages(arrays):
+
+        def rewrite(folder, change=change):
+            path = folder / "opus.model.npz"
+            with np.load(path) as stored:
+                kept = dict(stored) | change
+            kept = {
+                name: each for name, each in kept.items() if each is not None
+            }
+            np.savez(path, **kept)
+
+        message = refused(change=rewrite)
+        assert next(iter(change)) in message and "opus.model.npz" in message
+
+
+def test_damaged_archives(refused):
+    plain, empty = io.BytesIO(), io.BytesIO()
+    np.save(plain, np.zeros(3))
+    zipfile.ZipFile(empty, "w").close()
+    contents = [b"", b"text", plain.getvalue(), empty.getvalue()]
+    changes = [lambda stored, each=each: each for each in contents]
+    changes += [lambda stored: stored[:1000], lambda stored: stored[:-100]]
+    changes.append(with_huge_header)
+    for change in changes:
+
+        def rewrite(folder, change=change):
+            path = folder / "opus.model.npz"
+            path.write_bytes(change(path.read_bytes()))
+
+        assert "opus.model.npz" in refused(change=rewrite)
+
+
+def with_huge_header(content):
+    """A size that no memory holds is not believed."""
+    header, changed = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header,
+        {"descr": "<f4", "fortran_order": False, "shape": (2**20, 2**16)},
+    )
+    with zipfile.ZipFile(io.BytesIO(content)) as stored:
+        kept = {name: stored.read(name) for name in stored.namelist()}
+    kept["Wemb.npy"] = header.getvalue()
+    with zipfile.ZipFile(changed, "w") as written:
+        for name, each in kept.items():
+            written.writestr(name, each)
+    return changed.getvalue()
+
+
+def test_the_command_refuses_and_writes_nothing(arrays, tmp_path):
+    folder = npz_directory.write(tmp_path / "in", arrays, OPTIONS | NETWORKS[0])
+    (tmp_path / "taken").mkdir()
+    new = f"--model_dir={tmp_path / 'out'}"
+    for word, flags in {
+        "type": [f"--npz={folder}", new],
+        "--hf": [new],
+        "--npz": ["--hf=a", "--npz=b", new],
+        "decoder.yml": [f"--npz={tmp_path / 'none'}", new],
+        "config.json": [f"--hf={folder}", new],
+        "taken": [f"--npz={folder}", f"--model_dir={tmp_path / 'taken'}"],
+        "Cannot read": [f"--check={tmp_path / 'none'}", new],
+    }.items():
+        done = processes.run({"module": "export.import_marian"}, flags)
+        assert done.code == 2
+        (line,) = done.err.splitlines()
+        assert line.startswith("Error: ") and word in line
+    assert {each.name for each in tmp_path.iterdir()} == {"in", "taken"}
