@@ -158,11 +158,6 @@ class PairedDifference:
     how: str
 
     @property
-    def cell(self):
-        """The difference and its interval, for a table."""
-        return f"{self.difference:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
-
-    @property
     def line(self):
         """The difference in a line of text."""
         return (
@@ -185,36 +180,21 @@ def bleu_difference(hypotheses, others, evaluation_set, tokenize):
     Returns:
         PairedDifference, above 0 where `hypotheses` are better.
     """
-    return difference_of(
-        bleu_counts(hypotheses, evaluation_set, tokenize),
-        bleu_counts(others, evaluation_set, tokenize),
-    )
-
-
-def bleu_counts(texts, evaluation_set, tokenize):
-    """Returns the counts that BLEU is computed from, int [sentences, n].
-
-    Concatenated counts are those of a joint test set, added ones those of a
-    set in which each sentence occurs once for each system (of several seeds).
-    """
     metric = bleu_tokenizers.metric(tokenize)
     references = evaluation_set.reference_streams()
-    return np.array(metric._extract_corpus_statistics(texts, references))
-
-
-def difference_of(counts, others):
-    """Returns the PairedDifference of two systems' `bleu_counts`."""
-    # How a score follows from counts does not depend on the tokenizer.
-    metric = bleu_tokenizers.metric("13a")
+    counts = [
+        np.array(metric._extract_corpus_statistics(texts, references))
+        for texts in (hypotheses, others)
+    ]
 
     def difference(indices):
         first, second = (
             metric._compute_score_from_stats(rows[indices].sum(0).tolist())
-            for rows in (counts, others)
+            for rows in counts
         )
         return first.score - second.score
 
-    sentences = len(counts)
+    sentences = len(hypotheses)
     generator = np.random.default_rng(BOOTSTRAP_SEED)
     resampled = [
         difference(generator.choice(sentences, size=sentences))

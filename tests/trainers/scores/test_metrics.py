@@ -157,25 +157,3 @@ def test_paired_difference_equals_scores_of_resampled_texts(monkeypatch):
     assert found.how == "bs:40|seed:12345"
     other = metrics.bleu_difference(WORSE, HYPOTHESES, evaluation_set, "13a")
     assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
-
-
-def test_test_sets_and_systems_are_pooled():
-    """As one set that has every sentence for every system."""
-    evaluation_set = _evaluation_set(REFERENCES)
-    counts = [
-        metrics.bleu_counts(texts, evaluation_set, "13a")
-        for texts in (HYPOTHESES, WORSE)
-    ]
-    better, worse = counts
-    pooled = metrics.difference_of(
-        np.concatenate([better + worse, worse + worse]),
-        np.concatenate([worse + worse, worse + better]),
-    )
-    texts = [*HYPOTHESES, *WORSE, *WORSE, *WORSE]
-    others = [*WORSE, *WORSE, *WORSE, *HYPOTHESES]
-    streams = [4 * list(each) for each in evaluation_set.reference_streams()]
-    scores = [
-        sacrebleu.corpus_bleu(each, streams).score for each in (texts, others)
-    ]
-    assert pooled.difference == pytest.approx(scores[0] - scores[1])
-    assert pooled.low < pooled.difference < pooled.high
