@@ -205,7 +205,7 @@ def marian_state_dict(model):
         return np.float32(ops.convert_to_numpy(array))[:, columns]
 
     arrays = layout.read_layers(
-        model, layout.places_of_layers(config, layout.HUGGING_FACE)
+        model, layout.layer_slots(config, is_hugging_face=True)
     )
     embeddings = table(model.target_embedding.embeddings)
     rows = np.arange(config.max_positions, dtype="int32")
