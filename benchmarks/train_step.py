@@ -34,7 +34,7 @@ from benchmarks.training_job import (
 )
 from export import command
 from trainers import processes
-from trainers.cost.products import flops
+from trainers.cost.flops import flops
 
 FLAGS = flags.FLAGS
 

@@ -20,7 +20,7 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
-from trainers.cost.products import step_products, weight_products
+from trainers.cost.flops import step_products, weight_products
 
 # Tatoeba English-German (169,813 pairs) in 37,000 joint BPE pieces trained on
 # it, with the end id.

@@ -451,21 +451,21 @@ MUTATIONS = [
             "trainers/scores/evaluation.py",
             "math.exp(-math.fsum(scores) / tokens)",
             "math.exp(-math.fsum(scores) / len(scores))",
-            "tests/trainers/scores",
+            "tests/trainers/scores/test_perplexity.py",
         ),
         (
             "hyphens are not split",
             "trainers/scores/metrics.py",
             "return _HYPHEN.sub(_SPLIT, metric.tokenizer(",
             "return _HYPHEN.sub('-', metric.tokenizer(",
-            "tests/trainers/scores",
+            "tests/trainers/scores/test_compound_split.py",
         ),
         (
             "brackets of punctuation count",
             "trainers/scores/brackets.py",
-            "places.append(places[-1] + stays)",
+            "places.append(places[-1] + keep)",
             "places.append(places[-1] + 1)",
-            "tests/trainers/scores",
+            "tests/trainers/scores/test_brackets.py",
         ),
         # Export.
         (

@@ -76,7 +76,7 @@ def _arguments(usual):
     given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
     defaults = {name: FLAGS[name].default for name in names}
     chosen = {**defaults, **usual, **given}
-    return (*chosen.values(), FLAGS.data_dir, FLAGS.manual_dir)
+    return (*map(chosen.get, names), FLAGS.data_dir, FLAGS.manual_dir)
 
 
 def _read(arguments, split):

@@ -1,15 +1,14 @@
 """Scores a model on a split: `python -m trainers.evaluate --model_dir=M`.
 
 M is a model directory, an exported version, or the folder of its versions. The
-data are those that the model directory was trained on; an export does not name
-its own, so give --dataset and both languages.
+data are those that the model directory was trained on; for an export give
+--dataset and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
-compound-split BLEU, and the un-smoothed perplexity of the references; of a
-parser EVALB's labelled F1, precision, recall and more, and with
---unconstrained how many answers the grammar saves from being broken. Of a
-model directory they are kept in its scores.json, with beam, penalty, step,
-data, command, hardware and date; the same evaluation again takes the place of
-the earlier entry.
+compound-split BLEU, and the un-smoothed perplexity of the references; for a
+parser EVALB's labelled F1, precision, recall and more. The scores of a model
+directory are saved in its scores.json, with beam, penalty, step, data,
+command, hardware and date; the same evaluation again replaces the earlier
+entry.
 """
 
 import dataclasses
@@ -22,7 +21,6 @@ from export import command
 from export.errors import InputError
 from export.files.atomic import written_whole
 from export.lines.files import join_lines, read_references
-from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
@@ -30,7 +28,11 @@ from trainers import dataset_flags, provenance
 from trainers.data import dataset_kind
 from trainers.data.manifest import validate_kind
 from trainers.scores import bleu_tokenizers
-from trainers.scores.evaluation import evaluate, measure_perplexity
+from trainers.scores.evaluation import (
+    evaluate,
+    measure_perplexity,
+    translate_sentences,
+)
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
@@ -40,18 +42,17 @@ flags.adopt_module_key_flags(bleu_tokenizers)
 flags.DEFINE_string(
     "model_dir", None, "Model directory or exported version.", required=True
 )
-flags.DEFINE_string("split", "test", "Which split: test, dev or train.")
+flags.DEFINE_string("split", "test", "Split to score: test, dev or train.")
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is tokenised already: score it as it stands; the same as "
-    "--tokenize=none.",
+    "The text is already tokenised; the same as --tokenize=none.",
 )
 flags.DEFINE_multi_string(
     "references",
     [],
-    "File of right translations, a line for each source of the split, in the "
-    "place of its own; repeatable for several. A blank line is none.",
+    "File of reference translations, a line for each source of the split, "
+    "instead of the split's own; repeatable. A blank line is no reference.",
 )
 # None is what the model's config says.
 flags.DEFINE_integer(
@@ -66,7 +67,7 @@ flags.DEFINE_float(
 )
 command.require_finite("alpha")
 flags.DEFINE_integer(
-    "limit", None, "Score only so many lines, the first.", lower_bound=1
+    "limit", None, "Score only the first N lines.", lower_bound=1
 )
 flags.DEFINE_string(
     "output", None, "File for the translations, a line for each source."
@@ -74,61 +75,56 @@ flags.DEFINE_string(
 flags.DEFINE_boolean(
     "unconstrained",
     False,
-    "Of a parser: search without its grammar as well, and say how many answers "
-    "would be no tree over exactly the words.",
+    "For a parser: also search without the grammar, and count the answers "
+    "that are no tree over exactly the words.",
 )
 flags.DEFINE_integer(
     "batch_tokens",
     BATCH_TOKENS,
-    "Source pieces in a batch, padding counted.",
+    "Source tokens in a batch, padding included.",
     lower_bound=1,
 )
 
 
 def main(arguments):
-    """Translates, scores, and keeps the scores."""
+    """Translates, scores, and saves the scores."""
     del arguments
     if FLAGS.output and pathlib.Path(FLAGS.output).is_dir():
         raise InputError(
             f"--output={FLAGS.output} is a folder; give the name of a file."
         )
-    is_model = pathlib.Path(FLAGS.model_dir, "config.json").exists()
+    path = pathlib.Path(FLAGS.model_dir)
+    is_model = (path / "config.json").exists()
     search = {
         name: FLAGS[name].value
         for name in ("beam_size", "alpha")
         if FLAGS[name].value is not None
     }
-    if is_model and pathlib.Path(FLAGS.model_dir, "symbols.json").exists():
+    if is_model and (path / "symbols.json").exists():
         _evaluate_parser(search)
         return
     translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if FLAGS.unconstrained:
         raise InputError(
-            f"--unconstrained is of parsers, and {FLAGS.model_dir} is none; "
-            "leave it out."
+            f"--unconstrained is for parsers, and {FLAGS.model_dir} is none; "
+            "drop it."
         )
     if is_model:
         _evaluate_model(translator, search)
-    elif FLAGS["dataset"].present:
-        _evaluate_export(translator)
     else:
-        raise InputError(
-            f"{FLAGS.model_dir} is an export, which does not name its data: "
-            "give --dataset, --source_language and --target_language."
-        )
+        _evaluate_export(translator)
 
 
 def _evaluate_model(translator, search):
-    # Not above: an export's session wants a process without TensorFlow.
+    # An export's session needs a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.report import keep_scores
+    from trainers.scores.score_records import save_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = _corpus(directory, "text")
-    evaluation = _evaluate(
-        translator, corpus.target_language, corpus.evaluation_set(FLAGS.split)
-    )
-    keep_scores(
+    corpus = _open_corpus(directory, "text")
+    evaluation_set = corpus.evaluation_set(FLAGS.split)
+    evaluation = _evaluate(translator, corpus.target_language, evaluation_set)
+    save_scores(
         directory,
         translator.model,
         evaluation.record(),
@@ -139,109 +135,114 @@ def _evaluate_model(translator, search):
             "target_language": corpus.target_language,
             "split": FLAGS.split,
         },
-        provenance.facts("trainers.evaluate"),
+        provenance.describe_run("trainers.evaluate"),
     )
-    print(*evaluation.lines, f"Kept in {directory.scores_path}.", sep="\n")
+    print(*evaluation.lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_parser(search):
-    # Not above: a translator needs none of it.
+    # As in _evaluate_model.
     from export.model_directory import ModelDirectory
     from trainers.scores.parser_scores import score_parser
 
     for name in ("references", "tokenize", "tokenized"):
         if FLAGS[name].present:
             raise InputError(
-                f"--{name} is of translations, and {FLAGS.model_dir} is a "
-                "parser; leave it out."
+                f"--{name} is for translations, and {FLAGS.model_dir} is a "
+                "parser; drop it."
             )
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = _corpus(directory, "trees")
-    scored = score_parser(
+    corpus = _open_corpus(directory, "trees")
+    scores = score_parser(
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
-        provenance.facts("trainers.evaluate"),
+        provenance.describe_run("trainers.evaluate"),
         search,
         FLAGS.batch_tokens,
         FLAGS.unconstrained,
     )
-    _write_output(scored.trees)
-    print(*scored.lines, f"Kept in {directory.scores_path}.", sep="\n")
-
-
-def _corpus(directory, kind):
-    """Opens the data of a model directory, or those asked for."""
-    trained_on = directory.read_run()
-    named = FLAGS["dataset"].present
-    # By its name alone: a model's languages are none of the other kind's.
-    usual = trained_on.get("dataset", FLAGS.dataset)
-    _refuse_other_kind(FLAGS.dataset if named else usual, kind)
-    return dataset_flags.corpus(trained_on)
-
-
-def _refuse_other_kind(dataset, kind):
-    validate_kind(dataset, dataset_kind(dataset), kind)
+    _write_output(scores.trees)
+    print(*scores.lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_export(translator):
-    _refuse_other_kind(FLAGS.dataset, "text")
-    evaluation = _evaluate(
-        translator,
-        *dataset_flags.read_evaluation_set_in_subprocess(FLAGS.split),
+    if not FLAGS["dataset"].present:
+        raise InputError(
+            f"{FLAGS.model_dir} is an export, which does not name its data: "
+            "give --dataset, --source_language and --target_language."
+        )
+    _validate_kind(FLAGS.dataset, "text")
+    language_and_set = dataset_flags.read_evaluation_set_in_subprocess(
+        FLAGS.split
     )
+    evaluation = _evaluate(translator, *language_and_set)
     print(
         *evaluation.lines,
-        f"Not kept: {FLAGS.model_dir} is an export; give the model directory "
-        "to have its scores.json say how the score was made.",
+        f"Not saved: {FLAGS.model_dir} is an export; give the model directory "
+        "to save the scores in its scores.json.",
         sep="\n",
     )
 
 
+def _open_corpus(directory, kind):
+    """Opens the corpus of the flags, or else that of the training."""
+    run = directory.read_run()
+    name = FLAGS.dataset
+    if not FLAGS["dataset"].present:
+        name = run.get("dataset", name)
+    # Before opening it: the languages of the other kind would be refused.
+    _validate_kind(name, kind)
+    return dataset_flags.corpus(run)
+
+
+def _validate_kind(dataset, kind):
+    validate_kind(dataset, dataset_kind(dataset), kind)
+
+
 def _evaluate(translator, target_language, evaluation_set):
-    tokenize = bleu_tokenizers.choose(target_language, _asked_tokenizer())
-    evaluation_set = _asked_for(evaluation_set)
-    texts = _translate(translator, list(evaluation_set.sources))
-    return evaluate(
-        texts,
-        evaluation_set,
-        tokenize,
-        measure_perplexity(translator, evaluation_set),
-    )
+    tokenize = FLAGS.tokenize
+    if FLAGS.tokenized:
+        if tokenize not in (None, "none"):
+            raise InputError(
+                f"--tokenized is --tokenize=none, got --tokenize={tokenize} "
+                "as well; drop one of them."
+            )
+        tokenize = "none"
+    tokenize = bleu_tokenizers.choose(target_language, tokenize)
+    evaluation_set = _select_lines(evaluation_set)
+    texts = translate_sentences(translator, evaluation_set.sources)
+    _write_output(texts)
+    perplexity = measure_perplexity(translator, evaluation_set)
+    return evaluate(texts, evaluation_set, tokenize, perplexity)
 
 
-def _asked_tokenizer():
-    if not FLAGS.tokenized:
-        return FLAGS.tokenize
-    if FLAGS.tokenize not in (None, "none"):
-        raise InputError(
-            "--tokenized says --tokenize=none, and "
-            f"--tokenize={FLAGS.tokenize} another; leave out one of them."
-        )
-    return "none"
-
-
-def _asked_for(whole):
+def _select_lines(evaluation_set):
+    """Applies --references and --limit."""
     if FLAGS.references:
-        whole = dataclasses.replace(whole, references=_references(whole))
-    whole = whole.subset(range(len(whole.sources))[: FLAGS.limit])
-    if not whole.scored_indices:
+        references = _read_references(evaluation_set.sources)
+        evaluation_set = dataclasses.replace(
+            evaluation_set, references=references
+        )
+    count = len(evaluation_set.sources)
+    evaluation_set = evaluation_set.subset(range(count)[: FLAGS.limit])
+    if not evaluation_set.scored_indices:
         raise InputError(
-            f"None of the first {len(whole.sources):,} lines of split "
+            f"None of the first {len(evaluation_set.sources):,} lines of split "
             f"{FLAGS.split} has text on both sides; raise --limit."
         )
-    return whole
+    return evaluation_set
 
 
-def _references(whole):
-    """Returns the lines of --references, for each source those with text."""
-    files = read_references(FLAGS.references, len(whole.sources))
+def _read_references(sources):
+    """Returns for each source its non-blank lines of --references."""
+    files = read_references(FLAGS.references, len(sources))
     references = tuple(
         tuple(line.strip() for line in lines if line and line.strip())
         for lines in zip(*files)
     )
-    for number, (source, there) in enumerate(zip(whole.sources, references), 1):
-        if source and not there:
+    for number, (source, group) in enumerate(zip(sources, references), 1):
+        if source and not group:
             raise InputError(
                 f"Line {number} of --references is blank in "
                 f"{' and in '.join(FLAGS.references)}, but its source is not; "
@@ -250,25 +251,11 @@ def _references(whole):
     return references
 
 
-def _translate(translator, sources):
-    print(
-        f"Translating {len(sources):,} sentences, beam {translator.beam_size}.",
-        flush=True,
-    )
-    with ProgressBar("Translating", len(sources), "sentences") as bar:
-        found = translator.translate(sources, bar.update)
-    texts = [translation.text for translation in found]
-    _write_output(texts)
-    return texts
-
-
 def _write_output(texts):
     if FLAGS.output:
+        lines = "".join(f"{join_lines(text)}\n" for text in texts)
         with written_whole(FLAGS.output) as temporary:
-            temporary.write_text(
-                "".join(f"{join_lines(text)}\n" for text in texts),
-                encoding="utf-8",
-            )
+            temporary.write_text(lines, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a training will cost, before it is begun: `python -m trainers.plan`.
+"""Estimates what a training costs beforehand: `python -m trainers.plan`.
 
 python -m trainers.plan --preset=big --pairs=36e6 --gpus=8xH100
 
 Parameters and FLOPs are counted exactly; memory of activations, seconds,
-energy and price are estimates, whose assumptions are printed with them.
+energy and price are estimates, printed with their assumptions.
 """
 
 import dataclasses
@@ -12,22 +12,18 @@ from absl import flags
 
 from export import command
 from export.errors import InputError
-from trainers.cost import Machine, packed_row, training_cost
-from trainers.cost import machines as cost_machines
-from trainers.cost.data import Data
+from trainers.cost import packed_row, training_cost
+from trainers.cost.cost_report import compare_updates, make_report
+from trainers.cost.devices import DEVICES, MAX_GPUS, cpu, parse_gpus
 from trainers.cost.memory import PRECISIONS
-from trainers.cost.page import figures_page, page
-from trainers.cost.published import cpu_figures, gpu_figures
+from trainers.cost.published_speeds import published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.settings import make_config
 
 FLAGS = flags.FLAGS
 
-_GIGA, _GIB = 1e9, 2**30
-# About the mean of WMT14's sentences in pieces.
-_USUAL_LENGTH = 30.0
-# No larger number is meant.
-_MOST = 1e15
+# About the mean of WMT14's sentences in tokens.
+_MEAN_LENGTH = 30.0
 
 flags.DEFINE_string("preset", "base", "A named TransformerConfig.")
 flags.DEFINE_multi_string(
@@ -38,51 +34,46 @@ flags.DEFINE_float(
     None,
     "Sentence pairs of the train split, such as 36e6.",
     lower_bound=1.0,
-    upper_bound=_MOST,
 )
 flags.DEFINE_float(
     "source_length",
-    _USUAL_LENGTH,
-    "Mean length of source sentences in pieces.",
+    _MEAN_LENGTH,
+    "Mean length of source sentences in tokens.",
     lower_bound=1.0,
-    upper_bound=_MOST,
 )
 flags.DEFINE_float(
     "target_length",
-    _USUAL_LENGTH,
-    "Mean length of target sentences in pieces.",
+    _MEAN_LENGTH,
+    "Mean length of target sentences in tokens.",
     lower_bound=1.0,
-    upper_bound=_MOST,
 )
 flags.DEFINE_string(
     "prepared_dir",
     None,
-    "A folder of trainers.prepare, for number and lengths of pairs.",
+    "Folder of trainers.prepare to read --pairs and lengths from.",
 )
 flags.DEFINE_integer(
     "row_tokens",
     128,
-    "Positions in a packed row of the longer side.",
+    "Positions of a packed row, on its longer side.",
     lower_bound=1,
     upper_bound=2**20,
 )
 flags.DEFINE_string(
     "gpus",
     "8xP100",
-    "How many of which, by default the paper's: "
-    f"{', '.join(cost_machines.DEVICES)}, or cpu, which needs --flops.",
+    f"Number and kind of devices: {', '.join(DEVICES)}, or cpu with --flops.",
 )
 flags.DEFINE_enum(
     "precision",
     None,
     PRECISIONS,
-    "Of activations and products; mixed_bfloat16 where the device has fast "
-    "products of it.",
+    "Dtype policy; by default mixed_bfloat16 where the device is fast in it.",
 )
 flags.DEFINE_integer(
     "accumulate",
     None,
-    "Micro-batches of an update; as few as fit by default.",
+    "Micro-batches per update; by default as few as fit.",
     lower_bound=1,
     upper_bound=2**20,
 )
@@ -92,154 +83,130 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "published",
     False,
-    "Print published and measured updates beside the predicted ones, and "
-    "nothing else.",
+    "Print only published times of updates with their predictions.",
 )
-
 flags.DEFINE_float(
     "flops",
     None,
-    "FLOP/s of a device's float32 matrix products, such as 416e9; of a CPU as "
-    "measured.",
+    "FLOP/s of a device's float32 matrix products, such as 416e9.",
     lower_bound=1.0,
 )
 flags.DEFINE_float(
-    "bfloat16_flops", None, "The same of bfloat16 ones.", lower_bound=1.0
+    "bfloat16_flops", None, "FLOP/s of bfloat16 products.", lower_bound=1.0
 )
 flags.DEFINE_float(
-    "memory", None, "GiB of a device's memory.", lower_bound=0.001
+    "memory", None, "A device's memory in GiB.", lower_bound=0.001
 )
 flags.DEFINE_float(
-    "memory_bandwidth", None, "GB/s of its memory.", lower_bound=0.001
+    "memory_bandwidth", None, "Its bandwidth in GB/s.", lower_bound=0.001
 )
 flags.DEFINE_float(
     "link",
     None,
-    "GB/s of one direction of its links to the others.",
+    "GB/s of one direction of its links to other devices.",
     lower_bound=0.001,
 )
-flags.DEFINE_float("watts", None, "Its power at full load.", lower_bound=0.001)
+flags.DEFINE_float(
+    "watts", None, "Its power at full load in W.", lower_bound=0.001
+)
+# Each flag that replaces a figure of the table: Device's field and the unit.
+_FIGURES = {
+    "memory": ("memory", 2**30),
+    "memory_bandwidth": ("bandwidth", 1e9),
+    "link": ("link", 1e9),
+    "watts": ("watts", 1.0),
+}
 command.require_finite(
-    "pairs",
-    "source_length",
-    "target_length",
-    "gpu_hour_price",
-    "flops",
-    "bfloat16_flops",
-    "memory",
-    "memory_bandwidth",
-    "link",
-    "watts",
+    *("pairs", "source_length", "target_length", "gpu_hour_price"),
+    *("flops", "bfloat16_flops", *_FIGURES),
 )
 
 
 def main(arguments):
-    """Prints the plan."""
+    """Prints the estimate."""
     del arguments
     if FLAGS.published:
-        print(figures_page(gpu_figures(), cpu_figures()))
+        print(compare_updates(published_updates()))
         return
     config = make_config(FLAGS.preset, FLAGS.set)
-    data = _data(config)
-    row = packed_row(data.source_mean, data.target_mean, FLAGS.row_tokens)
-    cost = training_cost(config, _machine(), row, FLAGS.accumulate)
-    table_2 = {name: make_config(name, []) for name in ("base", "big")}
-    print(page(" ".join([FLAGS.preset, *FLAGS.set]), cost, data, table_2))
+    pairs, means = _corpus_size(config)
+    row = packed_row(*means, FLAGS.row_tokens)
+    device, count = _devices()
+    precision = FLAGS.precision
+    if precision is None:
+        is_fast = "bfloat16" in device.flops
+        precision = "mixed_bfloat16" if is_fast else "float32"
+    cost = training_cost(
+        config, row, device, count, precision, FLAGS.accumulate
+    )
+    name = " ".join([FLAGS.preset, *FLAGS.set])
+    print(make_report(name, cost, FLAGS.gpu_hour_price, pairs, means))
 
 
-def _data(config):
-    if not FLAGS.prepared_dir:
-        return Data(FLAGS.pairs, FLAGS.source_length, FLAGS.target_length)
+def _corpus_size(config):
+    """Returns (pairs, mean lengths of source and target sentences)."""
+    folder = FLAGS.prepared_dir
+    if not folder:
+        return FLAGS.pairs, (FLAGS.source_length, FLAGS.target_length)
     if FLAGS.pairs is not None:
         raise InputError(
-            "Give --pairs or --prepared_dir, which has its own number of them."
+            "Expected --pairs or --prepared_dir, got both; drop one of them."
         )
-    manifest = PreparedCorpus(FLAGS.prepared_dir).manifest
-    prepared_with = manifest.source.vocabulary_size
-    if prepared_with != config.source_pieces:
+    manifest = PreparedCorpus(folder).manifest
+    vocabulary_size = manifest.source.vocabulary_size
+    if vocabulary_size != config.source_pieces:
         raise InputError(
-            f"The data in {FLAGS.prepared_dir} were prepared with "
-            f"vocabulary_size={prepared_with}, not {config.source_pieces}; "
-            f"use --set=vocabulary_size={prepared_with}."
+            f"Expected data in {folder} with vocabulary_size="
+            f"{config.source_pieces}, got {vocabulary_size}; use "
+            f"--set=vocabulary_size={vocabulary_size}."
         )
     train = manifest.splits.get("train")
     if train is None or not train.pairs:
         raise InputError(
-            f"{FLAGS.prepared_dir} has no pairs to train on; prepare data "
-            "that have a train split."
+            f"{folder} has no train split; prepare data that have one."
         )
-    return Data(
-        train.pairs,
-        train.source_tokens / train.pairs,
-        train.target_tokens / train.pairs,
-    )
+    tokens = train.source_tokens, train.target_tokens
+    return train.pairs, tuple(count / train.pairs for count in tokens)
 
 
-def _machine():
-    count, name = cost_machines.parse(FLAGS.gpus)
-    device = _with_own_figures(_device(name))
-    if count > 1:
-        _refuse_without_link(count, device)
-    precision = FLAGS.precision
-    if precision is None:
-        fast = "bfloat16" in device.flops
-        precision = "mixed_bfloat16" if fast else "float32"
-    return Machine(
-        device=device,
-        count=count,
-        precision=precision,
-        hour_price=FLAGS.gpu_hour_price,
-    )
-
-
-def _device(name):
-    if name != "cpu":
-        return cost_machines.DEVICES[name]
-    if FLAGS.flops is None:
+def _devices():
+    """Returns the Device of --gpus and how many there are."""
+    count, name = parse_gpus(FLAGS.gpus)
+    if name == "cpu" and FLAGS.flops is None:
         raise InputError(
-            "--gpus=cpu needs --flops, what its matrix products were measured "
-            "at: python benchmarks/train_step.py --systems=products."
+            "--gpus=cpu needs --flops, the measured rate of its matrix "
+            "products: python benchmarks/train_step.py --systems=products."
         )
-    return cost_machines.cpu({})
+    device = _with_flags(cpu({}) if name == "cpu" else DEVICES[name])
+    needs_link = count > MAX_GPUS or (count > 1 and device.link is None)
+    if needs_link and FLAGS.link is None:
+        raise InputError(
+            f"{count} x {name} need --link, the GB/s that one device has to "
+            f"the others; the table's links join at most {MAX_GPUS} GPUs of "
+            "one machine."
+        )
+    return device, count
 
 
-def _with_own_figures(device):
-    """Returns the device with what the flags say in the table's place."""
+def _with_flags(device):
+    """Returns the device with the figures that flags give."""
     given = {"float32": FLAGS.flops, "bfloat16": FLAGS.bfloat16_flops}
-    flops = device.flops | {
-        dtype: rate for dtype, rate in given.items() if rate is not None
-    }
-    nearest = device.share.get("float32", 1.0)
-    share = {dtype: device.share.get(dtype, nearest) for dtype in flops}
+    flops = {dtype: rate for dtype, rate in given.items() if rate is not None}
     changes = {
-        field: factor * FLAGS[flag].value
-        for flag, field, factor in (
-            ("memory", "memory", _GIB),
-            ("memory_bandwidth", "bandwidth", _GIGA),
-            ("link", "link", _GIGA),
-            ("watts", "watts", 1.0),
-        )
+        field: unit * FLAGS[flag].value
+        for flag, (field, unit) in _FIGURES.items()
         if FLAGS[flag].value is not None
     }
-    source = device.source
-    if changes or flops != device.flops:
-        source += ", and what the flags say"
+    if not flops and not changes:
+        return device
+    default = device.utilization.get("float32", 1.0)
     return dataclasses.replace(
-        device, flops=flops, share=share, source=source, **changes
+        device,
+        flops=device.flops | flops,
+        utilization=dict.fromkeys(flops, default) | device.utilization,
+        source=f"{device.source}, and flags",
+        **changes,
     )
-
-
-def _refuse_without_link(count, device):
-    if FLAGS.link is None and count > cost_machines.MOST_GPUS:
-        raise InputError(
-            f"{count} devices are more than the {cost_machines.MOST_GPUS} that "
-            "one machine's links join; give --link, the GB/s that one device "
-            "has between machines."
-        )
-    if device.link is None:
-        raise InputError(
-            f"{count} x {device.name} need --link, the GB/s between them."
-        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,13 @@
-"""By what, on what, when and how long something was made."""
+"""Records the command, hardware, date and duration of a result.
+
+Where a training is recorded: config.json has the configuration, run.json what
+a resumed training must repeat (data, seed, batching and the like; another
+value is refused). `--precision`, `--jit`, `--accumulate`, `--strategy` and the
+devices decide a training's updates as well, but may change silently from one
+run of it to the next: only `command` and `hardware` of the runs in
+training.json tell. Rounding and dropout masks then differ, with `--precision`
+the number format too.
+"""
 
 import datetime
 import json
@@ -13,8 +22,22 @@ from export.files.atomic import written_whole
 from trainers import processes
 
 
-def hardware():
-    """Returns what TensorFlow computes on: GPUs, or else the processor."""
+def describe_run(module):
+    """Returns command, hardware and date of the running command, a dict.
+
+    Args:
+        module: of the command, such as "trainers.wmt".
+    """
+    today = datetime.datetime.now(datetime.UTC).date()
+    return {
+        "command": command_line(module, *sys.argv[1:]),
+        "hardware": _hardware(),
+        "date": today.isoformat(),
+    }
+
+
+def _hardware():
+    """Returns TensorFlow's GPUs, or else the processor."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -24,26 +47,12 @@ def hardware():
     return f"{processes.processor_count()} cores of {_processor()}"
 
 
-def facts(module):
-    """Returns the running command, the hardware and the date, as a dict.
-
-    Args:
-        module: of the command.
-    """
-    today = datetime.datetime.now(datetime.UTC).date()
-    return {
-        "command": command_line(module, *sys.argv[1:]),
-        "hardware": hardware(),
-        "date": today.isoformat(),
-    }
-
-
 def _processor():
     try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        text = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
-        lines = []
-    for line in lines:
+        text = ""
+    for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()
@@ -53,9 +62,9 @@ def _processor():
 class TrainingLog:
     """The file `training.json` of a model directory.
 
-    It holds a list `runs`, of each run of the training command its first and
-    last step, seconds from the first update on, command, hardware and date,
-    and `weights`: the step of model.weights.h5 and what it was made from.
+    Its `runs` hold for each run of the training command the first and last
+    step, seconds since the first update, command, hardware and date; its
+    `weights` the step of model.weights.h5 and what it was made from.
 
     Args:
         directory: ModelDirectory.
@@ -71,11 +80,11 @@ class TrainingLog:
 
     @property
     def weights(self):
-        """Dict of `step` and `made_from`; empty where no training wrote it."""
+        """Dict of `step` and `made_from`; empty if no training wrote it."""
         return self._content["weights"]
 
     def begin(self, step, facts):
-        """Opens the entry of this run; nothing is written yet.
+        """Opens this run's entry, without writing it.
 
         Args:
             step: updates made before.
@@ -86,32 +95,22 @@ class TrainingLog:
         self._content["runs"].append(run)
 
     def note(self, step):
-        """Writes how far this run is, which is what a checkpoint holds.
-
-        Args:
-            step: updates made.
-        """
+        """Writes the step that this run has reached and saved."""
         run = self._content["runs"][-1]
         run["last_step"] = step
         run["seconds"] = round(time.monotonic() - self._started, 1)
         self._write()
 
     def note_weights(self, step, made_from):
-        """Writes what model.weights.h5 holds.
-
-        Args:
-            step: updates made.
-            made_from: in words.
-        """
+        """Writes the step of model.weights.h5 and its origin in words."""
         self._content["weights"] = {"step": step, "made_from": made_from}
         self._write()
 
     def summary(self):
-        """Returns what a score says of the training, as a dict.
+        """Returns what a score records of the training, as a dict.
 
-        Its `seconds` are summed over the runs; `steps` are those that they
-        made, fewer than the model's where some were made before there was a
-        log, and more where some were made twice.
+        `seconds` and `steps` are sums over the runs, so steps that a kill
+        made a later run repeat count twice.
         """
         runs = self._content["runs"]
         if not runs:
@@ -129,29 +128,22 @@ class TrainingLog:
     def _read(self):
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {"runs": [], "weights": {}}
-        except (OSError, ValueError) as error:
-            raise self._not_ours(error) from error
-        try:
             for run in content["runs"]:
                 run["last_step"] - run["first_step"] + run["seconds"]
                 run["command"] + run["hardware"] + run["date"]
             if content["weights"]:
                 content["weights"]["step"] + 0
                 content["weights"]["made_from"] + ""
-        except (KeyError, TypeError) as error:
-            raise self._not_ours(error) from error
+        except FileNotFoundError:
+            return {"runs": [], "weights": {}}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{self._path} is not the log of a training ({error!r}); "
+                "remove it: only its steps, times and commands are lost."
+            ) from error
         return content
 
-    def _not_ours(self, error):
-        return InputError(
-            f"{self._path} is not the log of a training ({error!r}); remove "
-            "it: only times and commands are lost."
-        )
-
     def _write(self):
+        text = json.dumps(self._content, indent=2) + "\n"
         with written_whole(self._path) as temporary:
-            temporary.write_text(
-                json.dumps(self._content, indent=2) + "\n", encoding="utf-8"
-            )
+            temporary.write_text(text, encoding="utf-8")

@@ -4,11 +4,10 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
     --dataset=text:corpus --source_language=en --target_language=de \
     --set=vocabulary_size=8000 --output_dir=runs/table3
 
-Each row is trained by trainers.wmt on the same prepared data with the same
-budget, and scored by trainers.evaluate on the dev split. The table is written
-after each row, in the paper's layout beside the paper's numbers, as table3.md
-and table3.csv in --output_dir. Ctrl-C saves; the same command resumes, and
-passes over the rows that are finished.
+trainers.wmt trains each row on the same prepared data with the same budget,
+trainers.evaluate scores it on the dev split. After each row table3.md in
+--output_dir is updated, with the paper's numbers next to ours. Ctrl-C saves;
+the same command resumes and skips finished rows.
 """
 
 import pathlib
@@ -21,8 +20,8 @@ from export.files.atomic import written_whole
 from trainers import dataset_flags
 from trainers.processes import run_subcommand
 from trainers.reports import table3_page
-from trainers.reports.published import PAPER
-from trainers.reports.table3_rows import Runs, make_rows
+from trainers.reports.published_scores import PAPER
+from trainers.reports.table3_rows import RowRuns, make_rows
 from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
@@ -33,31 +32,31 @@ flags.adopt_module_key_flags(bleu_tokenizers)
 flags.DEFINE_list(
     "rows",
     None,
-    f"Rows of the table, of {', '.join(PAPER)}; all of them by default, or "
-    "where --own is given base alone. base always goes first.",
+    f"Rows of the table, of {', '.join(PAPER)}; by default all of them, or "
+    "only base with --own. base always goes first.",
 )
 flags.DEFINE_multi_string(
     "own",
     [],
-    "A row of your own: name:field=value,field=value, what differs from base, "
-    "such as --own=pre-norm:norm=pre; repeatable.",
+    "A row of your own, name:field=value,field=value: its differences from "
+    "base, such as --own=pre-norm:norm=pre; repeatable.",
 )
 flags.DEFINE_multi_string(
     "set",
     [],
     "A field of the configuration for every row, such as "
-    "--set=vocabulary_size=8000; what makes a row different comes before it.",
+    "--set=vocabulary_size=8000; a row's own fields override it.",
 )
 flags.DEFINE_float(
     "scale",
     1.0,
-    "Factor on d_model, d_ff, d_k and d_v; heads stay as they are.",
+    "Factor on d_model, d_ff, d_k and d_v, not on the heads.",
     lower_bound=0.0,
 )
 command.require_finite("scale")
 flags.DEFINE_integer("train_steps", 100_000, "Updates of each row.")
 flags.DEFINE_string(
-    "output_dir", None, "Where rows, data and table go.", required=True
+    "output_dir", None, "Folder for rows, data and table.", required=True
 )
 flags.DEFINE_multi_string(
     "wmt_flag",
@@ -68,25 +67,20 @@ flags.DEFINE_multi_string(
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is tokenised already: score it as it stands; the same as "
-    "--tokenize=none.",
+    "The text is already tokenised; the same as --tokenize=none.",
 )
 flags.DEFINE_integer(
-    "limit", None, "Score only so many dev sentences, the first.", lower_bound=1
+    "limit", None, "Score only the first N dev sentences.", lower_bound=1
 )
 
-_OF_THE_DATA = (
-    "dataset",
-    "source_language",
-    "target_language",
-    "data_dir",
-    "manual_dir",
-    "workers",
+_DATA_FLAGS = (
+    *("dataset", "source_language", "target_language"),
+    *("data_dir", "manual_dir", "workers"),
 )
 
 
 def main(arguments):
-    """Goes through the rows and writes the table."""
+    """Trains and scores the rows and writes the table."""
     del arguments
     names = FLAGS.rows
     if names is None:
@@ -94,74 +88,52 @@ def main(arguments):
     rows = make_rows(
         names, FLAGS.own, FLAGS.set, FLAGS.scale, FLAGS.train_steps
     )
-    _refuse_without_dev()
-    runs = Runs(
+    splits = dataset_flags.corpus().splits()
+    if "dev" not in splits:
+        raise InputError(
+            f"Expected a dev split in {FLAGS.dataset} to score the rows on; "
+            f"it has {', '.join(splits)}."
+        )
+    runs = RowRuns(
         FLAGS.output_dir,
-        _given(_OF_THE_DATA),
+        _given(_DATA_FLAGS),
         FLAGS.wmt_flag,
         _given(("tokenize", "tokenized", "limit")),
         run_subcommand,
     )
+    path = pathlib.Path(FLAGS.output_dir, "table3.md")
     scores = {}
     for number, row in enumerate(rows, 1):
-        if runs.score(row) is None:
+        score = runs.read_score(row)
+        if score is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
             code = runs.finish(row)
+            if code > 128:
+                print(
+                    f"Interrupted in row {row.name}; the same command resumes."
+                )
+            elif code:
+                print(f"Row {row.name} ended with exit code {code}.")
             if code:
-                _tell(row, code)
                 return code
-        scores[row.name] = _score(runs, row)
-        _write(rows, scores)
-    print(table3_page.markdown(rows, scores, FLAGS.scale))
-    print(f"Wrote {FLAGS.output_dir}/table3.md and table3.csv.")
+            score = runs.read_score(row)
+        if score is None:
+            raise InputError(
+                f"Row {row.name} has no score after {row.config.train_steps:,}"
+                " updates; remove any --wmt_flag that ends a training sooner "
+                "or chooses other weights (--train_minutes, --patience, "
+                "--keep_best, --average_checkpoints)."
+            )
+        scores[row.name] = score
+        page = table3_page.to_markdown(rows, scores, FLAGS.scale)
+        with written_whole(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    print(page, f"Wrote {path}.", sep="\n")
     return 0
-
-
-def _score(runs, row):
-    score = runs.score(row)
-    if score is None:
-        raise InputError(
-            f"Row {row.name} has no score of its {row.config.train_steps:,} "
-            "updates. A --wmt_flag that ends a training sooner or chooses "
-            "other weights (--train_minutes, --patience, --keep_best, "
-            "--average_checkpoints) is not for rows: leave it out."
-        )
-    return score
-
-
-def _refuse_without_dev():
-    splits = dataset_flags.corpus().splits()
-    if "dev" not in splits:
-        raise InputError(
-            f"{FLAGS.dataset} has no dev split to score the rows on; it has "
-            f"{', '.join(splits)}."
-        )
 
 
 def _given(names):
     return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
-
-
-def _tell(row, code):
-    if code > 128:
-        print(
-            f"Interrupted in row {row.name}; the same command resumes.",
-            flush=True,
-        )
-    else:
-        print(f"Row {row.name} ended with exit code {code}.", flush=True)
-
-
-def _write(rows, scores):
-    folder = pathlib.Path(FLAGS.output_dir)
-    for name, make in (
-        ("table3.md", table3_page.markdown),
-        ("table3.csv", table3_page.as_csv),
-    ):
-        with written_whole(folder / name) as temporary:
-            temporary.write_text(
-                make(rows, scores, FLAGS.scale), encoding="utf-8"
-            )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from absl import flags
 from export import command
 from export.errors import InputError
 from trainers import dataset_flags, settings
-from trainers.scores import bleu_tokenizers, report
+from trainers.scores import bleu_tokenizers, score_records
 from trainers.training import initial_weights, launch, run
 from trainers.training import plan as training_plan
 
@@ -56,11 +56,11 @@ class Translation(launch.Task):
 
     def score(self, prepared, plan, made):
         """See the base class."""
-        report.score(prepared, plan.tokenize, made)
+        score_records.score_test_split(prepared, plan.tokenize, made)
 
     def name_next(self, prepared):
         """See the base class."""
-        report.name_next(prepared.directory)
+        score_records.print_next_steps(prepared.directory)
 
 
 def main(arguments):

@@ -10,7 +10,7 @@ import subprocess
 import typing
 
 from trainers import processes
-from trainers.cost.machines import DEVICES
+from trainers.cost.devices import DEVICES
 
 
 class Quartiles(typing.NamedTuple):

@@ -6,7 +6,7 @@ from keras import ops
 
 import keras_transformer as kt
 from benchmarks.training_job import step_work
-from trainers.cost.products import (
+from trainers.cost.flops import (
     decoder_matrices,
     encoder_matrices,
     memory_matrix,

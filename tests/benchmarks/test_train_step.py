@@ -20,7 +20,7 @@ from benchmarks.training_job import (
 )
 from export.errors import InputError
 from tests.benchmarks.commands import rows_of, run, run_alone
-from trainers.cost.products import flops
+from trainers.cost.flops import flops
 
 LENGTHS = "source,target,pairs\n3,4,30\n4,2,10\n9,7,5\n"
 

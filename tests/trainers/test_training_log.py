@@ -1,5 +1,4 @@
 import itertools
-import json
 
 import pytest
 
@@ -7,10 +6,6 @@ from export.errors import InputError
 from trainers.provenance import TrainingLog
 
 FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}
-
-
-def _file(directory):
-    return directory.path / "training.json"
 
 
 def test_times_are_summed_over_the_runs(directory, monkeypatch):
@@ -35,7 +30,7 @@ def test_times_are_summed_over_the_runs(directory, monkeypatch):
     }
 
 
-def test_where_there_is_none_nothing_is_told_and_nothing_made(directory):
+def test_a_missing_file_is_an_empty_log_and_is_not_created(directory):
     log = TrainingLog(directory)
     assert (log.weights, log.summary()) == ({}, {})
     assert not directory.path.exists()
@@ -52,17 +47,8 @@ def test_where_there_is_none_nothing_is_told_and_nothing_made(directory):
         '{"runs": [1], "weights": {}}',
     ],
 )
-def test_a_file_that_is_none_is_named(directory, content):
+def test_a_damaged_file_is_refused(directory, content):
     directory.path.mkdir(parents=True)
-    _file(directory).write_text(content)
-    with pytest.raises(InputError, match="is not the log of a training"):
+    (directory.path / "training.json").write_text(content)
+    with pytest.raises(InputError, match="training.json"):
         TrainingLog(directory)
-
-
-def test_a_run_of_many_notes_is_one_entry(directory):
-    log = TrainingLog(directory)
-    log.begin(3, FACTS)
-    for step in (4, 5, 6):
-        log.note(step)
-    (run,) = json.loads(_file(directory).read_text())["runs"]
-    assert (run["first_step"], run["last_step"]) == (3, 6)

@@ -1,10 +1,10 @@
-"""What a training costs before it is begun: counts, and estimates from them.
+"""Estimates what a training costs before it begins.
 
-`training_cost` is the way in. A configuration and a machine come in; FLOPs
-and parameters, counted exactly, and memory, seconds, energy and price,
-estimated, go out. This room imports batches, for the rows of an update.
+`training_cost` is the entry point: parameters and FLOPs are counted exactly;
+memory, seconds, energy and price are estimated. It imports `batches` for rows
+of an update, and `reports` for tables.
 """
 
-from trainers.cost.training import Machine, packed_row, training_cost
+from trainers.cost.cost_estimate import packed_row, training_cost
 
-__all__ = ["Machine", "packed_row", "training_cost"]
+__all__ = ["packed_row", "training_cost"]

@@ -1,43 +1,38 @@
-"""Parameters, and the memory of a training step by part.
+"""Counts parameters, and the memory of a training step by part.
 
-Bytes of weights, moments and gradients are exact. Those of activations are
-counted from what the formulas of a layer need again in the backward pass; a
-compiler may keep less by computing something twice, and needs room for what
-it is about to compute. Letters as in `trainers.cost.products`.
+Bytes of weights, moments and gradients are exact. Bytes of activations are
+what the formulas of a layer need again in the backward pass; a compiler may
+recompute some, and needs room for what it is about to compute.
 """
 
 import math
 import typing
 
-from trainers.cost.products import self_attention_blocks
+from export.errors import InputError
+from trainers.cost.flops import self_attention_blocks
 
 PRECISIONS = ("float32", "mixed_bfloat16")
 
-_FLOAT32 = 4
-_BFLOAT16 = 2
-# How many arrays of the logits' size a step has at once: logits and softmax;
-# where XLA compiles it twice as many, by what XLA says of it
-# (docs/measured/scaling.md).
+_FLOAT32, _BFLOAT16, _BOOL = 4, 2, 1
+# Arrays of the logits' size that a step holds at once: logits and softmax;
+# with XLA twice as many, as its own analysis has it (docs/measured/scaling.md).
 UNCOMPILED_LOGITS = 2
 COMPILED_LOGITS = 4
-# A dropout's mask.
-_MASK = 1
-_GIB = 2**30
 
-# Assumed: what driver, libraries and framework take of a GPU, and which share
-# of the rest can be filled before an allocator finds no room in one piece.
-RESERVE_BYTES = 1 * _GIB
+# Assumed: what driver, libraries and framework take of a GPU, and the share
+# of the rest that can be filled before the allocator finds no block.
+RESERVE_BYTES = 2**30
 FILLED = 0.9
 
 
 class Shape(typing.NamedTuple):
-    """What a device works on at once, in one pass.
+    """A micro-batch of one device.
 
     Attributes:
-        rows: B, which may be a mean and so no whole number.
+        rows: B; a mean, so it may be no integer.
         source_length: S, positions of a row.
         target_length: T.
-        with_logits: target positions that logits are made of.
+        with_logits: target positions that logits are computed for.
     """
 
     rows: float
@@ -46,18 +41,14 @@ class Shape(typing.NamedTuple):
     with_logits: float
 
     def scaled(self, factor):
-        """Returns the shape of so many times the rows."""
+        """Returns the shape with `factor` times the rows."""
         return self._replace(
             rows=self.rows * factor, with_logits=self.with_logits * factor
         )
 
 
 def parameters_by_part(config):
-    """Returns the trained numbers, a dict of part to int.
-
-    Args:
-        config: TransformerConfig.
-    """
+    """Returns the number of trained parameters, a dict of part to int."""
     c = config
     d, heads = c.d_model, c.num_heads
     attention = 2 * d * heads * (c.d_k + c.d_v)
@@ -73,9 +64,8 @@ def parameters_by_part(config):
     }[c.share_embeddings]
     if c.positions == "learned":
         rows += 2 * c.max_positions
-    biases = c.vocabulary_size * c.output_bias
     return {
-        "embeddings": rows * d + biases,
+        "embeddings": rows * d + c.vocabulary_size * c.output_bias,
         "attention": (encoder + 2 * decoder) * attention,
         "feed-forward": (encoder + decoder) * feed_forward,
         "layer norms": norms * 2 * d,
@@ -83,168 +73,135 @@ def parameters_by_part(config):
 
 
 def count_parameters(config):
-    """Returns the number of trained numbers."""
+    """Returns the number of trained parameters."""
     return sum(parameters_by_part(config).values())
 
 
-def compute_bytes(precision):
-    """Returns the bytes of an activation: 4, or 2 in mixed_bfloat16."""
-    return _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
-
-
-def kept_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
-    """Returns what a pass keeps until its gradients are made: an estimate.
+def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
+    """Estimates what a forward pass keeps for the backward pass.
 
     Args:
         config: TransformerConfig.
         shape: Shape.
-        precision: of PRECISIONS.
-        logits_arrays: how many of the logits' size are there at once.
+        precision: one of PRECISIONS.
+        logits_arrays: arrays of the logits' size held at once.
 
     Returns:
-        A dict of float: `activations` of the stacks, and `logits and
+        A dict of bytes, float: `activations` of the stacks, and `logits and
         softmax`, which are float32 in both precisions.
     """
-    width = compute_bytes(precision)
-    source = shape.rows * shape.source_length
-    target = shape.rows * shape.target_length
+    width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
-    met = [
-        _met_keys(length, config.attention_window, causal)
-        for length, causal in ((s, False), (t, True))
-    ]
-    block = _residual(config, width)
-    inner = _feed_forward(config, width) + block
+    window, dropped = config.attention_window, bool(config.dropout)
+    # A residual: dropout's mask, the norm's output and, in float32, its
+    # normalised input.
+    residual = config.d_model * (width + _FLOAT32 + _BOOL * dropped)
+    feed_forward = _feed_forward(config, width) + residual
+    keys_values = width * config.num_heads * (config.d_k + config.d_v)
+
+    def self_attention(length, causal):
+        blocks, queries, keys = self_attention_blocks(length, window, causal)
+        met = blocks * queries * keys / length
+        return _queries(config, width, met) + keys_values + residual
+
+    encoder_layer = s * (self_attention(s, False) + feed_forward)
+    cross_attention = t * (_queries(config, width, s) + residual)
+    decoder_layer = (
+        t * (self_attention(t, True) + feed_forward)
+        + cross_attention
+        + s * keys_values
+    )
     stacks = (
-        (source + target) * block
-        + config.num_layers
-        * (source * (_attention(config, width, met[0]) + block + inner))
-        + config.decoder_layers
-        * (
-            target * (_attention(config, width, met[1]) + block + inner)
-            + target * (_queries(config, width, s) + block)
-            + source * _memory(config, width)
-        )
+        (s + t) * residual
+        + config.num_layers * encoder_layer
+        + config.decoder_layers * decoder_layer
     )
     passes = 2 if config.r_drop else 1
     logits = _FLOAT32 * config.vocabulary_size * shape.with_logits
     return {
-        "activations": passes * stacks,
+        "activations": passes * shape.rows * stacks,
         "logits and softmax": passes * logits_arrays * logits,
     }
 
 
-def _met_keys(length, window, causal):
-    """Returns the keys that a query is computed with, a mean."""
-    blocks = self_attention_blocks(length, window, causal)
-    return blocks.count * blocks.queries * blocks.keys / length
-
-
-def _residual(config, width):
-    """Dropout's mask, the norm's output and, in float32, its normal form."""
-    mask = _MASK * bool(config.dropout)
-    return config.d_model * (width + _FLOAT32 + mask)
-
-
 def _feed_forward(config, width):
-    # ReLU's gradient needs its output alone, that of others their input too.
-    copies = 1 + (config.activation != "relu")
-    dropped = (width + _MASK) * bool(config.activation_dropout)
+    # ReLU's gradient needs its output only, others their input too.
+    copies = 1 if config.activation == "relu" else 2
+    dropped = (width + _BOOL) * bool(config.activation_dropout)
     return config.d_ff * (copies * width + dropped)
 
 
-def _attention(config, width, keys):
-    return _queries(config, width, keys) + _memory(config, width)
-
-
-def _memory(config, width):
-    """Keys and values of a position."""
-    return width * config.num_heads * (config.d_k + config.d_v)
-
-
 def _queries(config, width, keys):
-    """A query, what its heads found, and its weights in float32."""
-    weights = _FLOAT32
+    """Bytes of a query, the heads' outputs and the float32 weights."""
+    weight = _FLOAT32
     if width != _FLOAT32:
-        weights += width
+        weight += width
     if config.attention_dropout:
-        weights += width + _MASK
-    heads = config.num_heads
-    return heads * (width * (config.d_k + config.d_v) + weights * keys)
+        weight += width + _BOOL
+    return config.num_heads * (
+        width * (config.d_k + config.d_v) + weight * keys
+    )
 
 
 def memory_by_part(
     config, shape, precision, micro_batches, logits_arrays=UNCOMPILED_LOGITS
 ):
-    """Returns the bytes that an update needs on each device.
+    """Returns the bytes that an update needs on each device, a dict by part.
 
-    Args:
-        config: TransformerConfig.
-        shape: Shape of one of a device's micro-batches.
-        precision: of PRECISIONS.
-        micro_batches: of an update.
-        logits_arrays: as for `kept_bytes`.
-
-    Returns:
-        A dict of part to float.
+    `shape` is that of a micro-batch; see `activation_bytes`.
     """
-    return _fixed_bytes(config, precision, micro_batches) | kept_bytes(
-        config, shape, precision, logits_arrays
-    )
-
-
-def _fixed_bytes(config, precision, micro_batches):
     parts = parameters_by_part(config)
-    count = sum(parts.values())
+    weights = _FLOAT32 * sum(parts.values())
     matrices = parts["attention"] + parts["feed-forward"]
-    is_mixed = compute_bytes(precision) != _FLOAT32
+    is_mixed = precision == "mixed_bfloat16"
     table = _FLOAT32 * config.vocabulary_size * config.d_model
     return {
-        "weights": _FLOAT32 * count,
-        "Adam's two moments": 2 * _FLOAT32 * count,
-        "gradients": _FLOAT32 * count,
-        "accumulated gradients": _FLOAT32 * count * (micro_batches > 1),
-        # Of the softmax and of what is looked up, before they are joined.
+        "weights": weights,
+        "Adam's two moments": 2 * weights,
+        "gradients": weights,
+        "accumulated gradients": weights * (micro_batches > 1),
+        # From the softmax and from the look-ups, before they are added.
         "parts of the embeddings' gradient": 2 * table,
         "weights in bfloat16": _BFLOAT16 * matrices * is_mixed,
         "driver and framework": RESERVE_BYTES,
+        **activation_bytes(config, shape, precision, logits_arrays),
     }
 
 
 def largest_rows(config, row, precision, device, micro_batches):
-    """Returns how many rows of a micro-batch fit into a device's memory.
-
-    Args:
-        config: TransformerConfig.
-        row: Shape of one row.
-        precision: of PRECISIONS.
-        device: Device.
-        micro_batches: of an update; what matters is whether it is above 1.
-
-    Returns:
-        int, 0 where not even one fits.
-    """
-    fixed = sum(_fixed_bytes(config, precision, micro_batches).values())
-    of_a_row = sum(
-        kept_bytes(config, row, precision, device.logits_arrays).values()
+    """Returns how many rows, each of Shape `row`, a device's memory holds."""
+    empty, one = (
+        sum(
+            memory_by_part(
+                config,
+                row.scaled(rows),
+                precision,
+                micro_batches,
+                device.logits_arrays,
+            ).values()
+        )
+        for rows in (0, 1)
     )
-    return max(math.floor((FILLED * device.memory - fixed) / of_a_row), 0)
+    available = FILLED * device.memory - empty
+    return max(math.floor(available / (one - empty)), 0)
 
 
 def needed_micro_batches(config, row, rows, precision, device):
-    """Returns into how many micro-batches a device must cut its rows.
+    """Returns how many micro-batches a device's `rows` must be split into.
 
-    Args:
-        config: TransformerConfig.
-        row: Shape of one row.
-        rows: of one device's share of an update.
-        precision: of PRECISIONS.
-        device: Device.
-
-    Returns:
-        int, or None where not even one row fits.
+    Raises:
+        InputError: not even one row fits.
     """
+    if device.memory is None:
+        return 1
     if rows <= largest_rows(config, row, precision, device, 1):
         return 1
     fitting = largest_rows(config, row, precision, device, 2)
-    return math.ceil(rows / fitting) if fitting else None
+    if not fitting:
+        raise InputError(
+            f"The model does not fit into the {device.memory / 2**30:,.3g} "
+            f"GiB of {device.name}, even with one row of {row.target_length} "
+            "target positions; use a smaller model, a smaller --row_tokens "
+            "or a GPU with more memory."
+        )
+    return math.ceil(rows / fitting)

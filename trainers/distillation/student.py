@@ -5,8 +5,7 @@ import dataclasses
 from export.errors import InputError
 from export.lines.files import read_sentences
 from trainers import settings
-from trainers.scores.metrics import score_bleu
-from trainers.scores.paired import bleu_difference
+from trainers.scores.metrics import bleu_difference, score_bleu
 from trainers.synthesis.manifest import write_json
 
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")

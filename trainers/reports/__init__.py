@@ -1,5 +1,4 @@
-"""Pages made of scores: results, and Table 3 beside the paper's.
+"""Pages made from scores.json: results, and Table 3 next to the paper's.
 
-Entries of scores.json come in, Markdown and CSV go out. This room imports no
-other.
+They import nothing else from `trainers` but its settings.
 """

@@ -1,14 +1,16 @@
 """Entries of scores.json as a page of Markdown."""
 
+import functools
 import re
 
 from export.errors import InputError
 from export.progress_bar import clock
-from trainers.reports.published import published_scores
+from trainers.reports.markdown_table import markdown_table
+from trainers.reports.published_scores import published_scores
 
 BEGIN = "<!-- begin: made by python -m trainers.results -->"
 END = "<!-- end: made by python -m trainers.results -->"
-_NOT_KNOWN = "–"
+_UNKNOWN = "–"
 _COLUMNS = (
     "",
     "BLEU",
@@ -25,23 +27,30 @@ _COLUMNS = (
 
 
 def make_page(records):
-    """Returns Markdown: a section for each set, a row for each entry.
+    """Returns Markdown: a section for each test set, a row for each entry.
 
     Args:
         records: entries of scores.json, list of dict.
     """
-    sets = {}
+    sections = {}
     for record in records:
-        sets.setdefault(_title(record), []).append(record)
-    return "\n\n".join(_section(title, group) for title, group in sets.items())
+        languages = ("source_language", "target_language")
+        direction = " to ".join(filter(None, map(record.get, languages)))
+        parts = [hide_folders(record["dataset"]), direction]
+        title = ", ".join(filter(None, [*parts, f"split {record['split']}"]))
+        known = {n: value for n, value in record.items() if value is not None}
+        sections.setdefault(title, []).append(known)
+    return "\n\n".join(
+        _section(title, records) for title, records in sections.items()
+    )
 
 
-def put_between_marks(page, text):
-    """Puts text between the two marks of a page.
+def replace_marked(page, text):
+    """Replaces what is between the two marks of a page.
 
     Args:
-        page: the page; without marks the text goes to its end, with marks.
-        text: what to put there.
+        page: the page; without marks the text is appended, with marks.
+        text: the new text.
 
     Raises:
         InputError: only one mark is there, or they are in the wrong order.
@@ -53,13 +62,14 @@ def put_between_marks(page, text):
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise InputError(
-            f"The page must hold {BEGIN} and after it {END}, or neither."
+            f"Expected a page with {BEGIN} followed by {END}, or with "
+            "neither; complete the pair or remove the mark."
         )
     return before + marked + after
 
 
-def without_folders(text):
-    """Shortens each path that leads out of the working folder to its name."""
+def hide_folders(text):
+    """Shortens each path outside of the working folder to its last name."""
 
     def name(match):
         path = match[2]
@@ -69,141 +79,72 @@ def without_folders(text):
     return re.sub(r"(^|[=:,\s'\"])((?:~|\.\.)?/[^\s'\",]+)", name, text)
 
 
-def table(columns, rows):
-    """Returns a Markdown table of str."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _title(record):
-    direction = " to ".join(
-        filter(None, map(record.get, ("source_language", "target_language")))
-    )
-    return ", ".join(
-        filter(
-            None,
-            [
-                without_folders(record["dataset"]),
-                direction,
-                f"split {record['split']}",
-            ],
-        )
-    )
-
-
 def _section(title, records):
-    published = next(filter(None, map(published_scores, records)), ())
     rows = [_row(number, each) for number, each in enumerate(records, 1)]
     parts = [
         f"### {title}",
-        table(_COLUMNS, rows),
+        markdown_table(_COLUMNS, rows),
         "\n".join(
-            f"{number}. {_made(record)}"
+            f"{number}. {_provenance(record)}"
             for number, record in enumerate(records, 1)
         ),
-        _signatures(records),
     ]
+    published = next(filter(None, map(published_scores, records)), ())
     if published:
-        rows = [
-            [each.model, f"{each.score:g}", each.how, each.source]
-            for each in published
-        ]
+        header = ["model", "BLEU", "how counted", "source"]
         parts.append("Published on the same set:")
-        parts.append(table(["model", "BLEU", "how counted", "source"], rows))
+        parts.append(markdown_table(header, published))
     return "\n\n".join(parts)
 
 
 def _row(number, record):
+    training = record.get("training") or {}
+    time = _UNKNOWN
+    if training:
+        time = clock(training["seconds"])
+        if training["steps"] != record.get("step"):
+            time += f" for {training['steps']:,} updates"
+    power = " (length^α)" if record.get("length_penalty") == "power" else ""
+    get = functools.partial(_format, record)
     return [
         str(number),
         f"**{record['score']:.2f}**",
-        _interval(record.get("confidence_95")),
-        _figure(record.get("compound_split_bleu"), "score"),
-        _figure(record.get("chrf"), "score"),
-        _figure(record.get("perplexity"), "per_token"),
-        _search(record),
-        _count(record.get("step")),
-        _training(record),
-        (record.get("training") or record).get("hardware", _NOT_KNOWN),
-        record.get("date", _NOT_KNOWN),
+        get("{confidence_95[0]:.2f} to {confidence_95[1]:.2f}"),
+        get("{compound_split_bleu[score]:.2f}"),
+        get("{chrf[score]:.2f}"),
+        get("{perplexity[per_token]:.2f}"),
+        get("{beam_size}, {alpha}") + power,
+        get("{step:,}"),
+        time,
+        (training or record).get("hardware", _UNKNOWN),
+        get("{date}"),
     ]
 
 
-def _search(record):
-    beam, alpha, penalty = (
-        record.get(name, _NOT_KNOWN)
-        for name in ("beam_size", "alpha", "length_penalty")
-    )
-    return f"{beam}, {alpha}" + (" (length^α)" if penalty == "power" else "")
+def _format(record, text):
+    try:
+        return text.format_map(record)
+    except (LookupError, TypeError):
+        return _UNKNOWN
 
 
-def _interval(interval):
-    if not interval:
-        return _NOT_KNOWN
-    low, high = interval
-    return f"{low:.2f} to {high:.2f}"
-
-
-def _figure(measure, name):
-    return f"{measure[name]:.2f}" if measure else _NOT_KNOWN
-
-
-def _count(count):
-    return _NOT_KNOWN if count is None else f"{count:,}"
-
-
-def _training(record):
-    training = record.get("training")
-    if not training:
-        return _NOT_KNOWN
-    time = clock(training["seconds"])
-    if training["steps"] != record.get("step"):
-        time += f" for {training['steps']:,} updates"
-    return time
-
-
-def _made(record):
+def _provenance(record):
+    """Returns the commands, weights, sizes and signatures of an entry."""
     training = record.get("training") or {}
-    facts = [
-        f"`{without_folders(command)}`"
-        for command in dict.fromkeys(
-            (training.get("command"), record.get("command"))
+    commands = [training.get("command"), record.get("command")]
+    facts = [f"`{each}`" for each in dict.fromkeys(filter(None, commands))]
+    facts += [
+        _format(record, text)
+        for text in (
+            "weights: {weights}",
+            "{parameters:,} parameters",
+            "{sentences:,} sentences",
+            "{references:,} references",
+            "BLEU `{signature}`",
+            "compound-split `{compound_split_bleu[signature]}`",
+            "chrF `{chrf[signature]}`",
+            "interval: sacreBLEU's bootstrap `{bootstrap}`",
         )
-        if command
     ]
-    if record.get("weights"):
-        facts.append(f"weights: {record['weights']}")
-    if record.get("parameters"):
-        facts.append(f"{record['parameters']:,} parameters")
-    if record.get("sentences"):
-        facts.append(_sentences(record))
-    return "; ".join(facts) + "."
-
-
-def _sentences(record):
-    sentences = f"{record['sentences']:,} sentences"
-    if record.get("references"):
-        sentences += f", {record['references']:,} references"
-    return sentences
-
-
-def _signatures(records):
-    lines = []
-    for name, measure in (
-        ("BLEU", lambda record: record),
-        ("compound-split", lambda record: record.get("compound_split_bleu")),
-        ("chrF", lambda record: record.get("chrf")),
-    ):
-        found = [measure(record) for record in records]
-        for signature in dict.fromkeys(m["signature"] for m in found if m):
-            rows = [
-                str(number)
-                for number, each in enumerate(found, 1)
-                if each and each["signature"] == signature
-            ]
-            lines.append(f"- {name} of {', '.join(rows)}: `{signature}`")
-    hows = dict.fromkeys(
-        record["bootstrap"] for record in records if "bootstrap" in record
-    )
-    lines += [f"- interval: sacreBLEU's bootstrap, `{how}`" for how in hows]
-    return "\n".join(lines)
+    known = [each for each in facts if each != _UNKNOWN]
+    return hide_folders("; ".join(known)) + "."

@@ -1,102 +1,13 @@
-"""Table 3 in the paper's layout, as Markdown and as CSV."""
+"""Table 3 in the paper's layout, as Markdown."""
 
-import csv
 import dataclasses
-import io
-import typing
 
-import keras_transformer as kt
 from export.progress_bar import clock
-from trainers.reports.published import FINDINGS, PAPER
-from trainers.reports.results_page import table, without_folders
-
-# Differences no larger than these say nothing: the paper's BLEU has one digit
-# and no interval, and our perplexities come from one seed.
-_EQUAL_BLEU = 0.1
-_EQUAL_PERPLEXITY = 0.005
-
-AGREES = "agrees"
-DIFFERS = "differs"
-TOO_CLOSE = "too close to tell"
-
-
-class Finding(typing.NamedTuple):
-    """What the paper says of a row, and whether it holds here.
-
-    Attributes:
-        row: name.
-        claim: a sentence.
-        perplexity: (paper's difference from base, ours, verdict).
-        bleu: the same.
-    """
-
-    row: str
-    claim: str
-    perplexity: tuple
-    bleu: tuple
-
-
-def find(scores):
-    """Returns a Finding for each row of the paper that is there beside base.
-
-    Args:
-        scores: dict, row's name to its entry of scores.json.
-    """
-    if "base" not in scores:
-        return []
-    return [
-        Finding(
-            name,
-            claim,
-            _perplexity(name, scores),
-            _bleu(name, scores),
-        )
-        for name, claim in FINDINGS.items()
-        if name in scores
-    ]
-
-
-def _perplexity(name, scores):
-    ours = [scores[each]["perplexity"]["per_token"] for each in (name, "base")]
-    paper = [PAPER[each].perplexity for each in (name, "base")]
-    verdict = _verdict(
-        _difference(paper),
-        _difference(ours),
-        _EQUAL_PERPLEXITY * paper[1],
-        _EQUAL_PERPLEXITY * ours[1],
-    )
-    return _difference(paper), _difference(ours), verdict
-
-
-def _bleu(name, scores):
-    ours = [scores[each]["score"] for each in (name, "base")]
-    paper = [PAPER[each].bleu for each in (name, "base")]
-    intervals = [scores[each]["confidence_95"] for each in (name, "base")]
-    half = max(high - low for low, high in intervals) / 2
-    verdict = _verdict(_difference(paper), _difference(ours), _EQUAL_BLEU, half)
-    return _difference(paper), _difference(ours), verdict
-
-
-def _difference(pair):
-    # The paper's digits are decimal.
-    return round(pair[0] - pair[1], 4)
-
-
-def _verdict(paper, ours, equal_in_paper, equal_here):
-    signs = _sign(paper, equal_in_paper), _sign(ours, equal_here)
-    if signs[0] == signs[1]:
-        return AGREES
-    return DIFFERS if signs[1] else TOO_CLOSE
-
-
-def _sign(difference, equal):
-    return (
-        0 if abs(difference) <= equal else (difference > 0) - (difference < 0)
-    )
-
+from trainers.reports.markdown_table import markdown_table
+from trainers.reports.published_scores import PAPER
+from trainers.reports.results_page import hide_folders
 
 _FIELDS = {
-    # Of encoder + decoder, where they have not as many.
     "N": "num_layers",
     "d_model": "d_model",
     "d_ff": "d_ff",
@@ -122,8 +33,8 @@ _COLUMNS = (
 _UNFINISHED = "not yet"
 
 
-def markdown(rows, scores, scale):
-    """Returns the page; values that are base's are left out, as in the paper.
+def to_markdown(rows, scores, scale):
+    """Returns the page; values equal to base's are blank, as in the paper.
 
     Args:
         rows: list of Row, base first.
@@ -131,48 +42,18 @@ def markdown(rows, scores, scale):
         scale: factor on the widths.
     """
     base = rows[0].config
-    of_base = _values(base)
+    base_values = _values(base)
     lines = []
     for row in rows:
         values = [
-            _short(each) if row is rows[0] or each != as_in_base else ""
-            for each, as_in_base in zip(_values(row.config), of_base)
+            _short(value) if row is rows[0] or value != base_value else ""
+            for value, base_value in zip(_values(row.config), base_values)
         ]
         label = row.name + _other_fields(row.config, base)
         lines.append([label, *values, *_measured(row, scores)])
-    parts = [
-        f"# Table 3 at scale {scale:g}",
-        _how(base, scores, scale),
-        table(_COLUMNS, lines),
-        _findings(scores),
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def as_csv(rows, scores, scale):
-    """Returns the same table with every value, a line for each row.
-
-    Args:
-        rows: as for `markdown`.
-        scores: as for `markdown`.
-        scale: as for `markdown`.
-    """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["scale", *_COLUMNS, "dataset", "signature"])
-    for row in rows:
-        record = scores.get(row.name, {})
-        writer.writerow(
-            [
-                scale,
-                row.name,
-                *_values(row.config),
-                *_measured(row, scores),
-                without_folders(record.get("dataset", "")),
-                record.get("signature", ""),
-            ]
-        )
-    return stream.getvalue()
+    description = _description(base, scores, scale)
+    table = markdown_table(_COLUMNS, lines)
+    return f"# Table 3 at scale {scale:g}\n\n{description}\n\n{table}\n"
 
 
 def _values(config):
@@ -186,35 +67,8 @@ def _short(value):
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def _measured(row, scores):
-    return [*_ours(scores.get(row.name)), *_papers(PAPER.get(row.name))]
-
-
-def _ours(record):
-    if record is None:
-        return [_UNFINISHED, "", "", "", ""]
-    low, high = record["confidence_95"]
-    training = record["training"]
-    return [
-        f"{record['perplexity']['per_token']:.2f}",
-        f"{record['score']:.2f}",
-        f"{low:.2f} to {high:.2f}",
-        f"{record['parameters'] / 1e6:.2f}",
-        clock(training["seconds"]) if training else "",
-    ]
-
-
-def _papers(paper):
-    if paper is None:
-        return ["", "", ""]
-    return [
-        f"{paper.perplexity:.2f}",
-        f"{paper.bleu:.1f}",
-        "" if paper.parameters is None else str(paper.parameters),
-    ]
-
-
 def _other_fields(config, base):
+    """Returns the fields without a column that differ from base."""
     shown = {*_FIELDS.values(), "num_decoder_layers"}
     others = [
         f"{field}={value}"
@@ -224,60 +78,48 @@ def _other_fields(config, base):
     return f" ({', '.join(others)})" if others else ""
 
 
-def _how(base, scores, scale):
-    papers = kt.TransformerConfig.preset("base")
+def _measured(row, scores):
+    ours, paper = [_UNFINISHED, "", "", "", ""], ["", "", ""]
+    if row.name in scores:
+        record = scores[row.name]
+        training = record["training"]
+        ours = [
+            f"{record['perplexity']['per_token']:.2f}",
+            f"{record['score']:.2f}",
+            "{:.2f} to {:.2f}".format(*record["confidence_95"]),
+            f"{record['parameters'] / 1e6:.2f}",
+            clock(training["seconds"]) if training else "",
+        ]
+    if row.name in PAPER:
+        perplexity, bleu, parameters = PAPER[row.name]
+        paper = [f"{perplexity:.2f}", f"{bleu:.1f}", str(parameters or "")]
+    return [*ours, *paper]
+
+
+def _description(base, scores, scale):
     facts = [
-        f"Every row was run at scale {scale:g} (d_model, d_ff, d_k and d_v "
-        f"times {scale:g}, heads as in the row) with the same budget: "
-        f"{base.train_steps:,} updates of {base.batch_tokens:,} positions a "
-        f"side, warm-up {base.warmup_steps:,}, a vocabulary of "
-        f"{base.vocabulary_size:,} pieces, no checkpoint averaging, one seed.",
+        f"Every row has d_model, d_ff, d_k and d_v times {scale:g} and the "
+        f"same budget: {base.train_steps:,} updates of {base.batch_tokens:,} "
+        f"positions a side, warm-up {base.warmup_steps:,}, a vocabulary of "
+        f"{base.vocabulary_size:,} tokens, no checkpoint averaging, one seed.",
         "The paper's columns are newstest2013, English to German, at full "
-        f"size: {papers.train_steps:,} updates (big 300,000) of "
-        f"{papers.batch_tokens:,} tokens, 37,000 pieces, compound-split BLEU. "
-        "Compare directions, not figures.",
-        "PPL is un-smoothed and per piece of the vocabulary.",
+        "size: 100,000 updates (big 300,000) of 25,000 tokens, a vocabulary "
+        "of 37,000, compound-split BLEU. Compare directions, not figures.",
+        "PPL is un-smoothed and per token of the vocabulary.",
     ]
     records = list(scores.values())
     if records:
-        first = records[0]
+        first = records[0] | {"dataset": hide_folders(records[0]["dataset"])}
         hardware = dict.fromkeys(
             (record["training"] or record)["hardware"] for record in records
         )
         facts.append(
-            f"Data: {without_folders(first['dataset'])}, "
-            f"{first['source_language']} to {first['target_language']}, split "
-            f"{first['split']}, {first['sentences']:,} sentences; beam "
-            f"{first['beam_size']}, α {first['alpha']:g}; BLEU "
-            f"`{first['signature']}`; intervals `{first['bootstrap']}`; on "
-            f"{'; '.join(hardware)}; {records[-1]['date']}."
+            "Data: {dataset}, {source_language} to {target_language}, split "
+            "{split}, {sentences:,} sentences; beam {beam_size}, α {alpha:g}; "
+            "BLEU `{signature}`; intervals `{bootstrap}`; on "
+            "{hardware}; {date}.".format_map(
+                first
+                | {"hardware": "; ".join(hardware), "date": records[-1]["date"]}
+            )
         )
     return "\n".join(facts)
-
-
-def _findings(scores):
-    rows = [
-        [
-            finding.row,
-            finding.claim,
-            *(
-                text
-                for paper, ours, verdict in (finding.perplexity, finding.bleu)
-                for text in (f"{paper:+.2f}", f"{ours:+.2f}", verdict)
-            ),
-        ]
-        for finding in find(scores)
-    ]
-    if not rows:
-        return ""
-    columns = [
-        "row",
-        "the paper finds",
-        *("PPL: paper", "here", "direction"),
-        *("BLEU: paper", "here", "direction"),
-    ]
-    return (
-        "Differences from base. BLEU within the wider 95 % interval and "
-        "perplexity within half a percent are too close to tell.\n\n"
-        + table(columns, rows)
-    )

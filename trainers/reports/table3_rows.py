@@ -1,6 +1,5 @@
 """The rows of Table 3, and a user's own: configurations and runs."""
 
-import itertools
 import json
 import pathlib
 import re
@@ -12,22 +11,19 @@ from export.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings
-from trainers.reports.published import PAPER
+from trainers.reports.published_scores import PAPER
 
-# Fields that no row has a value of its own for, and what there is instead.
-_BUDGET = {
-    "train_steps": "give --train_steps",
-    "average_checkpoints": "their last weights are scored",
+# Fields that all rows share, and what to do instead of setting them.
+_SHARED = {
+    "train_steps": "use --train_steps",
+    "average_checkpoints": "the last weights are scored",
 }
 
 
 class Row(typing.NamedTuple):
-    """One row.
+    """A row: its name, TransformerConfig, and that as changes to base.
 
-    Attributes:
-        name: of the paper's row (a preset), or the user's.
-        config: TransformerConfig it is trained with.
-        assignments: list of "field=value" that make it of preset base.
+    `assignments` is a list of "field=value" for preset base.
     """
 
     name: str
@@ -39,146 +35,128 @@ def make_rows(names, own, common, scale, train_steps):
     """Returns the rows, base first.
 
     Args:
-        names: of the paper's rows, list of str.
-        own: further rows, list of "name:field=value,field=value": what
-            differs from base.
-        common: list of "field=value" for all rows; a row's own values come
-            before them.
-        scale: factor on d_model, d_ff, d_k and d_v; heads stay as they are.
+        names: the paper's rows, list of str.
+        own: further rows, list of "name:field=value,field=value": their
+            differences from base.
+        common: list of "field=value" for all rows, which a row's own values
+            override.
+        scale: factor on d_model, d_ff, d_k and d_v, not on the heads.
         train_steps: updates of each row.
 
     Returns:
         A list of Row.
 
     Raises:
-        InputError: a name or a value is not possible, or a name is there
-            twice.
+        InputError: an unknown or repeated name, or an invalid value.
     """
-    for name in names:
+    changes = {}
+    for name in ["base", *names]:
         if name not in PAPER:
             raise InputError(
                 f"Table 3 has no row {name!r}; its rows are {', '.join(PAPER)}."
             )
-    differences = {name: _of_the_paper(name) for name in ["base", *names]}
-    for text in (*common, *itertools.chain(*map(_fields, own))):
-        field = text.partition("=")[0]
-        if field in _BUDGET:
-            raise InputError(
-                f"{field} is the same for all rows: {_BUDGET[field]}."
-            )
+        changes[name] = _paper_changes(name)
     for text in own:
-        name, assignments = _parse(text)
-        if name in differences or name in PAPER:
+        name, colon, fields = text.partition(":")
+        if not colon or not re.fullmatch(r"\w[\w.-]*", name) or not fields:
             raise InputError(
-                f"--own={text}: there is another row {name!r}; call it "
-                "something else."
+                f"Expected --own=name:field=value,field=value, such as "
+                f"pre-norm:norm=pre, got {text!r}."
             )
-        differences[name] = assignments
+        if name in changes or name in PAPER:
+            raise InputError(
+                f"--own={text} repeats the name of row {name!r}; use another."
+            )
+        changes[name] = fields.split(",")
+        _validate_fields(changes[name])
+    _validate_fields(common)
     budget = [f"train_steps={train_steps}", "average_checkpoints=0"]
     return [
-        _row(name, [*common, *each, *budget], scale)
-        for name, each in differences.items()
+        _make_row(name, [*common, *each, *budget], scale)
+        for name, each in changes.items()
     ]
 
 
-def _of_the_paper(name):
+def _validate_fields(assignments):
+    for field in (text.partition("=")[0] for text in assignments):
+        if field in _SHARED:
+            raise InputError(
+                f"{field} is the same for all rows; {_SHARED[field]}."
+            )
+
+
+def _paper_changes(name):
     base = PRESETS["base"]
-    # What makes a row differ from base is the model, not how long it trains.
-    ending = field_names("ending")
+    # Rows differ from base in the model, not in the budget.
+    budget = field_names("ending")
     return [
         f"{field}={value}"
         for field, value in PRESETS[name].items()
-        if base.get(field) != value and field not in ending
+        if base.get(field) != value and field not in budget
     ]
 
 
-def _fields(text):
-    return text.partition(":")[2].split(",")
-
-
-def _parse(text):
-    name, colon, fields = text.partition(":")
-    if not colon or not re.fullmatch(r"\w[\w.-]*", name) or not fields:
-        raise InputError(
-            f"--own={text} must be name:field=value,field=value, such as "
-            "pre-norm:norm=pre."
-        )
-    return name, _fields(text)
-
-
-def _row(name, assignments, scale):
+def _make_row(name, assignments, scale):
     config = settings.make_config("base", assignments)
     settings.refuse_parser_fields(config)
     widths = {
-        n: round(scale * getattr(config, n)) for n in field_names("width")
+        field: round(scale * getattr(config, field))
+        for field in field_names("width")
     }
     try:
         config = config.replace(**widths)
     except ValueError as error:
         raise InputError(
-            f"Row {name} cannot be made at scale {scale:g}: {error}"
+            f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
     return Row(name, config, settings.assignments_of(config, "base"))
 
 
-class Runs:
-    """The rows' model directories, `rows/NAME`, and one set of data for all.
+class RowRuns:
+    """Trains and scores rows, each in `rows/NAME`, on one set of data.
 
     Args:
         folder: where everything goes.
-        data: list of flags that name the data set.
-        training: list of further flags of trainers.wmt.
-        scoring: list of further flags of trainers.evaluate.
-        run: function of a command's module and its flags, that returns its
+        data_flags: flags that name the data set, list of str.
+        training_flags: further flags of trainers.wmt.
+        scoring_flags: further flags of trainers.evaluate.
+        run: function of a command's module and its flags that returns its
             exit code.
     """
 
-    def __init__(self, folder, data, training, scoring, run):
+    def __init__(self, folder, data_flags, training_flags, scoring_flags, run):
         self._folder = pathlib.Path(folder)
-        self._data = data
-        self._training_flags = training
-        self._scoring_flags = scoring
+        self._data_flags = data_flags
+        self._training_flags = training_flags
+        self._scoring_flags = scoring_flags
         self._run = run
 
-    def score(self, row):
+    def read_score(self, row):
         """Returns a finished row's entry of scores.json, else None.
-
-        Args:
-            row: Row.
 
         Raises:
             InputError: its files are damaged.
         """
         path = self._path(row)
-        # Not as JSON: fields that came later have their defaults there.
         parse = kt.TransformerConfig.from_json
-        if _read(path / "config.json", None, parse) != row.config:
+        if _read(path / "config.json", parse, None) != row.config:
             return None
-        command = command_line("trainers.evaluate", *self._scoring(row))
-        found = [
-            record
-            for record in _read(path / "scores.json", [])
-            if record.get("step") == row.config.train_steps
-            and record.get("command") == command
-        ]
-        return found[-1] if found else None
+        command = command_line("trainers.evaluate", *self._evaluate_flags(row))
+        records = _read(path / "scores.json", json.loads, [])
+        for record in reversed(records):
+            key = record.get("step"), record.get("command")
+            if key == (row.config.train_steps, command):
+                return record
+        return None
 
     def finish(self, row):
-        """Trains and scores a row, as far as it is not done.
-
-        Args:
-            row: Row.
+        """Trains and scores a row, resuming what was interrupted.
 
         Returns:
-            0, or the exit code of the command that did not end well.
+            0, or the exit code of the command that failed.
         """
-        return self._run("trainers.wmt", self._training(row)) or self._run(
-            "trainers.evaluate", self._scoring(row)
-        )
-
-    def _training(self, row):
-        return [
-            *self._data,
+        training = [
+            *self._data_flags,
             f"--model_dir={self._path(row)}",
             "--preset=base",
             *(f"--set={each}" for each in row.assignments),
@@ -186,26 +164,26 @@ class Runs:
             "--noscore",
             *self._training_flags,
         ]
+        return self._run("trainers.wmt", training) or self._run(
+            "trainers.evaluate", self._evaluate_flags(row)
+        )
 
-    def _scoring(self, row):
-        return [
-            *self._data,
-            f"--model_dir={self._path(row)}",
-            "--split=dev",
-            *self._scoring_flags,
-        ]
+    def _evaluate_flags(self, row):
+        model_dir = f"--model_dir={self._path(row)}"
+        flags = [*self._data_flags, model_dir, "--split=dev"]
+        return [*flags, *self._scoring_flags]
 
     def _path(self, row):
         return self._folder / "rows" / row.name
 
 
-def _read(path, default, parse=json.loads):
+def _read(path, parse, default):
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return default
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}); remove that row's folder to "
+            f"Cannot read {path} ({error}); remove that row's folder to "
             "train it again."
         ) from error

@@ -1,5 +1,5 @@
-"""Scores that say how they were made.
+"""Scores of translations and trees, with signature, interval and provenance.
 
-Translations and references, or trees, come in; entries of scores.json go out.
-This room imports corpora's EvaluationSet and no training.
+Translations or trees and their references come in, entries of scores.json go
+out. It imports `data` for EvaluationSet, and no training.
 """

@@ -1,10 +1,9 @@
-"""Which of sacreBLEU's tokenisers a language is scored with.
+"""Chooses sacreBLEU's tokenizer for a language.
 
-BLEU counts words, so the tokeniser must know where a language's words end:
-13a does where spaces stand between them, and makes one word of a whole
-Chinese sentence. The languages that are written without spaces have
-tokenisers of their own here, as sacreBLEU recommends, and where that one is
-not installed, single characters. Every score's signature says which it was.
+BLEU counts words: 13a splits at spaces, so a whole Chinese sentence is one
+word to it. Languages without spaces have the tokenizer that sacreBLEU
+recommends, or where it is not installed, single characters. The signature of
+each score names the tokenizer.
 """
 
 import importlib.util
@@ -20,40 +19,25 @@ from export.errors import InputError
 FLAGS = flags.FLAGS
 
 NAMES = (
-    "13a",
-    "intl",
-    "zh",
-    "ja-mecab",
-    "ko-mecab",
-    "char",
-    "flores101",
-    "flores200",
-    "none",
+    *("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char"),
+    *("flores101", "flores200", "none"),
 )
-_USUAL = "13a"
-
 flags.DEFINE_enum(
     "tokenize",
     None,
     NAMES,
-    "sacreBLEU's tokeniser for BLEU; none where the text is tokenised "
-    "already. Default: 13a, or what a target language without spaces needs "
-    "(zh, ja-mecab, ko-mecab, flores200, char).",
+    "sacreBLEU's tokenizer; none for tokenised text. Default: 13a, or for a "
+    "target language without spaces zh, ja-mecab, ko-mecab, flores200 or char.",
 )
 
-# Primary subtags, of ISO 639-1 and 639-3. sacreBLEU's zh takes each Chinese
-# character for a word, in whichever of the Chinese languages.
-_OF_LANGUAGES = {
+# Primary subtags of ISO 639-1 and 639-3. zh counts each Chinese character as
+# a word, in whichever of the Chinese languages.
+_LANGUAGES = {
     "zh": "zh zho chi cmn yue wuu nan hak gan hsn lzh",
     "ja-mecab": "ja jpn",
     "ko-mecab": "ko kor",
     # Thai, Lao, Khmer, Burmese, Shan, Northern Thai, Tibetan, Dzongkha.
     "flores200": "th tha lo lao km khm my mya bur shn nod bo bod tib dz dzo",
-}
-_CHOICE = {
-    code: name
-    for name, codes in _OF_LANGUAGES.items()
-    for code in codes.split()
 }
 _PACKAGES = {
     "ja-mecab": ("MeCab", "ipadic"),
@@ -61,7 +45,7 @@ _PACKAGES = {
 }
 # As sacreBLEU names the file that it downloads.
 _FLORES200 = pathlib.Path(SACREBLEU_DIR, "models", "flores200sacrebleuspm")
-_HOW_TO_GET = {
+_INSTALLATION = {
     "ja-mecab": "pip install 'sacrebleu[ja]'",
     "ko-mecab": "pip install 'sacrebleu[ko]'",
     "flores200": "--tokenize=flores200 once, which downloads it",
@@ -69,7 +53,7 @@ _HOW_TO_GET = {
 
 
 def choose(language, asked=None):
-    """Returns the name of the tokeniser to score with.
+    """Returns the name of the tokenizer to score with.
 
     Args:
         language: code of the target language, such as "de" or "zh_TW".
@@ -78,44 +62,38 @@ def choose(language, asked=None):
     Raises:
         InputError: it cannot be used here.
     """
-    if asked is not None:
-        metric(asked)
-        return asked
-    best = _of(language)
-    if _is_here(best):
-        metric(best)
-        return best
-    print(
-        f"BLEU counts characters (char): {best}, the usual tokeniser for "
-        f"{language}, is not installed; {_HOW_TO_GET[best]} gets it.",
-        flush=True,
-    )
-    return "char"
+    name = asked or _recommended(language)
+    if asked is None and not _is_installed(name):
+        print(
+            f"BLEU counts characters (char): {name}, the usual tokenizer for "
+            f"{language}, is not installed; {_INSTALLATION[name]} gets it.",
+            flush=True,
+        )
+        return "char"
+    metric(name)
+    return name
 
 
 def refuse_if_machines_may_differ(language, asked):
-    """Refuses to leave the choice to several machines.
+    """Raises an InputError where the choice depends on what is installed.
 
     Args:
         language: code of the target language.
         asked: the name that the user gave, or None.
-
-    Raises:
-        InputError: the choice depends on what is installed.
     """
-    best = _of(language)
-    if asked is None and best in _HOW_TO_GET:
+    name = _recommended(language)
+    if asked is None and name in _INSTALLATION:
         raise InputError(
-            f"Workers may differ in whether {best} is installed; give all of "
-            f"them the same --tokenize, {best} or char."
+            f"Workers may differ in whether {name} is installed; give all of "
+            f"them the same --tokenize, {name} or char."
         )
 
 
 def metric(name, **options):
-    """Returns a fresh sacrebleu.BLEU with a tokeniser, case kept.
+    """Returns a new case-sensitive sacrebleu.BLEU.
 
     Args:
-        name: of `NAMES`.
+        name: of its tokenizer, one of `NAMES`.
         **options: further ones of sacrebleu.BLEU.
 
     Raises:
@@ -123,30 +101,32 @@ def metric(name, **options):
     """
     if name not in NAMES:
         raise InputError(
-            f"sacreBLEU has no tokeniser {name!r}; choose one of "
+            f"sacreBLEU has no tokenizer {name!r}; choose one of "
             f"{', '.join(NAMES)}."
         )
     try:
-        # What ends in a stop apart is scored all the same.
+        # `force`: no warning that the text looks tokenised, as it is.
         return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)
-    # A package that is missing, or a download that fails in its own way:
-    # sacreBLEU ends the process where a certificate is refused.
+    # A missing package, or a failed download: sacreBLEU ends the process
+    # where a certificate is refused.
     except (Exception, SystemExit) as error:
-        hint = f": {_HOW_TO_GET[name]}" if name in _PACKAGES else ""
+        hint = f": {_INSTALLATION[name]}" if name in _PACKAGES else ""
         raise InputError(
-            f"sacreBLEU's tokeniser {name} cannot be used "
+            f"sacreBLEU's tokenizer {name} cannot be used "
             f"({' '.join(str(error).split())}); install it{hint}, or "
             "choose another --tokenize, such as char."
         ) from error
 
 
-def _of(language):
-    primary = re.split("[-_]", language.lower())[0]
-    return _CHOICE.get(primary, _USUAL)
+def _recommended(language):
+    code = re.split("[-_]", language.lower())[0]
+    for name, codes in _LANGUAGES.items():
+        if code in codes.split():
+            return name
+    return "13a"
 
 
-def _is_here(name):
+def _is_installed(name):
     if name == "flores200":
         return _FLORES200.is_file()
-    packages = _PACKAGES.get(name, ())
-    return all(map(importlib.util.find_spec, packages))
+    return all(map(importlib.util.find_spec, _PACKAGES.get(name, ())))

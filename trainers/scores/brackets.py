@@ -1,17 +1,15 @@
 """EVALB's scores of trees, by the rules of its parameter file COLLINS.prm.
 
-A bracket is a label over a stretch of words. What counts is how many brackets
-two trees share: labels and ends equal, one that is there twice counted twice,
-summed over all sentences before precision and recall are taken. The brackets
-of single words with their tags do not count, nor does TOP. Words tagged as
-punctuation are left out before ends are counted, as are brackets over nothing
-else; ADVP and PRT are one label.
+A bracket is a label over a span of words. Brackets count as a multiset of
+(label, start, end), summed over all sentences before precision and recall are
+taken. Tags of single words and TOP do not count. Words tagged as punctuation
+are removed before spans are counted, and with them empty brackets; ADVP and
+PRT are one label.
 
-Where a parser tags a word as punctuation that the gold tree does not, or the
-other way round, the words that are left differ, and EVALB leaves the whole
-sentence out of its sums. A parser that tags by itself would be the better off
-for it. Here such a sentence counts, without the words that the gold tree has
-as punctuation; how EVALB sees it stands beside.
+Where predicted and gold tree disagree on which words are punctuation, EVALB
+skips the sentence, which favours a parser that tags by itself. Here it counts,
+without the words that are punctuation in the gold tree; EVALB's figures are
+reported as well.
 
 Black et al. 1991, "A Procedure for Quantitatively Comparing the Syntactic
 Coverage of English Grammars"; Sekine and Collins 1997, EVALB.
@@ -19,16 +17,20 @@ Coverage of English Grammars"; Sekine and Collins 1997, EVALB.
 
 import collections
 import dataclasses
-import functools
+import typing
 
 import numpy as np
 from sacrebleu.significance import estimate_ci
 
 from export.errors import InputError
 from export.parsing.trees import OPEN, WORD, visits
-from trainers.scores.metrics import BOOTSTRAP_SAMPLES, Interval
+from trainers.scores.metrics import (
+    BOOTSTRAP_SAMPLES,
+    BOOTSTRAP_SEED,
+    Interval,
+)
 
-# EVALB counts words for this as they stand, punctuation too.
+# EVALB counts words for this with punctuation.
 SHORT = 40
 SIGNATURE = (
     "brackets:labelled multisets|prm:COLLINS|left out:TOP , : `` '' .|"
@@ -37,23 +39,23 @@ SIGNATURE = (
 
 _DELETED = frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."])
 _EQUAL = {"PRT": "ADVP"}
-_SEED = 12345
 
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What was counted over sentences, and the scores, from 0 to 100.
+    """Counts over sentences, and scores from them, 0 to 100.
+
+    Words do not include punctuation.
 
     Attributes:
-        sentences: with a word that is no punctuation.
-        matched: brackets that both trees have.
+        sentences: sentences with a word.
+        matched: brackets in both trees.
         gold: brackets of the gold trees.
         predicted: brackets of the predicted trees.
-        words: that are no punctuation.
-        tagged: words of these with the gold tag.
-        crossing: predicted brackets that hold a part of a gold one and
-            something beside it.
-        complete: sentences whose brackets are all those of gold.
+        words: number of words.
+        tagged: words with the gold tag.
+        crossing: predicted brackets that overlap a gold one without nesting.
+        complete: sentences whose brackets all match.
     """
 
     sentences: int
@@ -67,13 +69,13 @@ class Counts:
 
     @property
     def precision(self):
-        """Share of the predicted brackets that are right."""
-        return _share(self.matched, self.predicted)
+        """Share of the predicted brackets that match."""
+        return _percent(self.matched, self.predicted)
 
     @property
     def recall(self):
-        """Share of the gold brackets that were found."""
-        return _share(self.matched, self.gold)
+        """Share of the gold brackets that match."""
+        return _percent(self.matched, self.gold)
 
     @property
     def f1(self):
@@ -82,22 +84,22 @@ class Counts:
 
     @property
     def complete_match(self):
-        """Share of the sentences whose brackets are all right."""
-        return _share(self.complete, self.sentences)
+        """Share of the sentences whose brackets all match."""
+        return _percent(self.complete, self.sentences)
 
     @property
     def tagging_accuracy(self):
         """Share of the words with the gold tag."""
-        return _share(self.tagged, self.words)
+        return _percent(self.tagged, self.words)
 
     @property
     def average_crossing(self):
-        """Crossing brackets a sentence."""
+        """Crossing brackets per sentence."""
         return self.crossing / max(1, self.sentences)
 
     @property
     def line(self):
-        """The scores as they are printed."""
+        """The scores in a line of text."""
         return (
             f"F1 = {self.f1:.2f} (precision {self.precision:.2f}, recall "
             f"{self.recall:.2f}), complete match {self.complete_match:.2f}, "
@@ -108,15 +110,12 @@ class Counts:
 
     def record(self):
         """Returns scores and counts as a dict for scores.json."""
-        return {
-            "f1": round(self.f1, 4),
-            "precision": round(self.precision, 4),
-            "recall": round(self.recall, 4),
-            "complete_match": round(self.complete_match, 4),
-            "tagging_accuracy": round(self.tagging_accuracy, 4),
-            "average_crossing": round(self.average_crossing, 4),
-            **dataclasses.asdict(self),
-        }
+        names = (
+            *("f1", "precision", "recall", "complete_match"),
+            *("tagging_accuracy", "average_crossing"),
+        )
+        scores = {name: round(getattr(self, name), 4) for name in names}
+        return scores | dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,36 +123,33 @@ class BracketScores:
     """Scores of a set of predicted trees.
 
     Attributes:
-        every: Counts of all sentences.
-        short: Counts of those whose gold trees have at most `SHORT` words.
-        interval: Interval of the F1 of all.
-        evalb: Counts of the sentences that EVALB counts; the same as `every`
-            where nothing was tagged as punctuation by one side only.
-        evalb_short: those of them in `short`.
-        signature: the rules.
+        overall: Counts of all sentences.
+        short: Counts of those with at most `SHORT` words in the gold tree.
+        interval: Interval of the overall F1.
+        evalb: Counts of the sentences that EVALB does not skip.
+        evalb_short: the short ones of them.
     """
 
-    every: Counts
+    overall: Counts
     short: Counts
     interval: Interval
     evalb: Counts
     evalb_short: Counts
-    signature: str = SIGNATURE
 
     @property
     def lines(self):
-        """What is printed: a list of str."""
+        """The lines to print, list of str."""
         lines = [
-            f"All lengths: {self.every.line}",
+            f"All lengths: {self.overall.line}",
             f"95 % of resampled sets: F1 {self.interval.low:.2f} to "
             f"{self.interval.high:.2f} ({self.interval.how})",
             f"At most {SHORT} words: {self.short.line}",
-            f"Rules: {self.signature}",
+            f"Rules: {SIGNATURE}",
         ]
-        left_out = self.every.sentences - self.evalb.sentences
-        if left_out:
+        skipped = self.overall.sentences - self.evalb.sentences
+        if skipped:
             lines.append(
-                f"EVALB leaves out {left_out:,} of these sentences, where "
+                f"EVALB skips {skipped:,} of these sentences, where "
                 "punctuation was tagged as a word or a word as punctuation: "
                 f"F1 = {self.evalb.f1:.2f} without them, "
                 f"{self.evalb_short.f1:.2f} at most {SHORT} words."
@@ -164,15 +160,11 @@ class BracketScores:
         """Returns the scores as a dict for scores.json."""
         return {
             "metric": "bracket F1",
-            "score": round(self.every.f1, 4),
-            "signature": self.signature,
-            "all": self.every.record(),
+            "score": round(self.overall.f1, 4),
+            "signature": SIGNATURE,
+            **self.interval.record(),
+            "all": self.overall.record(),
             f"at_most_{SHORT}_words": self.short.record(),
-            "confidence_95": [
-                round(self.interval.low, 4),
-                round(self.interval.high, 4),
-            ],
-            "bootstrap": self.interval.how,
             "evalb": self.evalb.record(),
             f"evalb_at_most_{SHORT}_words": self.evalb_short.record(),
         }
@@ -189,151 +181,136 @@ def score_brackets(predicted, gold):
         BracketScores.
 
     Raises:
-        InputError: there are not as many of the one as of the other, none at
-            all, or two trees have other words.
+        InputError: the lists are empty or differ in length, or two trees
+            have different words.
     """
     if len(predicted) != len(gold) or not gold:
         raise InputError(
-            f"There are {len(predicted):,} predicted trees for {len(gold):,} "
-            "gold ones; there must be one for each."
+            f"Expected a predicted tree for each gold tree, got "
+            f"{len(predicted):,} for {len(gold):,}; parse the same file."
         )
     rows, short, agreed = [], [], []
-    for number, (tree, right_tree) in enumerate(zip(predicted, gold), 1):
-        ours, right = _parts(tree), _parts(right_tree)
+    for number, trees in enumerate(zip(predicted, gold), 1):
+        ours, right = map(_flatten, trees)
         if ours.words != right.words:
             raise InputError(
-                f"The predicted tree of sentence {number:,} has other words "
-                f"than its gold tree: {_first_difference(ours, right)}; both "
-                "must be over the same words."
+                f"The predicted tree of sentence {number:,} has the words "
+                f"{' '.join(ours.words)!r}, its gold tree has "
+                f"{' '.join(right.words)!r}; both must have the same."
             )
-        agreed.append(ours.kept_words() == right.kept_words())
-        ours_kept = ours.kept if agreed[-1] else right.kept
-        rows.append(_compared(ours, ours_kept, right, right.kept))
+        our_mask, mask = _word_mask(ours), _word_mask(right)
+        our_words = _select(ours.words, our_mask)
+        agreed.append(our_words == _select(right.words, mask))
+        if not agreed[-1]:
+            our_mask = mask
+        rows.append(_count(ours, our_mask, right, mask))
         short.append(len(right.words) <= SHORT)
     rows, short, agreed = map(np.array, (rows, short, agreed))
     return BracketScores(
-        _summed(rows),
-        _summed(rows[short]),
+        _sum(rows),
+        _sum(rows[short]),
         _interval(rows),
-        _summed(rows[agreed]),
-        _summed(rows[short & agreed]),
+        _sum(rows[agreed]),
+        _sum(rows[short & agreed]),
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Parts:
-    """A tree as lists.
-
-    Attributes:
-        words: list of str.
-        tags: list of str, one a word.
-        brackets: list of (label, first word, word after the last).
-    """
+class _FlatTree(typing.NamedTuple):
+    """Words, their tags, and brackets (label, start, end), as lists."""
 
     words: list
     tags: list
     brackets: list
 
-    @functools.cached_property
-    def kept(self):
-        """Tells of each word whether it is no punctuation: a list of bool."""
-        return [tag not in _DELETED for tag in self.tags]
 
-    def kept_words(self):
-        return [word for word, kept in zip(self.words, self.kept) if kept]
-
-
-def _parts(tree):
-    parts = _Parts([], [], [])
-    begun = []
+def _flatten(tree):
+    flat = _FlatTree([], [], [])
+    starts = []
     for event, node in visits(tree):
         if event is OPEN:
-            begun.append(len(parts.words))
+            starts.append(len(flat.words))
         elif event is WORD:
-            parts.words.append(node[0])
-            parts.tags.append(node.label())
+            flat.words.append(node[0])
+            flat.tags.append(node.label())
         else:
-            span = (node.label(), begun.pop(), len(parts.words))
-            parts.brackets.append(span)
-    return parts
+            span = (node.label(), starts.pop(), len(flat.words))
+            flat.brackets.append(span)
+    return flat
 
 
-def _first_difference(ours, right):
-    for place, (one, other) in enumerate(zip(ours.words, right.words), 1):
-        if one != other:
-            return f"word {place} is {one!r} for {other!r}"
-    return f"{len(ours.words)} for {len(right.words)}"
+def _word_mask(tree):
+    """Returns for each word whether it is not punctuation."""
+    return [tag not in _DELETED for tag in tree.tags]
 
 
-def _compared(ours, ours_kept, right, right_kept):
+def _select(items, mask):
+    return [item for item, keep in zip(items, mask) if keep]
+
+
+def _count(ours, our_mask, right, mask):
     """Counts one sentence: a tuple of int, in the order of Counts."""
-    predicted = _counted_brackets(ours, ours_kept)
-    gold = _counted_brackets(right, right_kept)
-    tags = _counted_tags(right, right_kept)
-    pairs = zip(_counted_tags(ours, ours_kept), tags)
+    predicted = _counted_brackets(ours, our_mask)
+    gold = _counted_brackets(right, mask)
+    our_tags, tags = (
+        [_EQUAL.get(tag, tag) for tag in _select(*each)]
+        for each in ((ours.tags, our_mask), (right.tags, mask))
+    )
     return (
         int(bool(tags)),
         (gold & predicted).total(),
         gold.total(),
         predicted.total(),
         len(tags),
-        sum(one == other for one, other in pairs),
-        _crossing(predicted, gold),
+        sum(one == other for one, other in zip(our_tags, tags)),
+        _count_crossing(predicted, gold),
         int(bool(tags) and predicted == gold),
     )
 
 
-def _counted_tags(parts, kept):
-    return [
-        _EQUAL.get(tag, tag) for tag, stays in zip(parts.tags, kept) if stays
-    ]
-
-
-def _counted_brackets(parts, kept):
-    """Returns a Counter of (label, start, end), places among kept words."""
+def _counted_brackets(tree, mask):
+    """Returns a Counter of (label, start, end), indices of kept words."""
     places = [0]
-    for stays in kept:
-        places.append(places[-1] + stays)
+    for keep in mask:
+        places.append(places[-1] + keep)
     spans = (
         (_EQUAL.get(label, label), places[start], places[end])
-        for label, start, end in parts.brackets
+        for label, start, end in tree.brackets
         if label not in _DELETED
     )
     return collections.Counter(span for span in spans if span[1] < span[2])
 
 
-def _crossing(predicted, gold):
-    """How many predicted brackets overlap a gold one without nesting."""
-    limits = {span[1:] for span in gold}
+def _count_crossing(predicted, gold):
+    spans = {bracket[1:] for bracket in gold}
     return sum(
         count
         for (_, start, end), count in predicted.items()
-        if (start, end) not in limits
+        if (start, end) not in spans
         and any(
             first < start < last < end or start < first < end < last
-            for first, last in limits
+            for first, last in spans
         )
     )
 
 
-def _summed(rows):
-    return Counts(
-        *map(int, rows.reshape(-1, len(dataclasses.fields(Counts))).sum(axis=0))
-    )
+def _sum(rows):
+    fields = len(dataclasses.fields(Counts))
+    return Counts(*map(int, rows.reshape(-1, fields).sum(axis=0)))
 
 
 def _interval(rows):
-    """Resamples sentences (Koehn 2004) and takes the F1 of each set."""
+    """Resamples sentences (Koehn 2004); sacreBLEU has no F1 to resample."""
     brackets = rows[:, 1:4]
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(BOOTSTRAP_SEED)
     sums = [
         brackets[generator.integers(len(rows), size=len(rows))].sum(axis=0)
         for _ in range(BOOTSTRAP_SAMPLES)
     ]
-    return Interval.around(*estimate_ci(_f1(*np.transpose(sums))), _SEED)
+    mean, half = estimate_ci(_f1(*np.transpose(sums)))
+    return Interval.around(mean, half, BOOTSTRAP_SEED)
 
 
-def _share(part, whole):
+def _percent(part, whole):
     return 100 * part / max(1, whole)
 
 

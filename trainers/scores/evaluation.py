@@ -1,10 +1,10 @@
-"""All scores of a set of translations, as scores.json keeps them."""
+"""Scores a set of translations by every metric, as scores.json keeps them."""
 
 import dataclasses
 import math
 
+from export.progress_bar import ProgressBar
 from trainers.scores import metrics
-from trainers.scores.metrics import score_compound_split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,11 +12,11 @@ class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
     Attributes:
-        per_token: a token is a piece of the model's vocabulary, the end of
-            each sentence counted; no comparison with another vocabulary's.
-        tokens: how many went in.
-        left_out: pairs left out because a side is longer than the model
-            takes.
+        per_token: a token is one of the model's vocabulary, the end of each
+            sentence included; not comparable with another vocabulary's.
+        tokens: how many were scored.
+        left_out: pairs skipped because a side exceeds the model's maximum
+            length.
     """
 
     per_token: float
@@ -25,7 +25,7 @@ class Perplexity:
 
 
 def measure_perplexity(translator, evaluation_set):
-    """Measures it over all references that are scored, each with its source.
+    """Measures the perplexity of all scored references given their sources.
 
     Args:
         translator: Translator or ExportedTranslator.
@@ -35,37 +35,37 @@ def measure_perplexity(translator, evaluation_set):
         Perplexity, or None where every pair is too long.
     """
     pairs = [
-        (evaluation_set.sources[place], reference)
-        for place in evaluation_set.scored_indices
-        for reference in evaluation_set.references[place]
+        (evaluation_set.sources[index], reference)
+        for index in evaluation_set.scored_indices
+        for reference in evaluation_set.references[index]
     ]
     sources, references = map(list, zip(*pairs))
     lengths = zip(translator.lengths(sources), translator.lengths(references))
-    kept = [
-        (*pair, target)
-        for pair, (source, target) in zip(pairs, lengths)
-        if source is not None and target is not None
+    fitting = [
+        (*pair, target_length)
+        for pair, (source_length, target_length) in zip(pairs, lengths)
+        if source_length is not None and target_length is not None
     ]
-    left_out = len(pairs) - len(kept)
-    if not kept:
+    if not fitting:
         return None
-    sources, references, lengths = map(list, zip(*kept))
+    sources, references, lengths = map(list, zip(*fitting))
     scores = translator.score(sources, references)
     tokens = sum(lengths)
-    return Perplexity(math.exp(-math.fsum(scores) / tokens), tokens, left_out)
+    per_token = math.exp(-math.fsum(scores) / tokens)
+    return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a set of translations is worth, by each measure.
+    """Scores of a set of translations by every metric.
 
     Attributes:
         bleu: Score.
-        interval: Interval of it.
+        interval: Interval of BLEU.
         chrf: Score.
-        compound_split: Score.
+        compound_split: Score of compound-split BLEU.
         perplexity: Perplexity of the references, or None.
-        sentences: number of sources that were scored.
+        sentences: number of scored sources.
         references: number of their references.
         not_scored: number of sources without text or without a reference.
     """
@@ -81,24 +81,25 @@ class Evaluation:
 
     @property
     def lines(self):
-        """What is printed: a list of str."""
+        """The lines to print, list of str."""
+        interval, perplexity = self.interval, self.perplexity
         lines = [
             self.bleu.line,
-            f"95 % of resampled sets: {self.interval.low:.2f} to "
-            f"{self.interval.high:.2f} ({self.interval.how})",
+            f"95 % of resampled sets: {interval.low:.2f} to "
+            f"{interval.high:.2f} ({interval.how})",
             self.chrf.line,
             self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
         ]
-        if self.perplexity is not None:
+        if perplexity is not None:
             lines.append(
-                f"perplexity = {self.perplexity.per_token:.4f} a token, over "
-                f"{self.perplexity.tokens:,} tokens of "
-                f"{self.references - self.perplexity.left_out:,} references"
+                f"perplexity = {perplexity.per_token:.4f} a token, over "
+                f"{perplexity.tokens:,} tokens of "
+                f"{self.references - perplexity.left_out:,} references"
             )
         if self.not_scored:
-            every = self.sentences + self.not_scored
+            total = self.sentences + self.not_scored
             lines.append(
-                f"Not scored: {self.not_scored:,} of {every:,} lines, which "
+                f"Not scored: {self.not_scored:,} of {total:,} lines, which "
                 "have no source or no reference."
             )
         return lines
@@ -107,51 +108,53 @@ class Evaluation:
         """Returns the scores as a dict for scores.json."""
         record = {
             "metric": "BLEU",
-            **_rounded(self.bleu),
-            "confidence_95": [
-                round(self.interval.low, 4),
-                round(self.interval.high, 4),
-            ],
-            "bootstrap": self.interval.how,
+            **self.bleu.record(),
+            **self.interval.record(),
             "reference_length": self.bleu.reference_length,
-            "chrf": _rounded(self.chrf),
-            "compound_split_bleu": _rounded(self.compound_split),
-        }
-        if self.perplexity is not None:
-            record["perplexity"] = dataclasses.asdict(self.perplexity)
-        return record | {
+            "chrf": self.chrf.record(),
+            "compound_split_bleu": self.compound_split.record(),
             "sentences": self.sentences,
             "references": self.references,
             "not_scored": self.not_scored,
         }
+        if self.perplexity is not None:
+            record["perplexity"] = dataclasses.asdict(self.perplexity)
+        return record
+
+
+def translate_sentences(translator, sources):
+    """Returns the translations as list of str, with a progress bar."""
+    print(
+        f"Translating {len(sources):,} sentences, beam {translator.beam_size}.",
+        flush=True,
+    )
+    with ProgressBar("Translating", len(sources), "sentences") as bar:
+        translations = translator.translate(list(sources), bar.update)
+    return [translation.text for translation in translations]
 
 
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
-    """Scores translations by every measure.
+    """Scores translations by every metric.
 
     Args:
         hypotheses: list of str, one for each source.
         evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokeniser.
-        perplexity: Perplexity, or None where it was not measured.
+        tokenize: name of sacreBLEU's tokenizer.
+        perplexity: Perplexity, if measured.
 
     Returns:
         Evaluation.
     """
-    places = evaluation_set.scored_indices
-    scored = evaluation_set.subset(places)
-    texts = ([hypotheses[place] for place in places], scored)
+    indices = evaluation_set.scored_indices
+    scored = evaluation_set.subset(indices)
+    texts = [hypotheses[index] for index in indices]
     return Evaluation(
-        metrics.score_bleu(*texts, tokenize),
-        metrics.bleu_interval(*texts, tokenize),
-        metrics.score_chrf(*texts),
-        score_compound_split(*texts, tokenize),
-        perplexity,
-        len(places),
-        sum(map(len, scored.references)),
-        len(hypotheses) - len(places),
+        bleu=metrics.score_bleu(texts, scored, tokenize),
+        interval=metrics.bleu_interval(texts, scored, tokenize),
+        chrf=metrics.score_chrf(texts, scored),
+        compound_split=metrics.score_compound_split(texts, scored, tokenize),
+        perplexity=perplexity,
+        sentences=len(indices),
+        references=sum(map(len, scored.references)),
+        not_scored=len(hypotheses) - len(indices),
     )
-
-
-def _rounded(score):
-    return {"score": round(score.score, 4), "signature": score.signature}

@@ -1,37 +1,36 @@
-"""Scores of a whole corpus, each with how it was made.
+"""Corpus scores with signature and interval, by sacreBLEU.
 
-Compound-split BLEU is how the paper's authors counted it. Their figures are of
-tokenised text in which "rich-text" counts as the three tokens "rich
-##AT##-##AT## text", as in the papers that it compares itself with; typographic
-quotes were made plain before. That script of the authors' first code,
-get_ende_bleu.sh, tokenised the translations with Moses' tokenizer.perl, took
-references that were tokenised already, and counted with multi-bleu.perl: no
-smoothing, case kept. Here translations and references are treated alike, and
-the tokeniser is the one of sacreBLEU that BLEU itself is counted with; the
-signature says which.
+Compound-split BLEU is how the paper counted: tokenised text in which
+"rich-text" counts as the three tokens "rich ##AT##-##AT## text", after
+typographic quotes were made plain. The script of the authors' first code,
+get_ende_bleu.sh, tokenised translations with Moses' tokenizer.perl, took
+tokenised references and counted with multi-bleu.perl: no smoothing, case kept.
+Here both sides go through the tokenizer of sacreBLEU that BLEU is counted
+with; the signature names it.
 """
 
 import dataclasses
 import re
 
+import numpy as np
 import sacrebleu
 
 from trainers.scores import bleu_tokenizers
 
-# Of a 95 % interval by bootstrap resampling (Koehn 2004).
+# Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.
 BOOTSTRAP_SAMPLES = 1000
+BOOTSTRAP_SEED = 12345
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A score of a whole corpus with how it was made.
+    """A corpus score and how it was counted.
 
     Attributes:
         score: 0 to 100.
-        signature: all that decides it besides the texts.
-        line: score and its parts in sacreBLEU's format.
-        reference_length: tokens of the references that the lengths were
-            compared with; 0 for a metric that compares none.
+        signature: sacreBLEU's, of all that decides it besides the texts.
+        line: the score and its parts in sacreBLEU's format.
+        reference_length: tokens of the references; 0 for chrF.
     """
 
     score: float
@@ -39,16 +38,16 @@ class Score:
     line: str
     reference_length: int = 0
 
+    def record(self):
+        """Returns score and signature for scores.json."""
+        return {"score": round(self.score, 4), "signature": self.signature}
+
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """Where 95 % of the scores of resampled sentences lie.
+    """The 95 % interval of resampled scores, within 0 and 100.
 
-    Attributes:
-        low: mean of the resampled scores less half the interval's width, but
-            at least 0.
-        high: mean plus half the width, but at most 100.
-        how: samples and seed, as sacreBLEU signs them.
+    `how` is samples and seed in sacreBLEU's words.
     """
 
     low: float
@@ -57,14 +56,9 @@ class Interval:
 
     @classmethod
     def around(cls, mean, half, seed):
-        """Returns the interval of a mean and half a width, as sacreBLEU's.
+        """Returns the interval of a mean and half a width, both sacreBLEU's.
 
-        Of few sentences the two may lead beyond what a score can be.
-
-        Args:
-            mean: of the scores of `BOOTSTRAP_SAMPLES` resampled sets.
-            half: half the width between their 2.5 and 97.5 percentiles.
-            seed: of the resampling.
+        For few sentences the two may exceed what a score can be.
         """
         return cls(
             float(max(mean - half, 0.0)),
@@ -72,69 +66,47 @@ class Interval:
             f"bs:{BOOTSTRAP_SAMPLES}|seed:{seed}",
         )
 
+    def record(self):
+        """Returns the interval for scores.json."""
+        return {
+            "confidence_95": [round(self.low, 4), round(self.high, 4)],
+            "bootstrap": self.how,
+        }
+
 
 def score_bleu(hypotheses, evaluation_set, tokenize):
-    """Scores translations with sacreBLEU, case kept.
+    """Returns the Score of case-sensitive BLEU.
 
     Args:
-        hypotheses: list of str, one for each source.
+        hypotheses: translations, list of str, one for each source.
         evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokeniser.
-
-    Returns:
-        Score.
+        tokenize: name of sacreBLEU's tokenizer.
     """
-    return score_with(
-        bleu_tokenizers.metric(tokenize), hypotheses, evaluation_set
-    )
+    metric = bleu_tokenizers.metric(tokenize)
+    return _score(metric, hypotheses, evaluation_set)
 
 
 def bleu_interval(hypotheses, evaluation_set, tokenize):
-    """Returns the Interval of what `score_bleu` scores.
+    """Returns the Interval of `score_bleu`; args are the same.
 
-    The seed is sacreBLEU's own, 12345 unless SACREBLEU_SEED says otherwise.
-
-    Args:
-        hypotheses: as for `score_bleu`.
-        evaluation_set: as for `score_bleu`.
-        tokenize: as for `score_bleu`.
+    The seed is 12345 unless SACREBLEU_SEED is set.
     """
     metric = bleu_tokenizers.metric(tokenize)
+    streams = evaluation_set.reference_streams()
     result = metric.corpus_score(
-        hypotheses,
-        evaluation_set.reference_streams(),
-        n_bootstrap=BOOTSTRAP_SAMPLES,
+        hypotheses, streams, n_bootstrap=BOOTSTRAP_SAMPLES
     )
     return Interval.around(result._mean, result._ci, metric.seed)
 
 
 def score_chrf(hypotheses, evaluation_set):
-    """Scores translations with chrF (Popović 2015), as sacreBLEU does.
-
-    Args:
-        hypotheses: list of str, one for each source.
-        evaluation_set: EvaluationSet.
-
-    Returns:
-        Score.
-    """
-    return score_with(sacrebleu.CHRF(), hypotheses, evaluation_set)
+    """Returns the Score of chrF (Popović 2015)."""
+    return _score(sacrebleu.CHRF(), hypotheses, evaluation_set)
 
 
-def score_with(metric, hypotheses, evaluation_set, prefix=""):
-    """Scores translations with a metric of sacreBLEU.
-
-    Args:
-        metric: a fresh one.
-        hypotheses: list of str.
-        evaluation_set: EvaluationSet.
-        prefix: of the signature, for what was done before.
-
-    Returns:
-        Score.
-    """
+def _score(metric, hypotheses, evaluation_set, signature_prefix=""):
     result = metric.corpus_score(hypotheses, evaluation_set.reference_streams())
-    signature = prefix + str(metric.get_signature())
+    signature = signature_prefix + str(metric.get_signature())
     return Score(
         result.score,
         signature,
@@ -152,30 +124,82 @@ _SPLIT = r"\1 ##AT##-##AT## \2"
 
 
 def score_compound_split(hypotheses, evaluation_set, tokenize):
-    """Scores translations by compound-split tokenised BLEU.
-
-    Args:
-        hypotheses: list of str, one for each source.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokeniser.
-
-    Returns:
-        Score.
-    """
+    """Returns the Score of compound-split BLEU; args as for `score_bleu`."""
     metric = bleu_tokenizers.metric(tokenize)
 
-    def prepared(text):
+    def split(text):
         return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
 
-    split = dataclasses.replace(
-        evaluation_set,
-        references=tuple(
-            tuple(map(prepared, group)) for group in evaluation_set.references
-        ),
+    references = tuple(
+        tuple(map(split, group)) for group in evaluation_set.references
     )
-    return score_with(
+    return _score(
         sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True),
-        list(map(prepared, hypotheses)),
-        split,
+        list(map(split, hypotheses)),
+        dataclasses.replace(evaluation_set, references=references),
         f"quotes:plain|pretok:{metric.tokenizer_signature}|hyphens:split|",
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedDifference:
+    """The difference in BLEU of two systems on the same sentences.
+
+    Attributes:
+        difference: on all sentences, in points.
+        low: 2.5th percentile on resampled sentences.
+        high: 97.5th percentile.
+        how: samples and seed in sacreBLEU's words.
+    """
+
+    difference: float
+    low: float
+    high: float
+    how: str
+
+    @property
+    def line(self):
+        """The difference in a line of text."""
+        return (
+            f"{self.difference:+.2f} BLEU, 95 % of resampled sets: "
+            f"{self.low:+.2f} to {self.high:+.2f} (paired {self.how})"
+        )
+
+
+def bleu_difference(hypotheses, others, evaluation_set, tokenize):
+    """Compares two systems by paired bootstrap resampling (Koehn 2004).
+
+    sacreBLEU's paired test has a p-value and no interval of the difference.
+
+    Args:
+        hypotheses: list of str, one for each source, all scored.
+        others: translations by the other system.
+        evaluation_set: EvaluationSet.
+        tokenize: name of sacreBLEU's tokenizer.
+
+    Returns:
+        PairedDifference, above 0 where `hypotheses` are better.
+    """
+    metric = bleu_tokenizers.metric(tokenize)
+    references = evaluation_set.reference_streams()
+    counts = [
+        np.array(metric._extract_corpus_statistics(texts, references))
+        for texts in (hypotheses, others)
+    ]
+
+    def difference(indices):
+        first, second = (
+            metric._compute_score_from_stats(rows[indices].sum(0).tolist())
+            for rows in counts
+        )
+        return first.score - second.score
+
+    sentences = len(hypotheses)
+    generator = np.random.default_rng(BOOTSTRAP_SEED)
+    resampled = [
+        difference(generator.choice(sentences, size=sentences))
+        for _ in range(BOOTSTRAP_SAMPLES)
+    ]
+    low, high = map(float, np.percentile(resampled, [2.5, 97.5]))
+    how = f"bs:{BOOTSTRAP_SAMPLES}|seed:{BOOTSTRAP_SEED}"
+    return PairedDifference(difference(np.arange(sentences)), low, high, how)

@@ -1,4 +1,4 @@
-"""Scores a parser on a split, and keeps the scores in its scores.json."""
+"""Scores a parser on a split and saves the scores in its scores.json."""
 
 import typing
 
@@ -14,18 +14,13 @@ from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
 from trainers.scores.brackets import score_brackets
-from trainers.scores.report import keep_scores
+from trainers.scores.score_records import save_scores
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-class Scored(typing.NamedTuple):
-    """What a parser answered, and what that is worth.
-
-    Attributes:
-        trees: the best tree of each sentence, a list of str, one line each.
-        lines: the scores as they are printed, a list of str.
-    """
+class ParserScores(typing.NamedTuple):
+    """The best tree of each sentence as a line, and the lines to print."""
 
     trees: list
     lines: list
@@ -35,28 +30,28 @@ def score_parser(
     directory,
     gold,
     data,
-    made,
+    provenance,
     search=None,
     batch_tokens=BATCH_TOKENS,
     unconstrained=False,
 ):
-    """Parses the sentences of gold trees, scores the answers and keeps scores.
+    """Parses the sentences of gold trees, scores them and saves the scores.
 
     Args:
         directory: ModelDirectory of a parser.
         gold: list of nltk.Tree, normalised.
         data: dict of dataset and split.
-        made: dict of command, hardware and date.
+        provenance: dict of command, hardware and date.
         search: dict of beam_size and alpha, where they are not the model's.
-        batch_tokens: source positions in a batch, padding counted.
+        batch_tokens: source positions in a batch, padding included.
         unconstrained: whether to search without the grammar as well, and
-            count what would have been broken.
+            count the answers that are no trees.
 
     Returns:
-        Scored.
+        ParserScores.
 
     Raises:
-        InputError: the directory is of no parser or not whole; scores.json is
+        InputError: the directory holds no complete parser; scores.json is
             damaged or cannot be written.
     """
     search = search or {}
@@ -68,43 +63,32 @@ def score_parser(
         f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
     )
     with ProgressBar("Parsing", len(gold), "sentences") as bar:
-        found = parser.parse(
-            [" ".join(each) for each in sentences], on_progress=bar.update
-        )
-    best = [parses[0] for parses in found]
+        texts = [" ".join(sentence) for sentence in sentences]
+        parses = parser.parse(texts, on_progress=bar.update)
+    best = [each[0] for each in parses]
     scores = score_brackets([each.tree for each in best], gold)
     record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
     if unconstrained:
-        broken = count_broken(
-            IdTranslator(parser.model, **search),
-            directory,
-            sentences,
-            batch_tokens,
-        )
+        translator = IdTranslator(parser.model, **search)
+        broken = count_broken(translator, directory, sentences, batch_tokens)
         record["broken_without_grammar"] = broken
-        lines = [*lines, _of_broken(broken, len(gold))]
-    keep_scores(
-        directory,
-        parser.model,
-        record,
-        directory.read_config().replace(**search),
-        data,
-        made,
-    )
-    return Scored([each.text for each in best], lines)
+        lines.append(
+            f"Without the grammar {broken:,} of {len(gold):,} answers "
+            f"({broken / len(gold):.1%}) are no tree over exactly the words."
+        )
+    config = directory.read_config().replace(**search)
+    save_scores(directory, parser.model, record, config, data, provenance)
+    return ParserScores([each.text for each in best], lines)
 
 
 def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     """Counts answers that are no tree over exactly a sentence's words.
 
     Args:
-        translator: IdTranslator of a parser's model, which no grammar holds.
+        translator: IdTranslator of a parser's model, without a grammar.
         directory: ModelDirectory of the parser.
         sentences: list of lists of words.
-        batch_tokens: source positions in a batch, padding counted.
-
-    Returns:
-        How many of the sentences have such an answer, an int.
+        batch_tokens: source positions in a batch, padding included.
     """
     symbols = symbols_of(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
@@ -113,7 +97,7 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
         translator.search, input_signature=[_IDS], autograph=False
     )
 
-    def ask(batch):
+    def count_batch(batch):
         tokens = search(padded([sources[number] for number in batch])).tokens
         return [
             _is_broken(row, symbols, sentences[number])
@@ -123,21 +107,13 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     print("Parsing again without the grammar.", flush=True)
     with ProgressBar("Parsing", len(sentences), "sentences") as bar:
         lengths = list(map(len, sources))
-        return sum(in_batches(lengths, batch_tokens, ask, bar.update))
+        return sum(in_batches(lengths, batch_tokens, count_batch, bar.update))
 
 
 def _is_broken(row, symbols, sentence):
-    if END_ID not in row:
-        return True
     try:
+        # No end id is a ValueError as well.
         delinearise(symbols.symbols_of(row[: row.index(END_ID)]), sentence)
     except ValueError:
         return True
     return False
-
-
-def _of_broken(broken, count):
-    return (
-        f"Without the grammar {broken:,} of {count:,} answers "
-        f"({broken / count:.1%}) would be no tree over exactly the words."
-    )

@@ -138,7 +138,7 @@ class DevF1(DevScore):
         """See the base class."""
         found = self._parser.parse_ids(self._sources, self._words)
         best = [parses[0].tree for parses in found]
-        return self._score(best, self._gold).every.f1
+        return self._score(best, self._gold).overall.f1
 
 
 def new_dev_score(model, prepared, plan):

@@ -280,7 +280,7 @@ def _tell_final(model, prepared, plan, weights, history):
         measure = dev.measure(step)
     print(f"Final weights: {origin}; dev {describe(measure)}.", flush=True)
     *_, worst = best_first([*history[-1:], measure])
-    if worst is measure and worst is not history[-1]:
+    if history and worst is measure and worst is not history[-1]:
         print(
             f"Warning: that is worse than at step {history[-1]['step']:,}, "
             f"dev {describe(history[-1])}; --average_checkpoints=0 takes the "

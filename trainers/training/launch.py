@@ -227,7 +227,7 @@ def launch(task):
         _refuse_other_ids(task, corpus, init_from)
     config = task.settled_config(config, corpus)
     prepared = run.prepare(directory, config, corpus, plan)
-    made = provenance.facts(task.command)
+    made = provenance.describe_run(task.command)
     if not is_chief(strategy):
         train(prepared, plan, strategy, made, beginning)
         return

@@ -1,4 +1,4 @@
-"""What is counted exactly, beside what TensorFlow and Keras have."""
+"""Exact counts against TensorFlow's graph and Keras' parameters."""
 
 import collections
 import math
@@ -7,16 +7,14 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from trainers.cost.memory import count_parameters
-from trainers.cost.products import (
+from trainers.cost.flops import (
     PARTS,
-    attention_products,
     flops,
     flops_by_part,
     self_attention_blocks,
     step_products,
-    weight_products,
 )
+from trainers.cost.memory import count_parameters
 
 SMALL = {
     "vocabulary_size": 997,
@@ -104,18 +102,13 @@ def test_base_with_the_authors_vocabulary():
     assert count_parameters(config) == 65_110_016
 
 
-def test_a_window_makes_scores_grow_with_length_as_other_parts_do():
-    config = kt.TransformerConfig(**SMALL, attention_window=64)
-    short, long = (
-        self_attention_blocks(length, config.attention_window, causal=False)
-        for length in (4096, 8192)
-    )
+def test_blocks_grow_linearly_with_length():
     # Table 1: r n d. Blocks of 64 meet the 64 on either side too.
-    assert short == (64, 64, 192)
-    assert long == (128, 64, 192)
+    assert self_attention_blocks(4096, 64, causal=False) == (64, 64, 192)
+    assert self_attention_blocks(8192, 64, causal=False) == (128, 64, 192)
 
 
-def test_parts_are_all_there_is():
+def test_parts_sum_to_all_products():
     config = kt.TransformerConfig(**SMALL)
     products = step_products(config, 4, 11, 7)
     parts = flops_by_part(products)
@@ -124,19 +117,5 @@ def test_parts_are_all_there_is():
     # Section 3.3: two matrices of 8 x 12 in each layer; 6 FLOPs a weight.
     positions = 2 * 4 * 11 + 1 * 4 * 7
     assert parts["feed-forward"] == 6 * 2 * 8 * 12 * positions
-    scores = flops(attention_products(config, 4, 11, 7))
-    assert parts["attention scores"] == scores
-
-
-def test_backward_is_twice_forward():
-    config = kt.TransformerConfig(**SMALL)
-    for product in step_products(config, 4, 11, 7):
-        assert product.flops == 3 * product.forward_flops
-
-
-def test_logits_of_real_positions_alone():
-    config = kt.TransformerConfig(**SMALL)
-    all_of_them, some = (
-        flops(weight_products(config, 4, 11, 7, count)) for count in (28, 20)
-    )
-    assert all_of_them - some == 6 * 8 * 997 * 8
+    fewer = step_products(config, 4, 11, 7, with_logits=20)
+    assert flops(products) - flops(fewer) == 6 * 8 * 997 * 8

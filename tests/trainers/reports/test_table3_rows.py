@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from export.errors import InputError
-from trainers.reports.published import FINDINGS, PAPER
+from trainers.reports.published_scores import PAPER
 from trainers.reports.table3_rows import make_rows
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
@@ -61,7 +61,6 @@ def test_the_papers_figures_are_as_printed():
     for name, _, (perplexity, bleu, parameters) in rows:
         expected = None if parameters == "." else int(parameters)
         assert PAPER[name] == (float(perplexity), float(bleu), expected)
-    assert set(FINDINGS) < set(PAPER)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
@@ -101,20 +100,20 @@ def test_the_flags_make_the_same_configuration():
 
 
 @pytest.mark.parametrize(
-    ("names", "own", "common", "scale", "message"),
+    ("names", "own", "common", "scale", "named"),
     [
-        (["A2"], [], [], 1, "no row 'A2'; its rows are base, A1"),
-        ([], ["mine"], [], 1, "must be name:field=value"),
-        ([], ["../up:norm=pre"], [], 1, "must be name:field=value"),
-        ([], ["A1:norm=pre"], [], 1, "another row 'A1'"),
-        ([], ["a:norm=pre", "a:d_ff=8"], [], 1, "another row 'a'"),
-        ([], ["a:depth=3"], [], 1, "no field 'depth'"),
-        ([], [], ["dropout=2"], 1, "dropout must be"),
-        ([], ["a:train_steps=3"], [], 1, "for all rows: give --train_steps"),
-        ([], [], ["average_checkpoints=3"], 1, "their last weights are"),
-        (["A32"], [], [], 0.01, "cannot be made at scale 0.01"),
+        (["A2"], [], [], 1, "A2"),
+        ([], ["mine"], [], 1, "mine"),
+        ([], ["../up:norm=pre"], [], 1, "../up"),
+        ([], ["A1:norm=pre"], [], 1, "A1"),
+        ([], ["a:norm=pre", "a:d_ff=8"], [], 1, "a:d_ff=8"),
+        ([], ["a:depth=3"], [], 1, "depth"),
+        ([], [], ["dropout=2"], 1, "dropout"),
+        ([], ["a:train_steps=3"], [], 1, "train_steps"),
+        ([], [], ["average_checkpoints=3"], 1, "average_checkpoints"),
+        (["A32"], [], [], 0.01, "0.01"),
     ],
 )
-def test_what_is_not_possible_is_said(names, own, common, scale, message):
-    with pytest.raises(InputError, match=message):
+def test_refusals(names, own, common, scale, named):
+    with pytest.raises(InputError, match=named):
         make_rows(names, own, common, scale, 9)

@@ -1,9 +1,9 @@
-"""The matrix products of a training step: which they are, and their FLOPs.
+"""Counts the matrix products of a training step and their FLOPs.
 
-Letters: B rows, S and T positions of a row's source and target side, D
-d_model, H heads, F d_ff, V the target's vocabulary. A product [m, k] @ [k, n]
-is 2 m k n FLOPs. The backward pass makes two of each: the gradients of both
-factors.
+Letters: B rows, S and T source and target positions of a row, D d_model, H
+heads, F d_ff, V target vocabulary. A product [m, k] @ [k, n] is 2 m k n FLOPs,
+and a training step makes it three times: forward, and for the gradient of
+each factor.
 """
 
 import dataclasses
@@ -17,18 +17,11 @@ SCORES = "attention scores"
 FEED_FORWARD = "feed-forward"
 PARTS = (EMBEDDINGS, PROJECTIONS, SCORES, FEED_FORWARD)
 
-# A product, and in the backward step one for each of its factors.
 PRODUCTS_PER_STEP = 3
 
 
 class Matrix(typing.NamedTuple):
-    """A matrix of weights that positions are multiplied with.
-
-    Attributes:
-        part: of PARTS.
-        rows: width of what goes in.
-        columns: width of what comes out.
-    """
+    """A weight matrix [rows, columns] and which of PARTS it belongs to."""
 
     part: str
     rows: int
@@ -37,15 +30,9 @@ class Matrix(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """`count` products float [batch, m, k] @ [batch, k, n].
+    """`count` products [batch, m, k] @ [batch, k, n] of a forward pass.
 
-    Attributes:
-        count: how often a forward pass makes it.
-        batch: of matrices multiplied pair by pair; 1 for a plain product.
-        m: rows of the left factor.
-        k: columns of the left, rows of the right factor.
-        n: columns of the right factor.
-        part: of PARTS, or nothing.
+    `part` is one of PARTS, or empty.
     """
 
     count: int
@@ -67,11 +54,7 @@ class Product:
 
 
 def encoder_matrices(config):
-    """Returns the matrices of an encoder layer, a list of Matrix.
-
-    Args:
-        config: TransformerConfig, or what has its fields.
-    """
+    """Returns the matrices of an encoder layer, a list of Matrix."""
     d, queries, values = _widths(config)
     return [
         Matrix(PROJECTIONS, d, 2 * queries + values),
@@ -82,15 +65,15 @@ def encoder_matrices(config):
 
 
 def decoder_matrices(config):
-    """Returns those of a decoder layer that target positions go through."""
+    """Returns the matrices of a decoder layer used at target positions."""
     d, queries, values = _widths(config)
-    shared = encoder_matrices(config)
     cross = [Matrix(PROJECTIONS, d, queries), Matrix(PROJECTIONS, values, d)]
+    shared = encoder_matrices(config)
     return [*shared[:2], *cross, *shared[2:]]
 
 
 def memory_matrix(config):
-    """Returns what a decoder layer makes keys and values of the memory with."""
+    """Returns a decoder layer's matrix of cross-attention keys and values."""
     d, queries, values = _widths(config)
     return Matrix(PROJECTIONS, d, queries + values)
 
@@ -108,22 +91,11 @@ def _widths(config):
 def weight_products(
     config, rows, source_length, target_length, with_logits=None
 ):
-    """Returns the products with a weight matrix in one forward pass.
+    """Returns a forward pass's products with weights, a list of Product.
 
-    Their FLOPs are 6 for each weight and each position it is used at: the
-    encoder and the decoder's keys and values of it at source positions, the
-    rest of the decoder and the pre-softmax matrix at target positions.
-    Biases, norms and looking up embeddings are not counted.
-
-    Args:
-        config: TransformerConfig.
-        rows: B, sentences.
-        source_length: S, positions of a source row, padding counted.
-        target_length: T.
-        with_logits: target positions that logits are made of; None for all.
-
-    Returns:
-        List of Product.
+    Biases, norms and embedding look-ups are not counted; padding is.
+    `with_logits` is the number of target positions that logits are computed
+    for, by default all of them.
     """
     source, target = rows * source_length, rows * target_length
     if with_logits is None:
@@ -141,51 +113,27 @@ def weight_products(
     ]
 
 
-class Blocks(typing.NamedTuple):
-    """What self-attention over the positions of a row is computed in.
-
-    Attributes:
-        count: of blocks.
-        queries: of a block.
-        keys: that each of them is computed with.
-    """
-
-    count: int
-    queries: int
-    keys: int
-
-
 def self_attention_blocks(length, window, causal):
-    """Returns the blocks of self-attention, restricted or not (section 4).
+    """Returns the blocks that self-attention is computed in (section 4).
 
-    Args:
-        length: n, positions of a row.
-        window: r; 0 for no restriction.
-        causal: whether positions see none to the right.
-
-    Returns:
-        Blocks; one where every query is computed with every key.
+    They are (blocks, queries of a block, keys that each query meets); without
+    a window, 0, one block in which every query meets every key.
     """
     size = block_size(length, window) if window else length
     if size == length:
-        return Blocks(1, length, length)
-    beside = window if causal else 2 * window
-    return Blocks(-(-length // size), size, size + beside)
+        return 1, length, length
+    return -(-length // size), size, size + (1 if causal else 2) * window
 
 
 def attention_products(config, rows, source_length, target_length):
-    """Returns the products of queries, keys and values in a forward pass.
-
-    Queries meet the keys of their block and of those beside it, as
-    `attention_window` has it, or all of their row, masked ones as well.
-    """
+    """Returns the products of queries, keys and values, masked ones too."""
     s, t = source_length, target_length
     window = config.attention_window
     products = []
     for layers, (blocks, queries, keys) in (
         (config.num_layers, self_attention_blocks(s, window, causal=False)),
         (config.decoder_layers, self_attention_blocks(t, window, causal=True)),
-        (config.decoder_layers, Blocks(1, t, s)),
+        (config.decoder_layers, (1, t, s)),
     ):
         batch = rows * config.num_heads * blocks
         products += [
@@ -196,7 +144,7 @@ def attention_products(config, rows, source_length, target_length):
 
 
 def step_products(config, rows, source_length, target_length, with_logits=None):
-    """Returns all matrix products of a forward pass; see `weight_products`."""
+    """Returns all products of a forward pass."""
     sizes = (config, rows, source_length, target_length)
     return weight_products(*sizes, with_logits) + attention_products(*sizes)
 

@@ -1,0 +1,140 @@
+"""GPUs and CPUs: datasheet figures, and assumptions about each."""
+
+import dataclasses
+import re
+
+from export.errors import InputError
+from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
+
+_TERA, _GIGA, _GIB = 1e12, 1e9, 2**30
+# GPUs that the links of the table can join in one machine.
+MAX_GPUS = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Device:
+    """A GPU, or a CPU with all its cores.
+
+    Attributes:
+        name: its name in the table.
+        flops: peak FLOP/s of dense matrix products, a dict by dtype:
+            `float32` (TF32 where TensorFlow uses it), `bfloat16`, `float16`.
+        utilization: assumed share of `flops` that an update's products reach,
+            a dict by dtype.
+        memory: bytes; None if unknown.
+        bandwidth: bytes/s of its memory.
+        link: bytes/s of one direction of its links to other devices; None if
+            unknown.
+        watts: power at full load; None if unknown.
+        layer_seconds: assumed time to launch a layer's forward and backward
+            operations, however few the tokens.
+        logits_arrays: see `trainers.cost.memory.activation_bytes`.
+        source: where the figures are from.
+    """
+
+    name: str
+    flops: dict
+    utilization: dict
+    memory: float | None
+    bandwidth: float
+    link: float | None
+    watts: float | None
+    layer_seconds: float
+    logits_arrays: int
+    source: str
+
+    def rate(self, dtype):
+        """Returns the assumed FLOP/s of products of this dtype."""
+        if dtype not in self.flops:
+            raise InputError(
+                f"{self.name} has no fast products of {dtype}; use "
+                "--precision=float32."
+            )
+        return self.flops[dtype] * self.utilization[dtype]
+
+
+# Fitted to the figures of single GPUs in trainers.cost.published_speeds; the
+# figures of several GPUs are then predictions (docs/scaling.md).
+_UTILIZATION = {
+    "P100": {"float32": 0.38},
+    "V100": {"float32": 0.95, "float16": 0.75},
+    "A100": {"float32": 0.75, "bfloat16": 0.75, "float16": 0.75},
+}
+# PyTorch without a compiler, on V100 and A100: about 50 ms for 6 + 6 layers.
+_LAYER_SECONDS = 0.050 / 12
+
+
+def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
+    """Returns a Device; `nvlink_gb` counts both directions, as printed."""
+    family = name.partition("-")[0]
+    return Device(
+        name=name,
+        flops={dtype: _TERA * rate for dtype, rate in tflops.items()},
+        utilization=_UTILIZATION.get(family, _UTILIZATION["A100"]),
+        memory=gib * _GIB,
+        bandwidth=memory_gb * _GIGA,
+        link=nvlink_gb / 2 * _GIGA,
+        watts=watts,
+        layer_seconds=_LAYER_SECONDS,
+        logits_arrays=COMPILED_LOGITS,
+        source=f"NVIDIA {family} datasheet, the SXM module",
+    )
+
+
+_VOLTA = {"float32": 15.7, "float16": 125}
+_AMPERE = {"float32": 156, "bfloat16": 312, "float16": 312}
+# The datasheets print the rates with sparsity, which doubles them.
+_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2}
+
+DEVICES = {
+    device.name: device
+    for device in (
+        _gpu("P100", {"float32": 10.6}, 16, 732, 160, 300),
+        _gpu("V100", _VOLTA, 16, 900, 300, 300),
+        _gpu("V100-32GB", _VOLTA, 32, 900, 300, 300),
+        _gpu("A100-40GB", _AMPERE, 40, 1555, 600, 400),
+        _gpu("A100", _AMPERE, 80, 2039, 600, 400),
+        _gpu("H100", _HOPPER, 80, 3350, 900, 700),
+        _gpu("H200", _HOPPER, 141, 4800, 900, 700),
+    )
+}
+
+
+def cpu(flops, bandwidth=50 * _GIGA):
+    """Returns the Device of a CPU whose matrix products were measured.
+
+    Args:
+        flops: FLOP/s, a dict of `float32` and, where measured, `bfloat16`.
+        bandwidth: bytes/s; by default what Adam reached on 2 cores in
+            docs/measured/training_step.md.
+    """
+    return Device(
+        name="cpu",
+        flops=flops,
+        utilization=dict.fromkeys(flops, 1.0),
+        memory=None,
+        bandwidth=bandwidth,
+        link=None,
+        watts=None,
+        layer_seconds=0.001,
+        logits_arrays=UNCOMPILED_LOGITS,
+        source="measured",
+    )
+
+
+def parse_gpus(text):
+    """Returns the (count, name) of "8xH100"; the count may be left out."""
+    match = re.fullmatch(r"(?:(\d{1,6})x)?([\w-]+)", text)
+    if not match or match[1] and not int(match[1]):
+        raise InputError(
+            f"--gpus={text} must be a number and a name, such as 8xH100."
+        )
+    names = {name.lower(): name for name in (*DEVICES, "cpu")}
+    if match[2].lower() not in names:
+        raise InputError(
+            f"--gpus={text}: {match[2]!r} is not in the table of "
+            f"{', '.join(names.values())}. Take the nearest, and give its "
+            "own --flops, --bfloat16_flops, --memory, --memory_bandwidth, "
+            "--link and --watts."
+        )
+    return int(match[1] or 1), names[match[2].lower()]

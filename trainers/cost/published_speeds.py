@@ -1,0 +1,104 @@
+"""Published times of updates, to check the estimates against.
+
+Those of this trainer on CPUs are in docs/measured/scaling.md.
+"""
+
+import typing
+
+import keras_transformer as kt
+from trainers.cost.cost_estimate import total_seconds, update_seconds
+from trainers.cost.devices import DEVICES
+from trainers.cost.memory import Shape
+
+# Mean length of WMT's sentences in tokens, about; it changes attention's
+# scores only.
+_LENGTH = 30
+
+
+class TimedUpdate(typing.NamedTuple):
+    """An update that somebody timed.
+
+    Attributes:
+        name: GPUs, model, precision and target tokens.
+        source: who published it.
+        seconds: measured.
+        predicted: seconds by `trainers.cost.cost_estimate`.
+        fitted: whether the assumptions were fitted to it, so that agreement
+            says little.
+    """
+
+    name: str
+    source: str
+    seconds: float
+    predicted: float
+    fitted: bool
+
+
+_PAPER = "Vaswani et al. 2017, section 5.2"
+_NVIDIA = "NVIDIA DeepLearningExamples, PyTorch Transformer, README of 2022"
+# By GPU, precision and tokens of a GPU: tokens/s by number of GPUs.
+_NVIDIA_RATES = {
+    ("V100", "float32", 2560): {1: 8742, 4: 30_204, 8: 59_316},
+    ("V100", "float16", 5120): {1: 32_942, 4: 109_726, 8: 214_656},
+    ("V100-32GB", "float32", 5120): {1: 9827, 8: 68_929, 16: 136_253},
+    ("V100-32GB", "float16", 10_240): {1: 39_911, 8: 267_815, 16: 517_227},
+    ("A100-40GB", "float32", 10_240): {1: 51_057, 4: 179_245, 8: 347_936},
+    ("A100-40GB", "float16", 10_240): {1: 82_059, 4: 286_081, 8: 551_599},
+}
+# By source: preset, vocabulary, GPUs, their name, precision, target tokens of
+# a GPU (with as many source tokens, maybe some padding), micro-batches,
+# seconds.
+_UPDATES = {
+    _PAPER: [
+        ("base", 37_000, 8, "P100", "float32", 3125, 1, 0.4),
+        ("big", 37_000, 8, "P100", "float32", 3125, 1, 1.0),
+    ],
+    _NVIDIA: [
+        ("big", 33_708, count, *batch, 1, count * batch[-1] / rate)
+        for batch, rates in _NVIDIA_RATES.items()
+        for count, rate in rates.items()
+    ],
+    # "At least" so many words a second; "3500 or 4000" tokens of a GPU.
+    "M. Ott in fairseq#940, at least": [
+        ("base", 30_000, 4, "V100", "float32", 3500, 1, 4 * 3500 / 73_000),
+        ("base", 30_000, 4, "V100", "float16", 3500, 1, 4 * 3500 / 160_000),
+    ],
+    "fairseq timed in NVIDIA/OpenSeq2Seq#250": [
+        ("big", 32_768, 1, "V100", "float16", 3584, 1, 0.148),
+    ],
+    # Updates of 402,000 tokens, 9,700 of them: quoted in fairseq#361 for more
+    # GPUs and the same batch.
+    "Ott et al. 2018, abstract, under 5 hours; fairseq#361": [
+        ("big", 32_768, 8, "V100", "float16", 3584, 14, 5 * 3600 / 9700),
+    ],
+}
+
+
+def published_updates():
+    """Returns a list of TimedUpdate."""
+    return [
+        _predict(source, *row)
+        for source in _UPDATES
+        for row in _UPDATES[source]
+    ]
+
+
+def _predict(
+    source, preset, vocabulary, count, gpu, precision, tokens, passes, seconds
+):
+    parts = update_seconds(
+        kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary),
+        Shape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
+        passes,
+        precision,
+        DEVICES[gpu],
+        count,
+    )
+    size = f"{passes} x {tokens:,}" if passes > 1 else f"{tokens:,}"
+    return TimedUpdate(
+        name=f"{count} x {gpu}, {preset}, {precision}, {size}",
+        source=source,
+        seconds=seconds,
+        predicted=total_seconds(parts),
+        fitted=source == _PAPER or (source == _NVIDIA and count == 1),
+    )
