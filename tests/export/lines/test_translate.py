@@ -157,7 +157,12 @@ def test_compiled_it_aligns_the_same(model_path, translator):
 def test_a_model_directory_takes_a_search(model_path):
     from export.translators.translator import Translator
 
-    flags = ["--beam_size=6", "--alpha=1", "--max_extra=9", "--min_length=2"]
+    flags = [
+        "--beam_size=6",
+        "--alpha=1",
+        "--max_output_extra=9",
+        "--min_length=2",
+    ]
     flags.append("--stop=finished")
     flags.append("--n_best=6")
     code, lines, err = run(model_path, TEXTS[:4], *flags)
@@ -179,7 +184,10 @@ def test_a_model_directory_takes_a_search(model_path):
     "flags, words",
     [
         (["--beam_size=2"], "fixed when it was made: leave out --beam_size"),
-        (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_output"),
+        (
+            ["--alpha=1", "--max_output_extra=3"],
+            "leave out --alpha, --max_output",
+        ),
         (["--min_length=0"], "leave out --min_length"),
         (["--stop=finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
