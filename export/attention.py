@@ -65,7 +65,6 @@ flags.DEFINE_integer(
 flags.DEFINE_list(
     "heads", None, "Numbers of the heads, from 1; all by default."
 )
-flags.DEFINE_alias("head", "heads")
 flags.DEFINE_enum(
     "unit",
     None,

@@ -55,7 +55,6 @@ flags.DEFINE_integer(
     lower_bound=0,
     upper_bound=MOST_EXTRA,
 )
-flags.DEFINE_alias("max_extra", "max_output_extra")
 
 # Seeds are int32 that are not negative.
 _SEEDS = 2**31

@@ -49,10 +49,6 @@ from keras_transformer.transformer import Transformer
 
 __version__ = "0.1.0"
 
-# Their names before version 0.1.
-Demands = Constraints
-output_room = output_capacity
-
 __all__ = [
     "AttentionMask",
     "BeamSearchResult",
@@ -60,7 +56,6 @@ __all__ = [
     "Cooldown",
     "Decoder",
     "DecoderLayer",
-    "Demands",
     "Encoder",
     "EncoderLayer",
     "Ensemble",
@@ -88,7 +83,6 @@ __all__ = [
     "attend_ids",
     "beam_search",
     "output_capacity",
-    "output_room",
     "sample",
     "sample_ids",
     "score_ids",

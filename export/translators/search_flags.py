@@ -31,7 +31,6 @@ flags.DEFINE_integer(
     lower_bound=0,
     upper_bound=MOST_EXTRA,
 )
-flags.DEFINE_alias("max_extra", "max_output_extra")
 flags.DEFINE_enum(
     "stop",
     None,

@@ -40,7 +40,7 @@ def test_it_writes_page_and_picture_of_a_sentence(model_path, tmp_path):
         "--output=page.html",
         "--svg=picture.svg",
         "--layer=1",
-        "--head=2",
+        "--heads=2",
         "--kind=cross",
         "--word=bi",
         cwd=tmp_path,

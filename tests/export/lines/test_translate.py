@@ -157,7 +157,12 @@ def test_compiled_it_aligns_the_same(model_path, translator):
 def test_a_model_directory_takes_a_search(model_path):
     from export.translators.translator import Translator
 
-    flags = ["--beam_size=6", "--alpha=1", "--max_extra=9", "--min_length=2"]
+    flags = [
+        "--beam_size=6",
+        "--alpha=1",
+        "--max_output_extra=9",
+        "--min_length=2",
+    ]
     flags.append("--stop=finished")
     flags.append("--n_best=6")
     code, lines, err = run(model_path, TEXTS[:4], *flags)
@@ -179,7 +184,10 @@ def test_a_model_directory_takes_a_search(model_path):
     "flags, words",
     [
         (["--beam_size=2"], "fixed when it was made: leave out --beam_size"),
-        (["--alpha=1", "--max_extra=3"], "leave out --alpha, --max_output"),
+        (
+            ["--alpha=1", "--max_output_extra=3"],
+            "leave out --alpha, --max_output",
+        ),
         (["--min_length=0"], "leave out --min_length"),
         (["--stop=finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
@@ -295,14 +303,14 @@ def test_an_export_takes_no_prefixes(exported, tmp_path):
     assert "whose search takes no prefixes: leave out --prefixes" in err[-1]
 
 
-def test_an_export_needs_no_tensorflow_in_python(echo):
+def test_an_export_needs_no_keras(echo):
     code = (
         "import json, sys\n"
         "from export.translators.load import load_translator\n"
         "from export.lines import streams\n"
         f"found = load_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"
-        "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
+        "assert 'keras' not in sys.modules\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tiny.ROOT, capture_output=True
