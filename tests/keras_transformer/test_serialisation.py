@@ -27,15 +27,16 @@ def test_layers_from_their_config(name):
         )
 
 
-def test_layers_keep_their_dtype_policy():
-    for layer in (
-        kt.MultiHeadAttention(12, 2, 3, 5, dtype="mixed_bfloat16"),
-        kt.Encoder(layer_samples.CONFIG, dtype="mixed_bfloat16"),
-    ):
-        again = type(layer).from_config(layer.get_config())
-        assert again.dtype_policy.name == "mixed_bfloat16"
-        outputs = again(layer_samples.STATES)
-        assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+@pytest.mark.parametrize("name", ["self-attention", "encoder"])
+def test_layers_keep_their_dtype_policy(name):
+    config = layer_samples.make(name)[0].get_config()
+    layer = type(layer_samples.make(name)[0]).from_config(
+        config | {"dtype": "mixed_bfloat16"}
+    )
+    again = type(layer).from_config(layer.get_config())
+    assert again.dtype_policy.name == "mixed_bfloat16"
+    outputs = again(layer_samples.STATES)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
 
 
 @pytest.mark.parametrize("name", helpers.VARIANTS)
@@ -101,9 +102,9 @@ def test_paths_of_weights_are_unique_and_stable():
     assert len(paths) == len(helpers.variant("pre-norm").weights)
     assert {
         "target_embedding/embeddings",
-        "encoder/layer_1/self_attention/query_key_value_kernel",
+        "encoder/layer_1/self_attention/query_key_value/kernel",
         "encoder/layer_2/feed_forward_residual/layer_norm/gamma",
         "encoder/final_norm/beta",
-        "decoder/layer_1/cross_attention/key_value_bias",
-        "decoder/layer_2/feed_forward/inner_kernel",
+        "decoder/layer_1/cross_attention/key_value/bias",
+        "decoder/layer_2/feed_forward/inner_projection/kernel",
     } <= paths

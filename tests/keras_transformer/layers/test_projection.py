@@ -1,93 +1,69 @@
-"""LoRA of attention, beside matrices that have the product added."""
+"""Fused projections: their first values, their biases, and LoRA."""
 
+import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.layers.projection import Projection
 from tests.keras_transformer import helpers
-
-SIZES = {"d_model": 6, "num_heads": 2, "d_k": 3, "d_v": 5}
-INPUTS = np.random.default_rng(1).normal(size=(2, 4, 6)).astype("float32")
-MEMORY = np.random.default_rng(2).normal(size=(2, 3, 7)).astype("float32")
-# The rows and columns of A and B that belong to each matrix.
-PARTS = {
-    "self": ((INPUTS,), {"query_key_value": (slice(0, 6), slice(0, 22))}),
-    "cross": (
-        (INPUTS, MEMORY),
-        {
-            "query": (slice(0, 6), slice(0, 6)),
-            "key_value": (slice(6, 13), slice(6, 22)),
-        },
-    ),
-}
+from tests.keras_transformer.layers.layer_samples import MEMORY, STATES
 
 
-def made(inputs, seed=0):
-    layer = kt.MultiHeadAttention(**SIZES)
-    layer.build(*[each.shape for each in inputs])
-    helpers.randomise(layer, seed)
-    return layer
+def test_every_block_is_a_product_plus_its_bias():
+    """The bias without a gradient is used all the same."""
+    layer = Projection([6, 6, 10], constant_bias=1)
+    layer.build(STATES.shape)
+    helpers.randomise(layer)
+    kernel, bias = map(helpers.to_numpy, (layer.kernel, layer.bias))
+    expected = STATES @ kernel + bias
+    outputs = layer(STATES)
+    assert helpers.relative_error(outputs, expected) <= 1e-6
+    ends = [0, 6, 12, 22]
+    for block, start, end in zip(layer.split(outputs), ends, ends[1:]):
+        actual = helpers.to_numpy(block)
+        np.testing.assert_allclose(actual, expected[..., start:end], 1e-5, 1e-5)
 
 
-def answers(layer, inputs):
-    """What is computed in one pass, and by the parts that decoding calls."""
-    found = [layer(*inputs)]
-    if len(inputs) == 1:
-        found += layer.project(INPUTS)
-    else:
-        found += [layer.project_query(INPUTS), *layer.project_memory(MEMORY)]
-    return [helpers.to_numpy(each) for each in found]
+def test_first_values_are_glorots_by_the_widths_of_each_block():
+    """With half of the variance for queries, keys and values."""
+    layer = kt.MultiHeadAttention(4, 4, 64)
+    layer.build((None, None, 64))
+    for projection, variance in (
+        (layer.query_key_value, 0.5),
+        (layer.output_projection, 1.0),
+    ):
+        kernel = helpers.to_numpy(projection.kernel)
+        for block in projection.split(kernel):
+            bound = (variance * 6.0 / sum(block.shape)) ** 0.5
+            largest = np.abs(helpers.to_numpy(block)).max()
+            assert 0.97 * bound < largest <= bound
 
 
-def assert_close(ones, others):
-    for one, other in zip(ones, others, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
-
-
-@pytest.mark.parametrize("kind", PARTS)
-def test_it_is_a_product_added_to_each_matrix(kind, tmp_path):
-    inputs, parts = PARTS[kind]
-    layer, plain = made(inputs), made(inputs)
-    before = answers(layer, inputs)
-    layer.enable_lora(2, lora_alpha=6)
-    assert_close(answers(layer, inputs), before)
-    names = [each.name for each in layer.trainable_variables]
-    assert names == ["lora_kernel_a", "lora_kernel_b"]
-    generator = np.random.default_rng(3)
-    a, b = (
-        generator.normal(size=each.shape) for each in layer.trainable_variables
-    )
-    layer.lora_kernel_a.assign(a.astype("float32"))
-    layer.lora_kernel_b.assign(b.astype("float32"))
-    for name, (rows, columns) in parts.items():
-        kernel = getattr(plain, f"{name}_kernel")
-        wanted = helpers.to_numpy(kernel).astype("float64")
-        wanted += 6 / 2 * a[rows] @ b[:, columns]
-        kernel.assign(wanted.astype("float32"))
-    wanted = answers(plain, inputs)
-    assert np.abs(wanted[0] - before[0]).max() > 0.1
-    assert_close(answers(layer, inputs), wanted)
-
-    # Saved, it is the layer that was never adapted.
+@pytest.mark.parametrize("inputs", [(STATES,), (STATES, MEMORY)])
+def test_lora_of_keras_adds_a_product_to_a_kernel(inputs):
+    layer, plain, fresh = (kt.MultiHeadAttention(2, 3, 5) for _ in range(3))
+    for each in (layer, plain, fresh):
+        each.build(*[states.shape for states in inputs])
+        helpers.randomise(each, seed=1)
+    fused = "query_key_value" if len(inputs) == 1 else "key_value"
+    adapted = getattr(layer, fused)
+    adapted.enable_lora(2, lora_alpha=6)
+    trained = [adapted.lora_kernel_a, adapted.lora_kernel_b]
+    for weight in trained:
+        weight.assign(keras.random.normal(weight.shape))
+    a, b = map(helpers.to_numpy, trained)
+    kernel = getattr(plain, fused).kernel
+    kernel.assign((helpers.to_numpy(kernel) + 3 * a @ b).astype("float32"))
+    # What decoding projects for its caches is adapted too; saved, it is a
+    # layer that was never adapted.
     store = {}
-    layer.save_own_variables(store)
-    other = made(inputs, seed=4)
-    other.load_own_variables(store)
-    assert_close(answers(other, inputs), wanted)
-    layer.load_own_variables(store)
-    assert_close(answers(layer, inputs), wanted)
-
-
-def test_what_cannot_be_is_refused():
-    layer = kt.MultiHeadAttention(**SIZES, name="attention")
-    with pytest.raises(ValueError, match="attention is not built yet"):
-        layer.enable_lora(2)
-    layer.build(INPUTS.shape)
-    for rank in (0, 2.0, None):
-        with pytest.raises(ValueError, match="must be a whole number from 1"):
-            layer.enable_lora(rank)
-    assert len(layer.trainable_variables) == len(layer.weights)
-    layer.enable_lora(2)
-    with pytest.raises(ValueError, match="attention is adapted already"):
-        layer.enable_lora(2)
-    assert not helpers.to_numpy(layer.lora_kernel_b).any()
+    adapted.save_own_variables(store)
+    getattr(fresh, fused).load_own_variables(store)
+    for one in (layer, fresh):
+        actual = helpers.to_numpy(one(*inputs))
+        expected = helpers.to_numpy(plain(*inputs))
+        assert helpers.relative_error(actual, expected) <= 1e-5
+    if len(inputs) == 2:
+        for pair in zip(*(x.project_memory(MEMORY) for x in (layer, plain))):
+            np.testing.assert_allclose(*map(helpers.to_numpy, pair), 1e-4, 1e-4)
