@@ -202,14 +202,14 @@ def _fill_stack(spec, stack):
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         _fill_attention(
             layer_spec.self_attention,
-            ("query_key_value", "output"),
+            ("query_key_value", "output_projection"),
             layer.self_attention,
             layer.self_attention_residual,
         )
         if hasattr(layer_spec, "attention"):
             _fill_attention(
                 layer_spec.attention,
-                ("query", "key_value", "output"),
+                ("query", "key_value", "output_projection"),
                 layer.cross_attention,
                 layer.cross_attention_residual,
             )
@@ -222,24 +222,20 @@ def _fill_stack(spec, stack):
 
 def _fill_attention(spec, names, layer, residual):
     for linear, name in zip(spec.linear, names, strict=True):
-        _fill_linear(
-            linear,
-            getattr(layer, f"{name}_kernel"),
-            getattr(layer, f"{name}_bias"),
-        )
+        _fill_linear(linear, getattr(layer, name))
     _fill_norm(spec.layer_norm, residual.layer_norm)
 
 
 def _fill_feed_forward(spec, layer, residual):
-    _fill_linear(spec.linear_0, layer.inner_kernel, layer.inner_bias)
-    _fill_linear(spec.linear_1, layer.output_kernel, layer.output_bias)
+    _fill_linear(spec.linear_0, layer.inner_projection)
+    _fill_linear(spec.linear_1, layer.output_projection)
     _fill_norm(spec.layer_norm, residual.layer_norm)
 
 
-def _fill_linear(spec, kernel, bias):
-    spec.weight = np.ascontiguousarray(_array(kernel).T)
-    if bias is not None:
-        spec.bias = _array(bias)
+def _fill_linear(spec, layer):
+    spec.weight = np.ascontiguousarray(_array(layer.kernel).T)
+    if layer.bias is not None:
+        spec.bias = _array(layer.bias)
 
 
 def _fill_norm(spec, layer):

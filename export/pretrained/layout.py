@@ -140,14 +140,17 @@ def places_of_layers(config, names):
     return places
 
 
+_INNER, _OUTPUT = "inner_projection", "output_projection"
+
+
 class _Part(typing.NamedTuple):
     """A matrix of ours, or what one of theirs is of it, with its bias.
 
-    Attributes: `part` is its name, `weight` our name of what it lies in.
+    Attributes: `part` is its name, `layer` our Projection that holds it.
     """
 
     part: str
-    weight: str
+    layer: str
     offset: int
     inputs: int
     outputs: int
@@ -159,8 +162,8 @@ def _parts(config, block):
     width, heads = config.d_model, config.num_heads * config.d_k
     if block == "feed_forward":
         return [
-            _Part("inner", "inner", 0, width, config.d_ff, True, False),
-            _Part("output", "output", 0, config.d_ff, width, False, True),
+            _Part("inner", _INNER, 0, width, config.d_ff, True, False),
+            _Part("output", _OUTPUT, 0, config.d_ff, width, False, True),
             _Part("norm", "norm", 0, 0, width, False, True),
         ]
     if block == "self_attention":
@@ -177,10 +180,10 @@ def _parts(config, block):
         }
     return [
         *(
-            _Part(part, weight, offset, width, heads, True, False)
-            for part, (weight, offset) in where.items()
+            _Part(part, layer, offset, width, heads, True, False)
+            for part, (layer, offset) in where.items()
         ),
-        _Part("output", "output", 0, heads, width, False, True),
+        _Part("output", _OUTPUT, 0, heads, width, False, True),
         _Part("norm", "norm", 0, 0, width, False, True),
     ]
 
@@ -201,18 +204,18 @@ def _places(names, side, index, block, part):
             Place(name("weight"), (*path, "gamma"), *of_vector),
             Place(name("bias"), (*path, "beta"), *of_vector),
         ]
-    path = (*layer, block)
+    path = (*layer, block, part.layer)
     return [
         Place(
             name("weight"),
-            (*path, f"{part.weight}_kernel"),
+            (*path, "kernel"),
             columns,
             (part.inputs, part.outputs),
             part.reads_stream,
             part.writes_stream,
             names.is_transposed,
         ),
-        Place(name("bias"), (*path, f"{part.weight}_bias"), *of_vector),
+        Place(name("bias"), (*path, "bias"), *of_vector),
     ]
 
 

@@ -9,7 +9,7 @@ factors.
 import dataclasses
 import typing
 
-from keras_transformer.layers.restricted import block_size
+from keras_transformer.layers.local_attention import block_size
 
 EMBEDDINGS = "embeddings and softmax"
 PROJECTIONS = "attention projections"

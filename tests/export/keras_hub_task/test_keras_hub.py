@@ -186,9 +186,9 @@ def test_what_does_not_fit_is_refused(task, model_path, tmp_path):
     backbone = TransformerBackbone(**tiny.CONFIG | {"vocabulary_size": 150})
     with pytest.raises(ValueError, match="has 200 pieces .* is 150"):
         TransformerSeq2SeqLM(backbone, task.preprocessor)
-    with pytest.raises(ValueError, match="no layer with LoRA named .'query'"):
-        task.backbone.enable_lora(4, ["query"])
-    with pytest.raises(ValueError, match="must be a whole number from 1"):
+    with pytest.raises(ValueError, match="no layer with LoRA named .'value'"):
+        task.backbone.enable_lora(4, ["value"])
+    with pytest.raises(ValueError, match="a whole number from 1, not 0"):
         task.backbone.enable_lora(0)
     assert task.backbone.trainable_variables
     for sampler in ("auto", "greedy"):
