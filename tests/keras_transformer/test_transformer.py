@@ -31,9 +31,12 @@ def compare(model, inputs):
         for name, queries in real.items():
             both = zip(seen[name], getattr(pair, name), strict=True)
             for actual, wanted in both:
+                assert (
+                    keras.backend.standardize_dtype(actual.dtype) == "float32"
+                )
                 actual = helpers.to_numpy(actual)[row]
-                assert (actual[:, ~queries] == 0).all()
                 wanted = np.where(queries[:, None], wanted, 0.0)
+                assert (actual[wanted == 0] == 0).all()
                 assert helpers.relative_error(actual, wanted) <= TOLERANCE
 
 
@@ -101,31 +104,6 @@ def test_encode_then_decode_is_the_call(name):
     logits = model.decode(inputs["target"], memory, inputs["source"])
     expected = helpers.logits(model, inputs)
     assert helpers.relative_error(logits, expected) <= 1e-6
-
-
-@pytest.mark.parametrize("name", ["paper", "pre-norm", "window"])
-def test_attention_is_a_distribution_over_real_tokens(name):
-    model, inputs = helpers.variant(name), helpers.padded_inputs()
-    seen = model.attention(inputs)
-    source, target = inputs["source"] != 0, inputs["target"] != 0
-    keys = {"encoder": source, "decoder": target, "cross": source}
-    queries = {"encoder": source, "decoder": target, "cross": target}
-    for kind, layers in seen.items():
-        assert len(layers) == model.config.num_layers
-        for weights in layers:
-            assert keras.backend.standardize_dtype(weights.dtype) == "float32"
-            weights = np.moveaxis(helpers.to_numpy(weights), 1, -1)
-            rows = weights[queries[kind]]
-            np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-6)
-            blocked = np.broadcast_to(
-                (queries[kind][:, :, None] & ~keys[kind][:, None])[..., None],
-                weights.shape,
-            )
-            assert (weights[blocked] == 0).all()
-            assert (weights >= 0).all()
-    later = np.triu_indices(inputs["target"].shape[1], 1)
-    for weights in seen["decoder"]:
-        assert (helpers.to_numpy(weights)[1][:, later[0], later[1]] == 0).all()
 
 
 def test_a_call_keeps_no_attention(monkeypatch):

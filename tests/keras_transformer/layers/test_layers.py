@@ -29,6 +29,14 @@ def built(layer, *shapes):
     return layer, weights
 
 
+def check_rows(found, expected):
+    """A layer's outputs and scores, by row those of the reference."""
+    for row, wanted in enumerate(expected):
+        pairs = zip(*map(keras.tree.flatten, (found, wanted)), strict=True)
+        for actual, part in pairs:
+            assert helpers.relative_error(actual[row], part) <= TOLERANCE
+
+
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 12, 12), (4, 2, 1)])
 def test_self_attention(sizes, use_bias):
@@ -36,16 +44,12 @@ def test_self_attention(sizes, use_bias):
         kt.MultiHeadAttention(*sizes, use_bias=use_bias), INPUTS.shape
     )
     assert ("output_projection/bias" in weights) == use_bias
-    outputs, seen = layer(
-        INPUTS, attention_mask=SELF_MASK, return_attention_scores=True
-    )
-    pairs = [
+    keywords = {"attention_mask": SELF_MASK, "return_attention_scores": True}
+    expected = [
         reference.multi_head(weights, x, x, sizes, mask)
         for x, mask in zip(INPUTS, SELF_MASK)
     ]
-    expected, wanted = map(np.stack, zip(*pairs))
-    assert helpers.relative_error(outputs, expected) <= TOLERANCE
-    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+    check_rows(layer(INPUTS, **keywords), expected)
 
 
 @pytest.mark.parametrize("memory_width", [12, 7])
@@ -54,39 +58,38 @@ def test_cross_attention(memory_width):
     layer, weights = built(
         kt.MultiHeadAttention(*sizes), INPUTS.shape, memory.shape
     )
-    outputs, seen = layer(
-        INPUTS, memory, attention_mask=CROSS_MASK, return_attention_scores=True
-    )
-    pairs = [
+    keywords = {"attention_mask": CROSS_MASK, "return_attention_scores": True}
+    expected = [
         reference.multi_head(weights, x, m, sizes, mask)
         for x, m, mask in zip(INPUTS, memory, CROSS_MASK)
     ]
-    expected, wanted = map(np.stack, zip(*pairs))
-    assert helpers.relative_error(outputs, expected) <= TOLERANCE
-    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+    check_rows(layer(INPUTS, memory, **keywords), expected)
+    assert layer.compute_output_shape(INPUTS.shape, memory.shape) == (2, 4, 12)
 
 
+@pytest.mark.parametrize("use_causal_mask", [False, True])
 @pytest.mark.parametrize("window", [1, 2, 3])
-def test_window(window):
+def test_window(window, use_causal_mask):
     sizes = (2, 3, 5)
     layer, weights = built(
         kt.MultiHeadAttention(*sizes, attention_window=window), INPUTS.shape
     )
-    near = np.array(
-        [[abs(i - j) <= window for j in range(4)] for i in range(4)]
-    )
+    distance = np.arange(4)[:, None] - np.arange(4)
+    near = abs(distance) <= window
+    if use_causal_mask:
+        near &= distance >= 0
     for mask, allowed in (
         (None, np.stack([near, near])),
         (SELF_MASK, SELF_MASK & near),
     ):
-        expected = np.stack(
-            [
-                reference.multi_head(weights, x, x, sizes, may)[0]
-                for x, may in zip(INPUTS, allowed)
-            ]
+        expected = [
+            reference.multi_head(weights, x, x, sizes, may)[0]
+            for x, may in zip(INPUTS, allowed)
+        ]
+        outputs = layer(
+            INPUTS, attention_mask=mask, use_causal_mask=use_causal_mask
         )
-        outputs = layer(INPUTS, attention_mask=mask)
-        assert helpers.relative_error(outputs, expected) <= TOLERANCE
+        check_rows(outputs, expected)
 
 
 def test_window_is_for_self_attention():
@@ -188,14 +191,6 @@ def made(kind, config, *num_layers):
     layer = kind(*num_layers, *sizes, normalize_first=config.norm == "pre")
     shapes = [INPUTS.shape, MEMORY.shape]
     return built(layer, *shapes[: 1 + ("Decoder" in kind.__name__)])
-
-
-def check_rows(found, expected):
-    """A layer's outputs and scores, by row those of the reference."""
-    for row, wanted in enumerate(expected):
-        pairs = zip(keras.tree.flatten(found), keras.tree.flatten(wanted))
-        for actual, part in pairs:
-            assert helpers.relative_error(actual[row], part) <= TOLERANCE
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
