@@ -253,8 +253,8 @@ class ModelDirectory:
 def _refuse_full_disk(folder, model):
     """HDF5 crashes the process when a disk fills up under it."""
     size = sum(4 * math.prod(weight.shape) for weight in model.weights)
-    # HDF5 adds about 2.3 kB an array, groups and all.
-    if shutil.disk_usage(folder).free < size + 2560 * len(model.weights):
+    # HDF5 adds up to 3.7 kB an array, groups and all.
+    if shutil.disk_usage(folder).free < size + 4096 * len(model.weights):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -94,10 +94,10 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
 
     def default_lora_layer_names(self):
         """Returns the names of the layers that LoRA adapts."""
-        return ["self_attention", "cross_attention"]
+        return ["query_key_value", "query", "key_value"]
 
     def enable_lora(self, rank, target_layer_names=None):
-        """Freezes all weights, and adapts attention by LoRA.
+        """Freezes all weights, and adapts projections by LoRA.
 
         Compile the task again afterwards. What is saved is the adapted model;
         `save_lora_weights` saves the adaptation alone.
@@ -124,9 +124,21 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
                 f"TransformerBackbone has no layer with LoRA named {names}; "
                 f"give names among {self.default_lora_layer_names()}."
             )
-        for layer in layers:
-            layer.check_lora(rank)
+        if not isinstance(rank, int) or rank < 1:
+            raise ValueError(
+                f"The rank of LoRA must be a whole number from 1, not {rank!r}."
+            )
+        if self.lora_rank is not None:
+            raise ValueError(
+                f"LoRA is enabled already, with rank {self.lora_rank}; load "
+                "the backbone again to adapt it anew."
+            )
         super().enable_lora(rank, names)
+        for layer in layers:
+            # KerasHub trains biases of adapted layers, and does not save them
+            # in `save_lora_weights`.
+            if layer.bias is not None:
+                layer.bias.trainable = False
         self.lora_rank = rank
 
     @classmethod

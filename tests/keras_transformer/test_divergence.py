@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer.loss import symmetric_divergence
 from tests.keras_transformer import helpers
-from tests.keras_transformer.kernels.gradients import gradients_by_arrays, slope
+from tests.keras_transformer.gradients import gradients_by_arrays, slope
 
 GENERATOR = np.random.default_rng(5)
 FIRST, SECOND = (3 * GENERATOR.normal(size=(2, 3, 4, 7))).astype("float32")

@@ -112,6 +112,7 @@ def test_a_fitted_preset_goes_on_training_where_it_was(name, tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.config == model.config
     assert again.optimizer.get_config() == model.optimizer.get_config()
+    assert again.loss.get_config() == model.loss.get_config()
     check_equal(model, again)
     # Keras leaves these out of what it saves.
     for state, wanted in zip(seeds(again), seeds(model), strict=True):

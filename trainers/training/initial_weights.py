@@ -38,7 +38,7 @@ _NUMBERS = ("num_layers", "num_decoder_layers")
 _STACKS = dict(zip(("encoder", "decoder"), _NUMBERS))
 _OF_A_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(.*)")
 _RESIDUAL = re.compile(r"\w+_residual/")
-_OUTPUT = re.compile(r"/output_(kernel|bias)$")
+_OUTPUT = re.compile(r"/output_projection/(kernel|bias)$")
 
 
 def asked_for():

@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused(task):
     task.compile()
     for word, call, *arguments in (
         ("200 pieces", TransformerSeq2SeqLM, backbone, task.preprocessor),
-        ("'query'", enable_lora, 4, ["query"]),
+        ("'value'", enable_lora, 4, ["value"]),
         ("whole number from 1", enable_lora, 0),
         ("UTF-8", tokenize, ["ba", b"\xff"]),
         ("decoder_text", task.generate, two),

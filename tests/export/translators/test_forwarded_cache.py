@@ -18,7 +18,7 @@ def heads_of(step):
     ]
 
 
-def written_in_a_loop(kind, steps, write="write"):
+def written_in_a_loop(kind, steps, write="append"):
     """The cache, and its keys before the last write."""
 
     @tf.function
@@ -46,7 +46,7 @@ def written_in_a_loop(kind, steps, write="write"):
 
 def test_it_holds_what_the_copied_one_does():
     ours, before = written_in_a_loop(ForwardedCache, 3)
-    theirs, expected_before = written_in_a_loop(kt.Cache, 3)
+    theirs, expected_before = written_in_a_loop(kt.KVCache, 3)
     assert isinstance(ours, ForwardedCache)
     for one, other in zip(ours, theirs):
         np.testing.assert_array_equal(one, other)
@@ -61,7 +61,7 @@ def test_it_holds_what_the_copied_one_does():
 
 def test_what_is_written_over_is_gone():
     ours, before = written_in_a_loop(ForwardedCache, MOST, "overwrite")
-    theirs, expected_before = written_in_a_loop(kt.Cache, MOST, "overwrite")
+    theirs, expected_before = written_in_a_loop(kt.KVCache, MOST, "overwrite")
     for one, other in zip(ours, theirs):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(before, expected_before)

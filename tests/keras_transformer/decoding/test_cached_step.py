@@ -116,7 +116,7 @@ def test_step_returns_the_cross_attention_of_the_full_pass():
     inputs = {"source": SOURCE, "target": prefix}
     expected = model.attention(inputs)["cross"]
     memory = model.decoder.project_memory(model.encode(SOURCE))
-    caches = model.decoder.empty_caches(3, 4, 1)
+    caches = model.decoder.initial_caches(3, 4, 1)
     for index in range(2):
         _, caches, weights = model.decode_step(
             prefix[:, index : index + 1],

@@ -5,9 +5,17 @@ import functools
 import numpy as np
 
 import keras_transformer as kt
-from tests.keras_transformer import helpers
 
-CONFIG = helpers.config(norm="pre", attention_window=2, dropout=0.3)
+# Arguments of encoder and decoder layers.
+ARGUMENTS = {
+    "intermediate_dim": 10,
+    "num_heads": 2,
+    "key_dim": 3,
+    "value_dim": 5,
+    "dropout": 0.3,
+    "normalize_first": True,
+    "attention_window": 2,
+}
 STATES = np.random.default_rng(1).normal(size=(2, 4, 12)).astype("float32")
 MEMORY = np.random.default_rng(2).normal(size=(2, 3, 12)).astype("float32")
 IDS = np.array([[4, 0, 10], [1, 1, 3]], "int32")
@@ -17,30 +25,29 @@ LAYERS = {
     "self-attention": (
         functools.partial(
             kt.MultiHeadAttention,
-            12,
             2,
             3,
             5,
             dropout=0.1,
             use_bias=False,
-            window=2,
+            attention_window=2,
             name="mine",
         ),
         (STATES,),
         1,
     ),
     "cross-attention": (
-        functools.partial(kt.MultiHeadAttention, 12, 2, 3, 5),
+        functools.partial(kt.MultiHeadAttention, 2, 3, 5),
         (STATES, MEMORY),
         2,
     ),
     "feed-forward": (
-        functools.partial(kt.PositionwiseFeedForward, 12, 10, "gelu", 0.2),
+        functools.partial(kt.PositionwiseFeedForward, 10, "gelu", 0.2),
         (STATES,),
         1,
     ),
     "residual": (
-        functools.partial(kt.ResidualConnection, "pre", 0.2, 1e-3),
+        functools.partial(kt.ResidualConnection, True, 0.2, 1e-3),
         (STATES, 2 * STATES),
         1,
     ),
@@ -62,17 +69,21 @@ LAYERS = {
         1,
     ),
     "encoder layer": (
-        functools.partial(kt.EncoderLayer, CONFIG),
+        functools.partial(kt.EncoderLayer, **ARGUMENTS),
         (STATES,),
         1,
     ),
     "decoder layer": (
-        functools.partial(kt.DecoderLayer, CONFIG),
+        functools.partial(kt.DecoderLayer, **ARGUMENTS),
         (STATES, MEMORY),
         2,
     ),
-    "encoder": (functools.partial(kt.Encoder, CONFIG), (STATES,), 1),
-    "decoder": (functools.partial(kt.Decoder, CONFIG), (STATES, MEMORY), 2),
+    "encoder": (functools.partial(kt.Encoder, 2, **ARGUMENTS), (STATES,), 1),
+    "decoder": (
+        functools.partial(kt.Decoder, 2, **ARGUMENTS),
+        (STATES, MEMORY),
+        2,
+    ),
 }
 
 

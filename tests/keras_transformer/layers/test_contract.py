@@ -8,7 +8,6 @@ import pytest
 from keras import ops, tree
 
 import keras_transformer as kt
-from keras_transformer.loss import projected_losses
 from tests.keras_transformer import helpers
 from tests.keras_transformer.layers.layer_samples import IDS, LAYERS, STATES
 
@@ -170,6 +169,17 @@ def test_twice_in_a_model_its_clone_and_its_summary(name):
     assert_same(layer.stateless_call(*state, *tensors)[0], one)
 
 
+@pytest.mark.parametrize("name", MASKED)
+def test_attention_scores_in_a_functional_model(name):
+    layer, arrays = make(name)
+    places = [keras.Input((None, 12)) for _ in arrays]
+    model = keras.Model(places, layer(*places, return_attention_scores=True))
+    actual = tree.flatten(model(list(arrays)))
+    expected = tree.flatten(layer(*arrays, return_attention_scores=True))
+    for one, other in zip(actual, expected, strict=True):
+        assert_same(one, other)
+
+
 @pytest.mark.parametrize("name", ONE_TENSOR)
 def test_in_time_distributed_and_sequential(name):
     layer, (array,) = make(name)
@@ -311,10 +321,9 @@ def test_ragged_tensors_are_refused(name):
         (kt.SinusoidalPositionEncoding, 7, "even width"),
         (kt.SinusoidalPositionEncoding, 1, "even width"),
         (lambda: kt.SinusoidalPositionEncoding("marian"), 2, "above 2"),
-        (lambda: kt.Encoder(helpers.config()), 1, "batch, length, 12"),
-        (lambda: kt.EncoderLayer(helpers.config()), 8, "batch, length, 12"),
-        (lambda: kt.MultiHeadAttention(12, 2, 3, 5), None, "known width"),
-        (lambda: kt.PositionwiseFeedForward(12, 5), None, "known width"),
+        (lambda: kt.EncoderLayer(5, 2, 3), None, "known width"),
+        (lambda: kt.MultiHeadAttention(2, 3, 5), None, "known width"),
+        (lambda: kt.PositionwiseFeedForward(5), None, "known width"),
     ],
 )
 def test_widths_that_do_not_fit(make_layer, width, message):
@@ -331,11 +340,16 @@ def test_sizes_that_are_none(name, value):
     layer, _ = make(name)
     config = layer.get_config()
     for field in {
-        "d_model", "num_heads", "d_k", "d_v", "d_ff", "vocabulary_size",
-        "max_positions",
+        "d_model", "num_heads", "key_dim", "intermediate_dim",
+        "vocabulary_size", "max_positions",
     } & set(config):  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=field):
             type(layer).from_config({**config, field: value})
+
+
+def test_a_residual_takes_outputs_of_the_width_of_its_inputs():
+    with pytest.raises(ValueError, match="batch, length, 12"):
+        kt.ResidualConnection()(STATES, STATES[..., :5])
 
 
 def test_self_attention_is_not_asked_for_cross_attention():
@@ -375,24 +389,3 @@ def test_export(tmp_path, fitted):
     for rows in (1, 3):
         part = {name: ids[:rows] for name, ids in inputs.items()}
         assert_same(np.asarray(served.serve(part)), model(part))
-
-
-@pytest.mark.parametrize("ignored", [-100, -1, -(2**31)])
-def test_negative_labels_are_ignored_as_padding_is(ignored):
-    generator = np.random.default_rng(1)
-    labels = generator.integers(1, 9, (3, 5)).astype("int32")
-    labels[:, 3:] = 0
-    states = generator.normal(size=(3, 5, 4)).astype("float32")
-    matrix = generator.normal(size=(9, 4)).astype("float32")
-    logits = states @ matrix.T
-    loss = kt.LabelSmoothedCrossEntropy(0.1)
-    given = np.where(labels == 0, ignored, labels)
-    assert_same(loss(given, logits), loss(labels, logits))
-    for losses in (
-        loss.token_losses,
-        lambda ids, _: projected_losses(
-            *map(ops.convert_to_tensor, (states, matrix, ids)), 0.1
-        ),
-    ):
-        for one, other in zip(losses(given, logits), losses(labels, logits)):
-            assert_same(one, other)

@@ -6,9 +6,9 @@ import pytest
 
 import keras_transformer as kt
 from tests.keras_transformer import helpers, whole_model
-from tests.keras_transformer.kernels.gradients import gradients
-from tests.keras_transformer.kernels.test_gradients import shifted_labels
+from tests.keras_transformer.gradients import gradients
 from tests.keras_transformer.reference import mean_loss
+from tests.keras_transformer.test_gradients import shifted_labels
 
 STEP = 1e-6
 SMOOTHING = 0.1
@@ -20,8 +20,8 @@ def _key_parts(config) -> dict[str, slice]:
     """Where the keys' biases are in each fused bias, by its name's end."""
     width = config.num_heads * config.d_k
     return {
-        "query_key_value_bias": slice(width, 2 * width),
-        "/key_value_bias": slice(0, width),
+        "query_key_value/bias": slice(width, 2 * width),
+        "/key_value/bias": slice(0, width),
     }
 
 
@@ -90,22 +90,6 @@ def test_every_entry_of_a_fused_bias_has_the_loss_slope(number):
     assert np.abs(slopes[part]).max() < 1e-6 * largest
 
 
-def test_the_keys_bias_is_used_all_the_same():
-    """A model from elsewhere may have one; scores then are as they were."""
-    layer = kt.MultiHeadAttention(12, 2, 3, 5)
-    layer.build((1, 4, 12))
-    helpers.randomise(layer, seed=2)
-    inputs = np.random.default_rng(3).normal(size=(1, 4, 12))
-    inputs = inputs.astype("float32")
-    bias = helpers.to_numpy(layer.query_key_value_bias)
-    kernel = helpers.to_numpy(layer.query_key_value_kernel)
-    _, keys, _ = layer.project(inputs)
-    expected = (inputs[0] @ kernel + bias)[:, 6:12].reshape(4, 2, 3)
-    expected = expected.transpose(1, 0, 2)[None]
-    assert np.abs(bias[6:12]).min() > 0
-    assert helpers.relative_error(keys, expected) <= 1e-6
-
-
 def test_adam_leaves_it_where_it_is():
     """Whose step is the gradient divided by its own size: noise, too."""
     model = kt.Transformer(helpers.config(num_layers=1))
@@ -127,5 +111,5 @@ def test_adam_leaves_it_where_it_is():
 
 def test_without_biases_there_is_none_to_hold_still():
     model = helpers.variant("no-bias")
-    assert not any("value_bias" in n for n in helpers.weights_by_name(model))
+    assert not any("value/bias" in n for n in helpers.weights_by_name(model))
     assert all(np.isfinite(each).all() for each in _gradients(model).values())

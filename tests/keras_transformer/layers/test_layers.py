@@ -29,80 +29,71 @@ def built(layer, *shapes):
     return layer, weights
 
 
+def check_rows(found, expected):
+    """A layer's outputs and scores, by row those of the reference."""
+    for row, wanted in enumerate(expected):
+        pairs = zip(*map(keras.tree.flatten, (found, wanted)), strict=True)
+        for actual, part in pairs:
+            assert helpers.relative_error(actual[row], part) <= TOLERANCE
+
+
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 12, 12), (4, 2, 1)])
 def test_self_attention(sizes, use_bias):
     layer, weights = built(
-        kt.MultiHeadAttention(12, *sizes, use_bias=use_bias), INPUTS.shape
+        kt.MultiHeadAttention(*sizes, use_bias=use_bias), INPUTS.shape
     )
-    assert ("output_bias" in weights) == use_bias
-    outputs, seen = layer(INPUTS, attention_mask=SELF_MASK, return_weights=True)
-    pairs = [
+    assert ("output_projection/bias" in weights) == use_bias
+    keywords = {"attention_mask": SELF_MASK, "return_attention_scores": True}
+    expected = [
         reference.multi_head(weights, x, x, sizes, mask)
         for x, mask in zip(INPUTS, SELF_MASK)
     ]
-    expected, wanted = map(np.stack, zip(*pairs))
-    assert helpers.relative_error(outputs, expected) <= TOLERANCE
-    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+    check_rows(layer(INPUTS, **keywords), expected)
 
 
 @pytest.mark.parametrize("memory_width", [12, 7])
 def test_cross_attention(memory_width):
     sizes, memory = (2, 3, 5), MEMORY[..., :memory_width]
     layer, weights = built(
-        kt.MultiHeadAttention(12, *sizes), INPUTS.shape, memory.shape
+        kt.MultiHeadAttention(*sizes), INPUTS.shape, memory.shape
     )
-    outputs, seen = layer(
-        INPUTS, memory, attention_mask=CROSS_MASK, return_weights=True
-    )
-    pairs = [
+    keywords = {"attention_mask": CROSS_MASK, "return_attention_scores": True}
+    expected = [
         reference.multi_head(weights, x, m, sizes, mask)
         for x, m, mask in zip(INPUTS, memory, CROSS_MASK)
     ]
-    expected, wanted = map(np.stack, zip(*pairs))
-    assert helpers.relative_error(outputs, expected) <= TOLERANCE
-    assert helpers.relative_error(seen, wanted) <= TOLERANCE
+    check_rows(layer(INPUTS, memory, **keywords), expected)
+    assert layer.compute_output_shape(INPUTS.shape, memory.shape) == (2, 4, 12)
 
 
-def test_masks_of_every_rank_mean_the_same():
-    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
-    keys = np.array([[True, True, False, True], [True, False, False, True]])
-    expected = helpers.to_numpy(layer(INPUTS, attention_mask=keys))
-    for mask in (
-        keys[:, None],
-        keys[:, None, None],
-        np.broadcast_to(keys[:, None], (2, 4, 4)),
-        np.broadcast_to(keys[:, None, None], (2, 2, 4, 4)),
-    ):
-        actual = helpers.to_numpy(layer(INPUTS, attention_mask=mask))
-        np.testing.assert_array_equal(actual, expected)
-
-
+@pytest.mark.parametrize("use_causal_mask", [False, True])
 @pytest.mark.parametrize("window", [1, 2, 3])
-def test_window(window):
+def test_window(window, use_causal_mask):
     sizes = (2, 3, 5)
     layer, weights = built(
-        kt.MultiHeadAttention(12, *sizes, window=window), INPUTS.shape
+        kt.MultiHeadAttention(*sizes, attention_window=window), INPUTS.shape
     )
-    near = np.array(
-        [[abs(i - j) <= window for j in range(4)] for i in range(4)]
-    )
+    distance = np.arange(4)[:, None] - np.arange(4)
+    near = abs(distance) <= window
+    if use_causal_mask:
+        near &= distance >= 0
     for mask, allowed in (
         (None, np.stack([near, near])),
         (SELF_MASK, SELF_MASK & near),
     ):
-        expected = np.stack(
-            [
-                reference.multi_head(weights, x, x, sizes, may)[0]
-                for x, may in zip(INPUTS, allowed)
-            ]
+        expected = [
+            reference.multi_head(weights, x, x, sizes, may)[0]
+            for x, may in zip(INPUTS, allowed)
+        ]
+        outputs = layer(
+            INPUTS, attention_mask=mask, use_causal_mask=use_causal_mask
         )
-        outputs = layer(INPUTS, attention_mask=mask)
-        assert helpers.relative_error(outputs, expected) <= TOLERANCE
+        check_rows(outputs, expected)
 
 
 def test_window_is_for_self_attention():
-    layer = kt.MultiHeadAttention(12, 2, 3, 5, window=1)
+    layer = kt.MultiHeadAttention(2, 3, 5, attention_window=1)
     with pytest.raises(ValueError, match="self-attention only"):
         layer.build(INPUTS.shape, MEMORY.shape)
 
@@ -147,14 +138,14 @@ def test_dropped_weights_are_those_of_the_product_alone():
 
 
 def test_nothing_to_attend_to_is_not_a_number_of_none():
-    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
+    layer, _ = built(kt.MultiHeadAttention(2, 3, 5), INPUTS.shape)
     nowhere = np.zeros((2, 4), bool)
     outputs = helpers.to_numpy(layer(INPUTS, attention_mask=nowhere))
     assert np.isfinite(outputs).all()
 
 
 def test_very_large_scores_stay_finite():
-    layer, _ = built(kt.MultiHeadAttention(12, 2, 3, 5), INPUTS.shape)
+    layer, _ = built(kt.MultiHeadAttention(2, 3, 5), INPUTS.shape)
     outputs = layer(1e4 * INPUTS, attention_mask=SELF_MASK)
     assert np.isfinite(helpers.to_numpy(outputs)).all()
 
@@ -162,7 +153,7 @@ def test_very_large_scores_stay_finite():
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_feed_forward(activation):
     layer, weights = built(
-        kt.PositionwiseFeedForward(12, 10, activation=activation),
+        kt.PositionwiseFeedForward(10, activation=activation),
         INPUTS.shape,
     )
     expected = reference.feed_forward(weights, INPUTS, activation)
@@ -172,11 +163,11 @@ def test_feed_forward(activation):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_residual(norm):
     layer, weights = built(
-        kt.ResidualConnection(norm, epsilon=1e-3), INPUTS.shape
+        kt.ResidualConnection(norm == "pre", epsilon=1e-3), INPUTS.shape
     )
     gamma_beta = reference.below(weights, "layer_norm")
     outputs = 3.0 * INPUTS[..., ::-1]
-    entered, left = layer.enter(INPUTS), layer(INPUTS, outputs)
+    entered, left = layer.normalize_input(INPUTS), layer(INPUTS, outputs)
     if norm == "post":
         expected = np.stack(
             [
@@ -194,89 +185,66 @@ def test_residual(norm):
         np.testing.assert_array_equal(helpers.to_numpy(left), INPUTS + outputs)
 
 
-def test_residual_refuses_another_norm():
-    with pytest.raises(ValueError, match="post or pre"):
-        kt.ResidualConnection("middle")
+def made(kind, config, *num_layers):
+    """A layer or a stack as a model of the config has it."""
+    sizes = config.d_ff, config.num_heads, config.d_k, config.d_v
+    layer = kind(*num_layers, *sizes, normalize_first=config.norm == "pre")
+    shapes = [INPUTS.shape, MEMORY.shape]
+    return built(layer, *shapes[: 1 + ("Decoder" in kind.__name__)])
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("stack", [False, True])
-def test_encoder(norm, stack):
+@pytest.mark.parametrize("num_layers", [(), (2,)])
+def test_encoder(norm, num_layers):
     config = helpers.config(norm=norm)
-    made = kt.Encoder if stack else kt.EncoderLayer
-    run = reference.encoder if stack else reference.encoder_layer
-    layer, weights = built(made(config), INPUTS.shape)
-    pairs = [
+    kind, run = kt.EncoderLayer, reference.encoder_layer
+    if num_layers:
+        kind, run = kt.Encoder, reference.encoder
+    layer, weights = made(kind, config, *num_layers)
+    expected = [
         run(config, weights, x, mask) for x, mask in zip(INPUTS, SELF_MASK)
     ]
-    outputs, seen = layer(INPUTS, attention_mask=SELF_MASK, return_weights=True)
-    alone = layer(INPUTS, attention_mask=SELF_MASK)
-    for row, (expected, wanted) in enumerate(pairs):
-        assert helpers.relative_error(outputs[row], expected) <= TOLERANCE
-        assert helpers.relative_error(alone[row], expected) <= TOLERANCE
-        for actual, part in zip(
-            seen if stack else [seen], wanted if stack else [wanted]
-        ):
-            assert helpers.relative_error(actual[row], part) <= TOLERANCE
+    keywords = {"attention_mask": SELF_MASK}
+    found = layer(INPUTS, **keywords, return_attention_scores=True)
+    check_rows(found, expected)
+    check_rows(layer(INPUTS, **keywords), [pair[0] for pair in expected])
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("num_layers", [(), (2,)])
 @pytest.mark.parametrize("masked", [True, False])
-def test_decoder_is_causal_whatever_the_mask(norm, masked):
+def test_a_decoder_is_causal_whatever_the_mask(norm, num_layers, masked):
     config = helpers.config(norm=norm)
-    layer, weights = built(kt.Decoder(config), INPUTS.shape, MEMORY.shape)
+    kind, run = kt.DecoderLayer, reference.decoder_layer
+    if num_layers:
+        kind, run = kt.Decoder, reference.decoder
+    layer, weights = made(kind, config, *num_layers)
     masks = {"attention_mask": SELF_MASK, "memory_mask": CROSS_MASK}
-    outputs = layer(INPUTS, MEMORY, **(masks if masked else {}))
+    keywords = masks if masked else {}
     allowed = np.tril(SELF_MASK if masked else np.ones((2, 4, 4), bool))
     crossed = CROSS_MASK if masked else np.ones((2, 4, 3), bool)
-    for row in range(2):
-        expected, _, _ = reference.decoder(
-            config,
-            weights,
-            INPUTS[row],
-            MEMORY[row],
-            allowed[row],
-            crossed[row],
-        )
-        assert helpers.relative_error(outputs[row], expected) <= TOLERANCE
+    expected = [
+        run(config, weights, *row)
+        for row in zip(INPUTS, MEMORY, allowed, crossed)
+    ]
+    found = layer(INPUTS, MEMORY, **keywords, return_attention_scores=True)
+    check_rows(found, expected)
+    found = layer(INPUTS, MEMORY, **keywords)
+    check_rows(found, [triple[0] for triple in expected])
 
 
-def test_a_decoder_s_mask_of_two_axes_is_of_the_keys():
-    layer, _ = built(kt.Decoder(helpers.config()), INPUTS.shape, MEMORY.shape)
+def test_a_mask_of_two_axes_is_of_the_keys():
+    layer, _ = made(kt.Decoder, helpers.config(), 2)
     # As many rows as positions, so that either reading would fit.
     inputs = np.concatenate([INPUTS, INPUTS[::-1]])
     memory = np.concatenate([MEMORY, MEMORY])
     keys = np.tril(np.ones((4, 4), bool))[::-1]
-    one, other = (
+    one, other, free = (
         helpers.to_numpy(layer(inputs, memory, attention_mask=mask))
-        for mask in (keys, keys[:, None])
+        for mask in (keys, keys[:, None], None)
     )
     np.testing.assert_array_equal(one, other)
-    free = helpers.to_numpy(layer(inputs, memory))
     assert np.abs(one - free).max() > 1e-3
-
-
-def test_decoder_layer():
-    config = helpers.config()
-    layer, weights = built(kt.DecoderLayer(config), INPUTS.shape, MEMORY.shape)
-    outputs, seen, crossed = layer(
-        INPUTS,
-        MEMORY,
-        attention_mask=SELF_MASK,
-        memory_mask=CROSS_MASK,
-        return_weights=True,
-    )
-    for row in range(2):
-        expected = reference.decoder_layer(
-            config,
-            weights,
-            INPUTS[row],
-            MEMORY[row],
-            SELF_MASK[row],
-            CROSS_MASK[row],
-        )
-        for actual, wanted in zip((outputs, seen, crossed), expected):
-            assert helpers.relative_error(actual[row], wanted) <= TOLERANCE
 
 
 def test_embedding_and_its_transpose():

@@ -108,7 +108,7 @@ def classifier(embedding):
     keras.utils.set_random_seed(1)
     ids = keras.Input((None,), dtype="int32")
     states = kt.SinusoidalPositionEncoding()(embedding(ids))
-    states = kt.Encoder(helpers.config())(states)
+    states = kt.Encoder(2, 10, 2, 3)(states)
     states = keras.layers.GlobalAveragePooling1D()(states)
     return keras.Model(ids, keras.layers.Dense(2)(states))
 

@@ -72,7 +72,7 @@ def test_logits_are_a_float32_product(model):
 
 def test_layer_norm_computes_in_float32():
     """Around 50, bfloat16 steps by 1/4: its own mean would be far off."""
-    layer = kt.ResidualConnection("pre", dtype="mixed_bfloat16")
+    layer = kt.ResidualConnection(True, dtype="mixed_bfloat16")
     layer.build((2, 3, 64))
     helpers.randomise(layer, seed=4)
     generator = np.random.default_rng(5)
@@ -87,7 +87,7 @@ def test_layer_norm_computes_in_float32():
             for row in helpers.to_numpy(inputs)
         ]
     )
-    outputs = layer.enter(inputs)
+    outputs = layer.normalize_input(inputs)
     assert dtype_of(outputs) == "bfloat16"
     error = np.abs(helpers.to_numpy(outputs) - expected)
     # Nothing but the rounding of the result, and float32's own.
@@ -96,9 +96,9 @@ def test_layer_norm_computes_in_float32():
 
 def test_attention_softmax_runs_in_float32():
     """Rows sum to 1 far closer than bfloat16 weights could."""
-    layer = kt.MultiHeadAttention(12, 2, 3, 5, dtype="mixed_bfloat16")
+    layer = kt.MultiHeadAttention(2, 3, 5, dtype="mixed_bfloat16")
     inputs = np.random.default_rng(3).normal(size=(2, 50, 12))
-    _, weights = layer(inputs.astype("float32"), return_weights=True)
+    _, weights = layer(inputs.astype("float32"), return_attention_scores=True)
     sums = helpers.to_numpy(weights).sum(axis=-1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-6)
 

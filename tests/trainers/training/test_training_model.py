@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.kernels.gradients import uncompiled
 from tests.trainers import helpers
 from tests.trainers.helpers import (
     figures,
@@ -271,11 +270,7 @@ def _r_drop(model, batch, alpha):
     """Loss and its gradient by the formula of Liang et al. 2021, halved."""
     inputs, labels = batch
     real = (labels != 0)[..., None].astype("float32")
-    with (
-        model.seeds.of(tf.constant(0)),
-        uncompiled(),
-        tf.GradientTape() as tape,
-    ):
+    with model.seeds.of(tf.constant(0)), tf.GradientTape() as tape:
         logits = [model(inputs, training=True) for _ in range(2)]
         p, q = map(tf.nn.softmax, logits)
         ratios = real * tf.math.log(p / q)
@@ -314,7 +309,7 @@ def test_r_drop_reports_the_two_passes_themselves():
     other = _with_sgd(dropout=0.3)
     batch = _batches(1)[0]
     logs = _train_step(model, batch)
-    with other.seeds.of(tf.constant(0)), uncompiled():
+    with other.seeds.of(tf.constant(0)):
         passes = [
             figures(other(batch[0], training=True), batch[1], SMOOTHING)
             for _ in range(2)

@@ -1,9 +1,16 @@
-"""Gradients on the backend at hand."""
+"""Gradients on the backend at hand, and central differences."""
 
 import keras
 import numpy as np
+import pytest
 
 from tests.keras_transformer import helpers
+
+GENERATOR = np.random.default_rng(8)
+
+
+def randoms(*shape):
+    return GENERATOR.normal(size=shape).astype("float32")
 
 
 def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
@@ -41,6 +48,31 @@ def slope(formula, arrays, place, entry, step=1e-6) -> float:
     return (ends[0] - ends[1]) / (2 * step)
 
 
+def check_gradients(function, formula, arrays):
+    """A function's gradients are the slopes of a formula in float64.
+
+    Args:
+        function: of Keras tensors, whose result is weighed and summed.
+        formula: the same in NumPy.
+        arrays: float32, what both are called with.
+    """
+    weights = GENERATOR.normal(size=formula(*map(np.float64, arrays)).shape)
+
+    def weighed(*tensors):
+        return keras.ops.sum(function(*tensors) * weights.astype("float32"))
+
+    def weighed_formula(*float64):
+        return (weights * formula(*float64)).sum()
+
+    found = gradients_by_arrays(weighed, *arrays)
+    for place, gradient in enumerate(found):
+        assert gradient.shape == arrays[place].shape
+        for entry in np.ndindex(gradient.shape):
+            expected = slope(weighed_formula, arrays, place, entry)
+            assert gradient[entry] == pytest.approx(expected, 1e-4, 2e-5)
+        assert np.abs(gradient).max() > 0.1
+
+
 def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
     """Those of the loss, float64, by the names of a model's weights."""
     backend = keras.backend.backend()
@@ -54,7 +86,7 @@ def _of_tensorflow(model, inputs, labels, loss):
 
     variables = [weight.value for weight in model.trainable_variables]
     with tf.GradientTape() as tape:
-        value = loss(labels, model(inputs))
+        value = loss(labels, model(inputs, training=True))
     # An embedding looked up gives slices: made dense here.
     return [
         tf.convert_to_tensor(part).numpy().astype("float64")
@@ -70,6 +102,7 @@ def _of_jax(model, inputs, labels, loss):
             trainable,
             [weight.value for weight in model.non_trainable_variables],
             inputs,
+            training=True,
         )
         return loss(labels, logits)
 
