@@ -104,9 +104,13 @@ _SAME_SIZE = {
 }
 
 
-def split_heads(block, num_heads):
-    """Returns float [B, H, Q, d] of float [B, Q, H * d]."""
-    return _swap(_apart(block, num_heads))
+def split_heads(block, num_heads, inputs=None):
+    """Returns float [B, H, Q, d] of float [B, Q, H * d].
+
+    With `inputs`, whatever has the same B and Q, these are read from there:
+    tf2onnx takes the shape of a block that was just reshaped for another's.
+    """
+    return _swap(_apart(block, num_heads, inputs))
 
 
 def join_heads(heads):
@@ -142,8 +146,8 @@ def _swap_bits(values):
     return ops.view(_swap(bits), dtype)
 
 
-def _apart(block, num_heads):
-    batch, length = ops.shape(block)[:2]
+def _apart(block, num_heads, inputs=None):
+    batch, length = ops.shape(block if inputs is None else inputs)[:2]
     width = block.shape[-1] // num_heads
     return ops.reshape(block, (batch, length, num_heads, width))
 

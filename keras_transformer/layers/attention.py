@@ -187,7 +187,7 @@ class MultiHeadAttention(LowRankAdaptation, SequenceLayer):
                 return self._output(join_heads(heads))
             mask = mask.whole(ops.shape(query)[1], self.window)
         else:
-            queries = self._in_heads(self._query(query))
+            queries = split_heads(self._query(query), self.num_heads, query)
             keys, values = self.project_memory(memory)
             mask = join_masks(
                 *(
