@@ -20,6 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 from export.errors import InputError
 from export.pretrained.text_files import parse_json, read_bytes
 from export.tokenizers.plain import TAG
+from export.tokenizers.vocabulary_file import crashes_sentencepiece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -165,8 +166,7 @@ def _parse_model(content, name):
 
 
 def _require_text(pieces, name):
-    # Either ends the whole process in SentencePiece.
-    if any(piece[:1] in ("", "\0") for piece in pieces):
+    if crashes_sentencepiece(pieces):
         raise InputError(
             f"{name} has an empty piece, or one that begins with NUL; remove "
             "it."

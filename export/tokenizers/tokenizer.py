@@ -8,6 +8,7 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers.vocabulary_file import crashes_sentencepiece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -41,8 +42,7 @@ class Tokenizer(tf.Module):
         self._pieces_name = f"sentencepiece_{digest}"
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
-            # Either ends the whole process in SentencePiece.
-            if any(each.piece[:1] in ("", "\0") for each in model.pieces):
+            if crashes_sentencepiece(each.piece for each in model.pieces):
                 raise ValueError(
                     "This SentencePiece model has an empty piece, or one that "
                     "begins with NUL; train another one without it."

@@ -55,6 +55,11 @@ def count_listed_pieces(proto):
     return model.trainer_spec.vocab_size
 
 
+def crashes_sentencepiece(pieces):
+    """Returns whether a piece would end the process: empty, or NUL first."""
+    return any(piece[:1] in ("", "\0") for piece in pieces)
+
+
 def _parse(vocabulary):
     """Returns a ModelProto, and a dict of its unknown fields of bytes."""
     model = sentencepiece_model_pb2.ModelProto()

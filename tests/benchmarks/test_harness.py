@@ -86,7 +86,7 @@ def test_calls_are_timed_one_by_one(monkeypatch, seconds, calls):
 
 
 def test_a_system_that_fails_is_named_with_its_last_lines():
-    system = System("no_such_peer:make", keras_backend="jax")
+    system = System("no_such_peer:make", keras_backend="tensorflow")
     with (
         pytest.raises(InputError, match="System broken .*(?s:.)*no_such_peer"),
         Worker("broken", system, LayerJob(1)),
@@ -98,7 +98,7 @@ def test_systems_are_selected_by_name_and_package():
     tables = {
         "tensorflow": {
             "here": System("a:a", "numpy"),
-            "there": System("b:b", "numpy no_such_package", "jax"),
+            "there": System("b:b", "numpy no_such_package"),
         }
     }
     [name] = worker.select_systems(tables, "tensorflow", [])
