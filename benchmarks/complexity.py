@@ -32,9 +32,8 @@ from benchmarks.layer_types.layers import (
 )
 from benchmarks.layer_types.paths import count_layer_types
 from benchmarks.layer_types.report import Results, write
-from export import command
-from export.errors import InputError
-from trainers import processes
+from export.common import command, processes
+from export.common.errors import InputError
 
 FLAGS = flags.FLAGS
 

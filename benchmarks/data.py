@@ -17,7 +17,7 @@ from absl import flags
 
 from benchmarks.harness import report
 from benchmarks.harness.turns import parse_numbers
-from export import command
+from export.common import command
 from trainers.batches import input_pipeline
 from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import plan_by_length

@@ -36,10 +36,9 @@ from benchmarks.harness.report import quartiles, ratio
 from benchmarks.harness.turns import measure_systems, parse_numbers
 from benchmarks.harness.worker import select_systems
 from benchmarks.peers.products import step_shapes
-from export import command
-from export.errors import InputError
+from export.common import command, processes
+from export.common.errors import InputError
 from export.translators import shortlist_flag
-from trainers import processes
 
 FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(shortlist_flag)

@@ -14,7 +14,7 @@ import numpy as np
 import sentencepiece
 
 from benchmarks.harness.worker import ROOT, System
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_lines
 
 _LAST_LINES = 15
@@ -161,7 +161,7 @@ def saved_model(job, folder):
 
 def ctranslate2(job, folder, quantization="float32"):
     """Returns the path of a folder for CTranslate2."""
-    from export.conversion.ctranslate2_weights import save_ctranslate2
+    from export.ctranslate2.ctranslate2_weights import save_ctranslate2
 
     path = folder / f"ctranslate2-{quantization}"
     vocabulary = pathlib.Path(job.model, "vocabulary.model").read_bytes()

@@ -19,10 +19,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness.load_test import Batcher, BatchingConfig, Load
 from benchmarks.harness.turns import parse_numbers
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from export.lines.files import read_lines
-from export.server_runtime.export_directory import exported_version
+from export.server_runtime.export_directory import newest_version
 from export.server_runtime.session import ServerSession
 
 FLAGS = flags.FLAGS
@@ -47,7 +47,7 @@ _TOLERANCE = 1e-4
 
 def main(_):
     """Runs the command."""
-    version = exported_version(pathlib.Path(FLAGS.export))
+    version = newest_version(pathlib.Path(FLAGS.export))
     if version is None:
         raise InputError(f"There is no exported version in {FLAGS.export}.")
     lines = [line for line in read_lines(FLAGS.text) if line.strip()]

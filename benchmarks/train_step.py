@@ -32,8 +32,7 @@ from benchmarks.training_job import (
     make_batches,
     read_lengths,
 )
-from export import command
-from trainers import processes
+from export.common import command, processes
 from trainers.cost.flops import flops
 
 FLAGS = flags.FLAGS

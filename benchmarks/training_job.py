@@ -15,7 +15,7 @@ import numpy as np
 
 import keras_transformer as kt
 from benchmarks.harness.worker import System, repeat_for
-from export.errors import InputError
+from export.common.errors import InputError
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed

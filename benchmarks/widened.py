@@ -24,9 +24,9 @@ from keras import ops
 from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from trainers.settings import make_config
 
@@ -62,7 +62,7 @@ def main(_):
     vocabulary = _pad_vocabulary(
         directory.read_vocabulary(), config.vocabulary_size
     )
-    with written_whole(FLAGS.output_dir) as temporary:
+    with atomic_write(FLAGS.output_dir) as temporary:
         output = ModelDirectory(temporary)
         output.write_config(config)
         output.write_run(directory.read_run())

@@ -8,7 +8,7 @@ nothing of trainers.
 
 import os
 
-from export.start_up_notes import ensure_utf8, select_tensorflow
+from export.common.start_up import ensure_utf8, select_tensorflow
 
 # Before any module below imports TensorFlow.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

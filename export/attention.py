@@ -15,7 +15,6 @@ import sys
 
 from absl import flags
 
-from export import command
 from export.attention_views.view import (
     SENTENCES,
     AttentionView,
@@ -23,9 +22,10 @@ from export.attention_views.view import (
     paper_figure,
     paper_layer,
 )
-from export.errors import InputError
-from export.files.atomic import written_whole
-from export.server_runtime.export_directory import exported_version
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.server_runtime.export_directory import newest_version
 
 FLAGS = flags.FLAGS
 
@@ -127,7 +127,7 @@ def _text():
 
 def _check_model():
     path = pathlib.Path(FLAGS.model)
-    if exported_version(path):
+    if newest_version(path):
         raise InputError(
             f"{path} is an export, which has the mean of the heads only; give "
             "the model directory that it was made from."
@@ -146,7 +146,7 @@ def _read(text):
 def _texts(sentence, note):
     notes = [note] if note else []
     for side, is_cut in (
-        ("text", sentence.maps.source_is_cut),
+        ("text", sentence.maps.source_truncated),
         ("translation", sentence.maps.target_is_cut),
     ):
         if is_cut:
@@ -176,7 +176,7 @@ def _counted(number, thing):
 
 
 def _write(path, text):
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     size = pathlib.Path(path).stat().st_size
     print(f"Wrote {path} ({size:,} bytes).", file=sys.stderr)

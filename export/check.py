@@ -14,11 +14,11 @@ import time
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.progress_bar import ProgressBar
+from export.common import command
+from export.common.errors import InputError
+from export.common.progress_bar import ProgressBar
 from export.server_runtime.export_directory import (
-    exported_version,
+    newest_version,
     read_description,
     task_of,
     unusable,
@@ -80,7 +80,7 @@ def main(arguments):
 
 
 def _find_version(argument):
-    version = exported_version(pathlib.Path(argument))
+    version = newest_version(pathlib.Path(argument))
     if version is None:
         raise InputError(
             f"There is no exported version in {argument}; give the folder "
@@ -215,7 +215,7 @@ def _load_model(task, settings):
 
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    settings = shortlist.read_by(settings, tokenizer, model.config)
+    settings = shortlist.load_shortlist(settings, tokenizer, model.config)
     return Translator(model, tokenizer, **settings)
 
 

@@ -18,9 +18,9 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.lines.published import read_published
 
 FLAGS = flags.FLAGS
@@ -88,7 +88,7 @@ def _import(path):
     read = read_hugging_face if FLAGS.hf else read_marian
     pretrained = read(folder)
     config = pretrained.model.config
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.mkdir()
         directory = ModelDirectory(temporary)
         directory.write_vocabulary(pretrained.vocabulary)
@@ -112,7 +112,7 @@ def _import(path):
 
 
 def _check(path, published):
-    from export.conversion.published_check import compare_with_published
+    from export.ctranslate2.published_check import compare_with_published
     from export.translators.translator import Translator
 
     translator = Translator.from_directory(path)

@@ -13,8 +13,8 @@ import pathlib
 
 from absl import flags, logging
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 
 FLAGS = flags.FLAGS

@@ -11,8 +11,8 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
 
 FLAGS = flags.FLAGS
 
@@ -42,7 +42,7 @@ def main(arguments):
     model = directory.load_model()
     run = directory.read_run() if directory.run_path.exists() else {}
     languages = run.get("source_language"), run.get("target_language")
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.mkdir()
         write_hugging_face(
             model, directory.read_vocabulary(), languages, temporary

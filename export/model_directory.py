@@ -10,9 +10,9 @@ import shutil
 import h5py
 
 import keras_transformer as kt
-from export.errors import InputError
-from export.files.atomic import written_whole
-from export.server_runtime.export_directory import exported_version
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.server_runtime.export_directory import newest_version
 from export.tokenizers.table_tokenizers import load_tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
@@ -162,7 +162,7 @@ class ModelDirectory:
 
     def write_vocabulary(self, proto):
         """Writes vocabulary.model."""
-        with written_whole(self.vocabulary_path) as temporary:
+        with atomic_write(self.vocabulary_path) as temporary:
             temporary.write_bytes(proto)
 
     def read_symbols(self):
@@ -217,7 +217,7 @@ class ModelDirectory:
             # Keras would write the optimizer as well.
             plain = kt.Transformer(model.config)
             plain.set_weights(model.get_weights())
-        with written_whole(self.weights_path) as temporary:
+        with atomic_write(self.weights_path) as temporary:
             _refuse_full_disk(temporary.parent, plain)
             plain.save_weights(temporary)
 
@@ -237,7 +237,7 @@ class ModelDirectory:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            if exported_version(self.path):
+            if newest_version(self.path):
                 raise InputError(
                     f"{self.path} is an export, and has no {path.name}; give "
                     "the model directory that it was made from."
@@ -275,5 +275,5 @@ def _check_all_used(path, model):
 
 
 def _write_text(path, text):
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -24,13 +24,13 @@ With --resume a command that was stopped goes on after the last line of its
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.lines.unfinished import lines_answered
 from export.translators.batches import BATCH_TOKENS
-from export.translators.text_ids import MOST_BEAMS
+from export.translators.text_ids import MAX_BEAMS
 
 FLAGS = flags.FLAGS
 
@@ -90,7 +90,7 @@ flags.DEFINE_integer(
     None,
     "Trees that are followed at once; the model's own by default.",
     lower_bound=1,
-    upper_bound=MOST_BEAMS,
+    upper_bound=MAX_BEAMS,
 )
 flags.DEFINE_integer(
     "batch_tokens",

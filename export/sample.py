@@ -16,13 +16,13 @@ import itertools
 from absl import flags
 
 import keras_transformer as kt
-from export import command
+from export.common import command
 from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.translators import sampling_flags
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_models
-from export.translators.text_ids import MOST_EXTRA
+from export.translators.text_ids import MAX_EXTRA
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
@@ -53,7 +53,7 @@ flags.DEFINE_integer(
     None,
     "Pieces that a sample may have more than its source.",
     lower_bound=0,
-    upper_bound=MOST_EXTRA,
+    upper_bound=MAX_EXTRA,
 )
 
 # Seeds are int32 that are not negative.

@@ -14,9 +14,9 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.export_directory import (
     DESCRIPTION_FILES,
@@ -123,7 +123,7 @@ def save(directory, path, search, checks=()):
     description = describe(directory, servable)
     signatures = servable.signatures()
     requests = warm_up_requests(servable.tokenizer, signatures)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         try:
             tf.saved_model.save(servable, str(temporary), signatures=signatures)
         except tf.errors.ResourceExhaustedError as error:
@@ -152,8 +152,8 @@ def _servable(directory, search):
     if not directory.symbols_path.exists():
         tokenizer = directory.load_tokenizer()
         model = directory.load_model()
-        search = shortlist.read_by(search, tokenizer, model.config)
-        search = target_pieces.read_by(search, tokenizer)
+        search = shortlist.load_shortlist(search, tokenizer, model.config)
+        search = target_pieces.load_shortlist(search, tokenizer)
         return ServedTranslator(model, tokenizer, **search)
     # nltk takes seconds to load.
     from export.parsing.parser import Parser

@@ -9,7 +9,7 @@ the model takes are truncated.
 
 from absl import flags
 
-from export import command
+from export.common import command
 from export.lines.streams import answer_lines
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator

@@ -29,8 +29,8 @@ import sys
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from export.lines import line_flags
 from export.translators import (
     search_flags,
@@ -39,7 +39,7 @@ from export.translators import (
 )
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
-from export.translators.text_ids import MOST_EXTRA, UnknownCharacter
+from export.translators.text_ids import MAX_EXTRA, UnknownCharacter
 
 FLAGS = flags.FLAGS
 
@@ -80,7 +80,7 @@ flags.DEFINE_integer(
     "Pieces that a translation has at least, 1 by default; with 0 a model in "
     "doubt may say nothing.",
     lower_bound=0,
-    upper_bound=MOST_EXTRA,
+    upper_bound=MAX_EXTRA,
 )
 flags.DEFINE_enum(
     "ensemble_mean",

@@ -4,9 +4,9 @@ import dataclasses
 import json
 
 from keras_transformer.fields import (
-    HIGHEST_ALPHA,
-    MOST_BEAMS,
-    MOST_EXTRA,
+    MAX_ALPHA,
+    MAX_BEAMS,
+    MAX_EXTRA,
     ROLES,
     amount,
     checked_type,
@@ -159,11 +159,11 @@ class TransformerConfig:
     train_steps: int = count("ending", 100_000)
     batch_tokens: int = count("training", 25_000)
     average_checkpoints: int = count_or_zero("ending", 5)
-    beam_size: int = count("decoding", 4, MOST_BEAMS)
-    alpha: float = amount("decoding", 0.6, HIGHEST_ALPHA)
+    beam_size: int = count("decoding", 4, MAX_BEAMS)
+    alpha: float = amount("decoding", 0.6, MAX_ALPHA)
     length_penalty: str = choice("decoding", "gnmt", "power")
     stop: str = choice("decoding", "certain", "finished", "likely")
-    max_output_extra: int = count_or_zero("decoding", 50, MOST_EXTRA)
+    max_output_extra: int = count_or_zero("decoding", 50, MAX_EXTRA)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

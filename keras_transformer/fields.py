@@ -22,9 +22,9 @@ ROLES = (
 
 # Beyond these a search needs more memory than any machine has, or a score is
 # too small for float32.
-MOST_BEAMS = 1_000
-MOST_EXTRA = 100_000
-HIGHEST_ALPHA = 8.0
+MAX_BEAMS = 1_000
+MAX_EXTRA = 100_000
+MAX_ALPHA = 8.0
 
 # Of the types that models compute in.
 LARGEST_INT = 2**31 - 1

@@ -10,7 +10,7 @@ GROUPS = (
     # An exported model, and a server of it.
     (
         "export/test_check.py",
-        "export/remote/test_client.py",
+        "export/client/test_client.py",
         "export/test_fuzz.py",
         "export/serving/test_saved_model.py",
         "export/serving/test_served_parser.py",
@@ -27,7 +27,7 @@ GROUPS = (
         "trainers/wmt/test_wmt.py",
         "trainers/wmt/test_signals.py",
         "trainers/wmt/test_bad_input.py",
-        "trainers/test_folder_lock.py",
+        "export/common/test_folder_lock.py",
     ),
     ("trainers/training/test_replicas.py",),
     ("trainers/reports/test_table3.py",),

@@ -46,7 +46,7 @@ _SEARCH = f"tests/{_KT}/decoding"
 _LOSS = f"tests/{_KT}/test_loss.py"
 _BATCHES = "tests/trainers/batches"
 _STEP = "tests/trainers/training/test_training_model.py"
-_CHECKPOINTS = "tests/trainers/test_checkpoints.py"
+_CHECKPOINTS = "tests/trainers/training/test_checkpoints.py"
 
 MUTATIONS = [
     Mutation(*row)
@@ -412,28 +412,28 @@ MUTATIONS = [
         # Checkpoints.
         (
             "average divided by what was asked for",
-            "trainers/checkpoints.py",
+            "trainers/training/checkpoints.py",
             "(total / len(used))",
             "(total / count)",
             _CHECKPOINTS,
         ),
         (
             "the latest checkpoints are removed",
-            "trainers/checkpoints.py",
+            "trainers/training/checkpoints.py",
             "for old in self.steps()[: -self.keep]:",
             "for old in self.steps()[self.keep :]:",
             _CHECKPOINTS,
         ),
         (
             "resume skips a step",
-            "trainers/checkpoints.py",
+            "trainers/training/checkpoints.py",
             "return Restored(step, json.loads(",
             "return Restored(step + 1, json.loads(",
             _CHECKPOINTS,
         ),
         (
             "random states are not saved",
-            "trainers/checkpoints.py",
+            "trainers/training/checkpoints.py",
             "for n, v in enumerate(others)),",
             "for n, v in enumerate(others[:0])),",
             f"{_CHECKPOINTS} tests/trainers/training/test_run.py",
@@ -485,17 +485,17 @@ MUTATIONS = [
         ),
         (
             "CTranslate2 gets sinusoids of another position",
-            "export/conversion/ctranslate2_weights.py",
+            "export/ctranslate2/ctranslate2_weights.py",
             'np.arange(rows, dtype="int32")',
             'np.arange(1, rows + 1, dtype="int32")',
-            "tests/export/conversion/test_ctranslate2_weights.py",
+            "tests/export/ctranslate2/test_ctranslate2_weights.py",
         ),
         (
             "a file is renamed before it is whole",
-            "export/files/atomic.py",
+            "export/common/atomic_files.py",
             "        yield temporary\n        if mode",
             "        yield place\n        if mode",
-            "tests/export/test_atomic.py",
+            "tests/export/common/test_atomic_files.py",
         ),
         (
             "served scores of another beam",

@@ -5,7 +5,7 @@ import multiprocessing
 
 from absl import flags
 
-from trainers import processes
+from export.common import processes
 from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS

@@ -24,8 +24,9 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
+from export.common.processes import folder_lock, run_subcommand
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
@@ -39,7 +40,6 @@ from trainers.distillation.student import (
     find_mismatch,
     student_config,
 )
-from trainers.processes import folder_lock, run_subcommand
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import hash_model_files
 

@@ -17,13 +17,13 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.lines.files import join_lines, read_references
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
-from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS
+from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS
 from trainers import dataset_flags, provenance
 from trainers.data import dataset_kind
 from trainers.data.manifest import validate_kind
@@ -56,14 +56,14 @@ flags.DEFINE_multi_string(
 )
 # None is what the model's config says.
 flags.DEFINE_integer(
-    "beam_size", None, "Beams.", lower_bound=1, upper_bound=MOST_BEAMS
+    "beam_size", None, "Beams.", lower_bound=1, upper_bound=MAX_BEAMS
 )
 flags.DEFINE_float(
     "alpha",
     None,
     "Exponent of the length penalty.",
     lower_bound=0.0,
-    upper_bound=HIGHEST_ALPHA,
+    upper_bound=MAX_ALPHA,
 )
 command.require_finite("alpha")
 flags.DEFINE_integer(
@@ -254,7 +254,7 @@ def _read_references(sources):
 def _write_output(texts):
     if FLAGS.output:
         lines = "".join(f"{join_lines(text)}\n" for text in texts)
-        with written_whole(FLAGS.output) as temporary:
+        with atomic_write(FLAGS.output) as temporary:
             temporary.write_text(lines, encoding="utf-8")
 
 

@@ -9,8 +9,8 @@ import dataclasses
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from trainers import dataset_flags
 from trainers.training import initial_weights, launch
 from trainers.training import plan as training_plan

@@ -10,8 +10,8 @@ import dataclasses
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from trainers.cost import packed_row, training_cost
 from trainers.cost.cost_report import compare_updates, make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu, parse_gpus

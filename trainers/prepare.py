@@ -4,8 +4,8 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.data import preparation_flags
 from trainers.data.manifest import training_command

@@ -16,10 +16,10 @@ import platform
 import sys
 import time
 
-from export.command import command_line
-from export.errors import InputError
-from export.files.atomic import written_whole
-from trainers import processes
+from export.common import processes
+from export.common.atomic_files import atomic_write
+from export.common.command import command_line
+from export.common.errors import InputError
 
 
 def describe_run(module):
@@ -145,5 +145,5 @@ class TrainingLog:
 
     def _write(self):
         text = json.dumps(self._content, indent=2) + "\n"
-        with written_whole(self._path) as temporary:
+        with atomic_write(self._path) as temporary:
             temporary.write_text(text, encoding="utf-8")

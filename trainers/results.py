@@ -13,9 +13,9 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from trainers.reports.results_page import make_page, replace_marked
 
 FLAGS = flags.FLAGS
@@ -42,7 +42,7 @@ def main(arguments):
         return
     path = pathlib.Path(FLAGS.output)
     old = _read_text(path) if path.exists() else ""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(replace_marked(old, page), encoding="utf-8")
     print(f"Wrote {len(records)} results into {path}.")
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from keras_transformer.presets import PRESETS
 
 _KINDS = {

@@ -16,11 +16,11 @@ import tensorflow as tf
 from absl import flags
 
 import keras_transformer as kt
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.common.progress_bar import ProgressBar
 from export.lines.files import aligned_lines
-from export.progress_bar import ProgressBar
 from export.translators.batches import BATCH_TOKENS, by_tokens
 from export.translators.graphs import IDS_SPEC, one_graph
 from export.translators.load import load_models
@@ -96,7 +96,7 @@ def main(arguments):
         )
     open_text = gzip.open if FLAGS.output.endswith(".gz") else open
     with (
-        written_whole(FLAGS.output) as temporary,
+        atomic_write(FLAGS.output) as temporary,
         open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
     ):
         file.writelines(

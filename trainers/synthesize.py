@@ -27,8 +27,8 @@ import functools
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS

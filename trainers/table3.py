@@ -14,11 +14,11 @@ import pathlib
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.common.processes import run_subcommand
 from trainers import dataset_flags
-from trainers.processes import run_subcommand
 from trainers.reports import table3_page
 from trainers.reports.published_scores import PAPER
 from trainers.reports.table3_rows import RowRuns, make_rows
@@ -126,7 +126,7 @@ def main(arguments):
             )
         scores[row.name] = score
         page = table3_page.to_markdown(rows, scores, FLAGS.scale)
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     print(page, f"Wrote {path}.", sep="\n")
     return 0

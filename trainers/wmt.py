@@ -2,8 +2,8 @@
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, score_records
 from trainers.training import initial_weights, launch, run

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import typing
 
-from trainers import processes
+from export.common import processes
 from trainers.cost.devices import DEVICES
 
 

@@ -7,7 +7,7 @@ import time
 import typing
 
 from benchmarks.harness.worker import Timing, Worker
-from export.errors import InputError
+from export.common.errors import InputError
 
 # Threads of some libraries spin for a while after their work.
 _PAUSE = 0.3

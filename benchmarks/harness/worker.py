@@ -18,7 +18,7 @@ import tempfile
 import time
 import typing
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15

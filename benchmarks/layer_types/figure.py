@@ -2,7 +2,7 @@
 
 import math
 
-from export import svg
+from export.common import svg
 
 _WIDTH, _HEIGHT = 760, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 596, 44, 388

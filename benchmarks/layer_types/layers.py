@@ -15,7 +15,7 @@ from benchmarks.harness.worker import (
     peak_memory,
     repeat_for,
 )
-from export.errors import InputError
+from export.common.errors import InputError
 
 # k of a convolution, and d_k of base and big.
 KERNEL = 3

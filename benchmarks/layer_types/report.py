@@ -7,7 +7,7 @@ import statistics
 from benchmarks.harness.report import markdown_table, quartiles, ratio
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.layers import FULL, flops
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
 
 PASSES = {False: "forward", True: "forward + backward"}
 _SECONDS = {0: "s", -3: "ms", -6: "µs"}
@@ -96,7 +96,7 @@ def write(results, counts, line, output_dir):
     texts = {f"complexity/{name}": text for name, text in figures.items()}
     texts["complexity.md"] = _page(results, counts, line, figures)
     for name, text in texts.items():
-        with written_whole(output_dir / name) as path:
+        with atomic_write(output_dir / name) as path:
             path.write_text(text, encoding="utf-8")
     return output_dir / "complexity.md"
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from export.model_directory import ModelDirectory
 from export.translators import shortlist
-from export.translators.batches import AT_ONCE, side_by_side
+from export.translators.batches import NUM_THREADS, parallel_map
 from export.translators.translator import Translator
 
 # So that each call is one batch.
@@ -43,7 +43,7 @@ class Ours:
             f"{job.precision}; {' '.join(job.flags)}"
         )
         if parallel_batches:
-            self.note += f"; {AT_ONCE} batches in parallel"
+            self.note += f"; {NUM_THREADS} batches in parallel"
             self.translate_all = self._translate_all
 
     def translate(self, batch):
@@ -57,4 +57,4 @@ class Ours:
         return [(each.text, each.score) for each in found]
 
     def _translate_all(self, batches):
-        return list(side_by_side(self.translate, batches))
+        return list(parallel_map(self.translate, batches))

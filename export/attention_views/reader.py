@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.errors import InputError
-from export.translators.batches import in_batches
+from export.common.errors import InputError
+from export.translators.batches import translate_in_batches
 from export.translators.graphs import IDS_SPEC, one_graph
 from export.translators.text_ids import character_limit, list_of_texts, padded
 from export.translators.translator import Translator
@@ -39,7 +39,7 @@ class AttentionMaps:
         source_words: int32 [S, 2]: the first and the last word of `text` that
             each token is of, -1 of the end; see `word_numbers`.
         target_words: int32 [T, 2], the same of `translation`.
-        source_is_cut: whether the text was longer than the model takes, so
+        source_truncated: whether the text was longer than the model takes, so
             that only its beginning is here.
         target_is_cut: the same of a translation that was given.
     """
@@ -54,7 +54,7 @@ class AttentionMaps:
     cross: np.ndarray
     source_words: np.ndarray
     target_words: np.ndarray
-    source_is_cut: bool = False
+    source_truncated: bool = False
     target_is_cut: bool = False
 
 
@@ -119,7 +119,7 @@ class AttentionReader:
         def ask(batch):
             return self._weights([pairs[number] for number in batch])
 
-        weights = in_batches(
+        weights = translate_in_batches(
             [pair.length for pair in pairs], self._translator.batch_tokens, ask
         )
         if not texts:
@@ -190,7 +190,7 @@ def _maps(text, translation, pair, source, target, weights):
         **weights,
         source_words=words[0],
         target_words=words[1],
-        source_is_cut=pair.source_is_cut,
+        source_truncated=pair.source_truncated,
         target_is_cut=pair.target_is_cut,
     )
 

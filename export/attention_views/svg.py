@@ -1,6 +1,6 @@
 """Draws one view of attention as an SVG picture for a paper."""
 
-from export.svg import LETTER, add, picture, text_width, written
+from export.common.svg import LETTER, add, picture, text_width, written
 
 # After Okabe and Ito's, darker where white paper needs it; the same stand in
 # page/page.css. Further heads repeat them, dashed.

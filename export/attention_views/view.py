@@ -7,7 +7,7 @@ import typing
 
 import numpy as np
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import keras_hub
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.keras_hub_task.backbone import (
     FromModelDirectory,
     TransformerBackbone,

@@ -4,9 +4,9 @@ import os
 import pathlib
 import shutil
 
-from export import command
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import command
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.keras_hub_task.backbone import is_model_directory
 from export.keras_hub_task.task import TransformerSeq2SeqLM
 from export.model_directory import ModelDirectory
@@ -23,7 +23,7 @@ def write_preset(directory, path):
     # Its message is clearer than KerasHub's.
     directory.read_config()
     task = TransformerSeq2SeqLM.from_preset(str(directory.path))
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         task.save_to_preset(str(temporary))
         if directory.run_path.is_file():
             shutil.copy(directory.run_path, temporary)
@@ -49,7 +49,7 @@ def write_model_directory(preset, directory):
             f"{preset} is not a preset of a TransformerSeq2SeqLM: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
-    with written_whole(directory.path) as temporary:
+    with atomic_write(directory.path) as temporary:
         temporary.mkdir(exist_ok=True)
         written = ModelDirectory(temporary)
         written.write_config(task.backbone.config)

@@ -131,7 +131,7 @@ class ShapedTranslator(ModelTranslator):
         self._function = function
         self._max_output_tokens = max_output_tokens
 
-    def _at_once(self):
+    def _num_threads(self):
         return 1
 
     def _search(self, sentences, n, align):

@@ -12,8 +12,13 @@ import stat
 import time
 import zlib
 
-from export.errors import InputError
-from export.files.places import is_here, place_of, reached, reason
+from export.common.errors import InputError
+from export.common.paths import (
+    convert_remote_errors,
+    error_reason,
+    is_local,
+    resolve_path,
+)
 
 # What has no line ends would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 20
@@ -124,7 +129,7 @@ class DecodedLines:
             raise
         except OSError as error:
             raise InputError(
-                f"Cannot read {self._name}: {reason(error)}."
+                f"Cannot read {self._name}: {error_reason(error)}."
             ) from error
         *lines, self._rest = (self._rest + block).split(b"\n")
         if not block:
@@ -162,9 +167,9 @@ def read_lines(path, verbatim=False):
         InputError: as for `DecodedLines`; or the file cannot be read, is a
             folder, or is not a whole gzip file.
     """
-    path = place_of(path)
+    path = resolve_path(path)
     try:
-        with reached(path), _open(path) as stream:
+        with convert_remote_errors(path), _open(path) as stream:
             yield from DecodedLines(stream, str(path), verbatim)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
@@ -175,7 +180,9 @@ def read_lines(path, verbatim=False):
             f"{path} is a folder, but a text file was expected there."
         ) from error
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
+        raise InputError(
+            f"Cannot read {path}: {error_reason(error)}."
+        ) from error
 
 
 def aligned_lines(paths):
@@ -249,7 +256,7 @@ def _open(path):
         file = stack.enter_context(path.open("rb"))
         if is_packed:
             file = stack.enter_context(gzip.open(file))
-        if is_packed or not is_here(path):
+        if is_packed or not is_local(path):
             # Gzip's files and fsspec's find lines in Python; this does in C.
             file = stack.enter_context(io.BufferedReader(file))
         yield file

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines import formats
 from export.lines.streams import answer_lines
 

@@ -2,7 +2,7 @@
 
 import typing
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_lines
 
 # OPUS-MT's files have these undone, in this order.

@@ -9,9 +9,9 @@ import stat
 import sys
 import time
 
-from export.errors import InputError
+from export.common.errors import InputError
+from export.common.progress_bar import ProgressBar
 from export.lines.files import DecodedLines
-from export.progress_bar import ProgressBar
 
 # POSIX's least PIPE_BUF is 512, Linux has 4096: so much enters a pipe, or a
 # file but for a stop between two of its pages, as a whole or not at all.
@@ -137,7 +137,7 @@ def translate_lines(chunks, ask, line_format, write, number=0):
         for found in ask(chunk):
             output += line_format(number, found)
             number += 1
-            if found[0].source_is_cut:
+            if found[0].source_truncated:
                 cut += 1
                 first_cut = [*first_cut, number][:3]
         write(output)

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_lines
 
 

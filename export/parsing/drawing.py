@@ -6,9 +6,9 @@ each other.
 
 import pathlib
 
-from export import svg
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common import svg
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from export.parsing.trees import CLOSE, OPEN, WORD, visits, words
 
 _GAP = 12
@@ -107,7 +107,7 @@ class Pictures:
             name = f"line-{number + 1:06}"
             if self._several:
                 name += f"-tree-{place}"
-            with written_whole(self._folder / f"{name}.svg") as temporary:
+            with atomic_write(self._folder / f"{name}.svg") as temporary:
                 temporary.write_text(tree_svg(parse.tree), encoding="utf-8")
 
 

@@ -7,12 +7,12 @@ import typing
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, delinearise
 from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
-from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
 from export.translators.text_ids import list_of_texts, padded
@@ -33,12 +33,12 @@ class Parse(typing.NamedTuple):
     Attributes:
         tree: nltk.Tree; None of a sentence without words.
         score: log-probability / length penalty.
-        source_is_cut: False: a sentence is parsed whole.
+        source_truncated: False: a sentence is parsed whole.
     """
 
     tree: typing.Any
     score: float
-    source_is_cut: bool = False
+    source_truncated: bool = False
 
     @property
     def text(self):
@@ -197,7 +197,9 @@ class Parser:
         for number, length in zip(real, lengths):
             self._check_length(words[number], length)
         found = [[Parse(None, 0.0)] for _ in words]
-        answers = in_batches(lengths, self._batch_tokens, ask, on_progress)
+        answers = translate_in_batches(
+            lengths, self._batch_tokens, ask, on_progress
+        )
         for number, answer in zip(real, answers or []):
             found[number] = answer
         return found

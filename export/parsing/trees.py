@@ -12,7 +12,7 @@ import string
 
 from nltk.tree import Tree
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_lines
 
 ROOT = "TOP"

@@ -10,7 +10,7 @@ import ml_dtypes  # noqa: F401
 import numpy as np
 import safetensors
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.torch_file import TorchFile
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")

@@ -7,7 +7,7 @@ a word. Values in `noted` entries are those that need no note.
 
 import dataclasses
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 # The reader looks at the value, or no result depends on it.
 ANY = object()

@@ -2,7 +2,7 @@
 
 import typing
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.field_tables import (
     GENERATION,
     check_fields,

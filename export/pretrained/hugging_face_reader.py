@@ -3,7 +3,7 @@
 import numpy as np
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.checkpoint import open_checkpoint
 from export.pretrained.field_tables import (
     CONFIG,

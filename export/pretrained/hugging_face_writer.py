@@ -12,7 +12,7 @@ import safetensors.numpy
 import sentencepiece
 from keras import ops
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.field_tables import any_value, find_unsupported_fields
 from export.pretrained.generation import STOPS
 from export.pretrained.layout import layer_slots, read_layers, stream_order

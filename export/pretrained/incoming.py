@@ -5,7 +5,7 @@ import typing
 import numpy as np
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.layout import stream_order
 from export.pretrained.vocabulary import NO_ROW
 

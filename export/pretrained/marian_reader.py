@@ -14,7 +14,7 @@ import pathlib
 import numpy as np
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.checkpoint import Checkpoint
 from export.pretrained.field_tables import (
     MARIAN_DECODER,

@@ -2,7 +2,7 @@
 
 import re
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.field_tables import TOKENIZER, check_fields, shorten
 from export.pretrained.text_files import read_bytes, read_optional_json
 from export.pretrained.vocabulary import (

@@ -4,8 +4,8 @@ import json
 
 import yaml
 
-from export.errors import InputError
-from export.files.places import readable
+from export.common.errors import InputError
+from export.common.paths import explain_read_errors
 
 # Marian writes a mapping of lists at most.
 _MAX_DEPTH = 3
@@ -15,7 +15,7 @@ _BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 def read_bytes(path):
     """Returns the content of a file; raises InputError if unreadable."""
-    with readable(path):
+    with explain_read_errors(path):
         return path.read_bytes()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.text_files import parse_json, read_bytes
 from export.tokenizers.plain import TAG
 from export.tokenizers.vocabulary_file import crashes_sentencepiece

@@ -6,7 +6,7 @@ Read without TensorFlow and Keras.
 import json
 import pathlib
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 # Relative to a version's folder, in the part of it that TensorFlow Serving
 # ignores. Which of the two an export has says what its model was trained for.
@@ -34,7 +34,7 @@ def is_folder(path):
         raise _unreadable(path, error) from error
 
 
-def exported_version(path):
+def newest_version(path):
     """Finds the exported version that a folder is or holds.
 
     Args:

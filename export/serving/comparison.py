@@ -148,7 +148,7 @@ class TranslationReader(AnswerReader):
     def expected(self, model):
         """See the base class; `model` is a Translator."""
         best = model.translate(self.texts)
-        truncated = [each.source_is_cut for each in best]
+        truncated = [each.source_truncated for each in best]
         ranked = map(self._ranked, model.n_best(self.texts, self._beam_size))
         n_best = [
             ([*texts, cut], scores)
@@ -159,16 +159,17 @@ class TranslationReader(AnswerReader):
         scores = model.score(self.texts, self.translations)
         return {
             "serving_default": [
-                ([each.text, each.source_is_cut], each.score) for each in best
+                ([each.text, each.source_truncated], each.score)
+                for each in best
             ],
             "n_best": n_best,
             "tokens": n_best,
             "align": [
-                ([each.text, each.alignment, each.source_is_cut], each.score)
+                ([each.text, each.alignment, each.source_truncated], each.score)
                 for each in model.align(self.texts)
             ],
             "score": [
-                ([pair.source_is_cut or pair.target_is_cut], score)
+                ([pair.source_truncated or pair.target_is_cut], score)
                 for pair, score in zip(pairs, scores)
             ],
             "lengths": [

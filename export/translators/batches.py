@@ -5,13 +5,15 @@ import contextlib
 
 # Batches at once: where one is busy with what takes a single core, the other
 # multiplies.
-AT_ONCE = 2
+NUM_THREADS = 2
 
 # Source positions in a batch, padding counted.
 BATCH_TOKENS = 2048
 
 
-def in_batches(lengths, batch_tokens, ask, on_progress=None, at_once=AT_ONCE):
+def translate_in_batches(
+    lengths, batch_tokens, ask, on_progress=None, num_threads=NUM_THREADS
+):
     """Asks for sentences in batches of so many tokens.
 
     Args:
@@ -19,32 +21,36 @@ def in_batches(lengths, batch_tokens, ask, on_progress=None, at_once=AT_ONCE):
         batch_tokens: as for `by_tokens`.
         ask: as for `answer_batches`.
         on_progress: as for `answer_batches`.
-        at_once: as for `answer_batches`.
+        num_threads: as for `answer_batches`.
 
     Returns:
         As `answer_batches`; None where there was nothing to ask.
     """
     batches = by_tokens(lengths, batch_tokens)
-    return answer_batches(batches, len(lengths), ask, on_progress, at_once)
+    return answer_batches(batches, len(lengths), ask, on_progress, num_threads)
 
 
-def answer_batches(batches, count, ask, on_progress=None, at_once=AT_ONCE):
+def answer_batches(
+    batches, count, ask, on_progress=None, num_threads=NUM_THREADS
+):
     """Asks for sentences batch by batch.
 
     Args:
         batches: iterable of lists of sentences' numbers, from 0.
         count: how many sentences there are.
         ask: function of a list of sentences' numbers, that returns a list of
-            their answers; see `side_by_side`.
+            their answers; see `parallel_map`.
         on_progress: function of the number of sentences just done.
-        at_once: how many batches are asked for at a time.
+        num_threads: how many batches are asked for at a time.
 
     Returns:
         A list of the answers in the order of the sentences, None for those in
         no batch.
     """
     answers, batches = [None] * count, list(batches)
-    with contextlib.closing(side_by_side(ask, batches, at_once)) as all_found:
+    with contextlib.closing(
+        parallel_map(ask, batches, num_threads)
+    ) as all_found:
         for batch, found in zip(batches, all_found):
             for number, answer in zip(batch, found):
                 answers[number] = answer
@@ -53,23 +59,23 @@ def answer_batches(batches, count, ask, on_progress=None, at_once=AT_ONCE):
     return answers
 
 
-def side_by_side(ask, batches, at_once=AT_ONCE):
+def parallel_map(ask, batches, num_threads=NUM_THREADS):
     """Asks for some batches at once.
 
     Args:
         ask: function of a batch, that threads call at the same time.
         batches: list of them.
-        at_once: how many; with 1 no thread is needed, and Ctrl-C is heard at
-            once.
+        num_threads: batches asked for at a time; with 1 there is no thread,
+            and Ctrl-C has its effect at once.
 
     Yields:
         The answers in the order of the batches. After an error, or where
         nobody takes them any more, no further batch is begun.
     """
-    if at_once == 1:
+    if num_threads == 1:
         yield from map(ask, batches)
         return
-    threads = concurrent.futures.ThreadPoolExecutor(at_once)
+    threads = concurrent.futures.ThreadPoolExecutor(num_threads)
     try:
         yield from threads.map(ask, batches)
     finally:

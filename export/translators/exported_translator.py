@@ -1,8 +1,8 @@
 """Translates text with an exported version, as a server would."""
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.server_runtime.session import SERVER_ERRORS, ServerSession
-from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import Sentence
@@ -55,7 +55,7 @@ class ExportedTranslator(SignatureTranslator):
             )
             return answer["score"].tolist()
 
-        return in_batches(lengths, self.batch_tokens, ask)
+        return translate_in_batches(lengths, self.batch_tokens, ask)
 
     def lengths(self, texts):
         """See the base class.

@@ -6,7 +6,7 @@ import threading
 
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators.text_ids import padded
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)

@@ -9,7 +9,7 @@ import keras_transformer as kt
 from export.translators.truncation import trim
 from keras_transformer.decoding.alignment import RecordingDecoder
 from keras_transformer.decoding.translate import output_limits
-from keras_transformer.fields import MOST_EXTRA
+from keras_transformer.fields import MAX_EXTRA
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -87,9 +87,9 @@ class IdTranslator:
             ("min_length", 0, min_length),
             ("max_output_tokens", 1, max_output_tokens),
         ):
-            if value is not None and not least <= value <= MOST_EXTRA:
+            if value is not None and not least <= value <= MAX_EXTRA:
                 raise ValueError(
-                    f"{name} must be from {least} to {MOST_EXTRA:,}, not "
+                    f"{name} must be from {least} to {MAX_EXTRA:,}, not "
                     f"{value}."
                 )
         self._model = model

@@ -2,10 +2,10 @@
 
 import pathlib
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.server_runtime.export_directory import (
-    exported_version,
     is_folder,
+    newest_version,
     task_of,
 )
 from export.translators import shortlist, target_pieces
@@ -46,7 +46,7 @@ def load_translator(models, batch_tokens, search, wanted=()):
                 f"There is no folder {path}; a model directory or an exported "
                 "version was expected."
             )
-    versions = [exported_version(path) for path in paths]
+    versions = [newest_version(path) for path in paths]
     # Only one of the two is imported: an export needs no Keras.
     if not any(versions):
         from export.translators.translator import Translator
@@ -59,8 +59,8 @@ def load_translator(models, batch_tokens, search, wanted=()):
                     "ones translations have: leave out one of them."
                 )
         model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
-        search = shortlist.read_by(search, tokenizer, model.config)
-        search = target_pieces.read_by(search, tokenizer)
+        search = shortlist.load_shortlist(search, tokenizer, model.config)
+        search = target_pieces.load_shortlist(search, tokenizer)
         return Translator(
             model,
             tokenizer,

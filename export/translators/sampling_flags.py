@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from export import command
+from export.common import command
 
 flags.DEFINE_float(
     "temperature",

@@ -2,8 +2,8 @@
 
 from absl import flags
 
-from export import command
-from export.translators.text_ids import HIGHEST_ALPHA, MOST_BEAMS, MOST_EXTRA
+from export.common import command
+from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA
 
 FLAGS = flags.FLAGS
 
@@ -14,14 +14,14 @@ flags.DEFINE_integer(
     "Beams, and the most translations of a sentence; the model's own by "
     "default.",
     lower_bound=1,
-    upper_bound=MOST_BEAMS,
+    upper_bound=MAX_BEAMS,
 )
 flags.DEFINE_float(
     "alpha",
     None,
     "Exponent of the length penalty; the model's own by default.",
     lower_bound=0.0,
-    upper_bound=HIGHEST_ALPHA,
+    upper_bound=MAX_ALPHA,
 )
 flags.DEFINE_integer(
     "max_output_extra",
@@ -29,7 +29,7 @@ flags.DEFINE_integer(
     "Pieces that a translation may have more than its source; the model's own "
     "number by default.",
     lower_bound=0,
-    upper_bound=MOST_EXTRA,
+    upper_bound=MAX_EXTRA,
 )
 flags.DEFINE_enum(
     "stop",

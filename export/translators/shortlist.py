@@ -13,7 +13,7 @@ import pathlib
 import numpy as np
 import sentencepiece
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_lines
 
 # Relative to an export's folder.
@@ -83,7 +83,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     return kt.Shortlist(*_with_same(*table, sources, targets), everywhere, size)
 
 
-def read_by(search, tokenizer, config):
+def load_shortlist(search, tokenizer, config):
     """Returns a search whose `shortlist`, a path so far, is a kt.Shortlist.
 
     Args:

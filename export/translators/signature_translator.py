@@ -4,7 +4,7 @@ import abc
 
 import numpy as np
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators.text_translator import TextTranslator, possible
 from export.translators.word_alignment import word_alignment
 

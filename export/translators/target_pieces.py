@@ -10,9 +10,9 @@ import re
 import numpy as np
 import sentencepiece
 
-from export.errors import InputError
+from export.common.errors import InputError
+from export.common.progress_bar import ProgressBar
 from export.lines.files import read_lines
-from export.progress_bar import ProgressBar
 
 # Relative to an export's folder.
 FILE = pathlib.PurePath("assets.extra", "target_pieces.txt")
@@ -57,7 +57,7 @@ def ids_of_text(tokenizer, paths):
     return np.flatnonzero(found[: tokenizer.vocabulary_size]).tolist()
 
 
-def read_by(search, tokenizer):
+def load_shortlist(search, tokenizer):
     """Returns a search whose target pieces are ids.
 
     Args:

@@ -4,11 +4,11 @@ import typing
 
 import numpy as np
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 # Those of keras_transformer.fields, without Keras, which commands load later
 # or not at all.
-MOST_BEAMS, MOST_EXTRA, HIGHEST_ALPHA = 1_000, 100_000, 8.0
+MAX_BEAMS, MAX_EXTRA, MAX_ALPHA = 1_000, 100_000, 8.0
 
 # Far more than text has: a run of unknown characters is one piece of any
 # length, and takes the tokenizer time that grows with its square.
@@ -66,13 +66,13 @@ class IdPair(typing.NamedTuple):
     Attributes:
         source: int32 [S].
         target: int32 [T].
-        source_is_cut: whether the source was longer than the model takes.
+        source_truncated: whether the source was longer than the model takes.
         target_is_cut: the same of a target that was given.
     """
 
     source: np.ndarray
     target: np.ndarray
-    source_is_cut: bool
+    source_truncated: bool
     target_is_cut: bool = False
 
     @property

@@ -6,10 +6,10 @@ import typing
 
 import numpy as np
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators.batches import (
-    AT_ONCE,
     BATCH_TOKENS,
+    NUM_THREADS,
     answer_batches,
     by_tokens,
 )
@@ -26,14 +26,13 @@ class Translation:
         alignment: pairs (source word, target word), counted from 0 over the
             words between white space, in ascending order; () where it was
             not asked for.
-        source_is_cut: whether the source was longer than the model takes, and
-            was truncated.
+        source_truncated: whether the source was longer than the model takes.
     """
 
     text: str
     score: float
     alignment: tuple[tuple[int, int], ...] = ()
-    source_is_cut: bool = False
+    source_truncated: bool = False
 
 
 # Of text in which there is nothing to translate.
@@ -231,7 +230,7 @@ class TextTranslator(abc.ABC):
                 [sentences[number] for number in batch], n, align
             ),
             on_progress,
-            self._at_once(),
+            self._num_threads(),
         )
         return complete(sentences, answers)
 
@@ -247,9 +246,9 @@ class TextTranslator(abc.ABC):
         """Returns lists of sentences' numbers, one a batch."""
         return by_tokens(lengths, self.batch_tokens)
 
-    def _at_once(self):
+    def _num_threads(self):
         """Returns how many batches are asked for at a time."""
-        return AT_ONCE
+        return NUM_THREADS
 
     @abc.abstractmethod
     def _sentences(self, texts):
@@ -302,7 +301,7 @@ def complete(sentences, answers):
             "checkpoint, or train anew with a lower learning rate."
         )
     return [
-        [dataclasses.replace(each, source_is_cut=True) for each in found]
+        [dataclasses.replace(each, source_truncated=True) for each in found]
         if sentence.is_cut
         else found
         for found, sentence in zip(translations, sentences)

@@ -5,7 +5,11 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
-from export.translators.batches import AT_ONCE, BATCH_TOKENS, in_batches
+from export.translators.batches import (
+    BATCH_TOKENS,
+    NUM_THREADS,
+    translate_in_batches,
+)
 from export.translators.graphs import (
     IDS_SPEC,
     CompiledGraphs,
@@ -45,8 +49,8 @@ class Translator(ModelTranslator):
             for one by one: the fastest where they come one by one, in a
             process that lives long; see CompiledGraphs. Samples and scores of
             given translations are not compiled.
-        at_once: batches that are asked for at a time; 1 where other processes
-            have the other processors.
+        num_threads: batches asked for at a time; 1 where other processes
+            use the other processors.
         **search: of IdTranslator: beam_size, alpha, max_output_extra,
             min_length, stop, target_pieces, shortlist.
 
@@ -62,7 +66,7 @@ class Translator(ModelTranslator):
         batch_tokens=BATCH_TOKENS,
         max_source_tokens=None,
         compiled=False,
-        at_once=AT_ONCE,
+        num_threads=NUM_THREADS,
         **search,
     ):
         self.model = model
@@ -77,7 +81,7 @@ class Translator(ModelTranslator):
             )
         self._score = one_graph(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._drawers = {}
-        self._asked_at_once = at_once
+        self._requested_threads = num_threads
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -207,12 +211,12 @@ class Translator(ModelTranslator):
         return complete(sentences, self._in_batches(lengths, ask, on_progress))
 
     def _in_batches(self, lengths, ask, on_progress=None):
-        return in_batches(
-            lengths, self.batch_tokens, ask, on_progress, self._at_once()
+        return translate_in_batches(
+            lengths, self.batch_tokens, ask, on_progress, self._num_threads()
         )
 
-    def _at_once(self):
-        return self._asked_at_once
+    def _num_threads(self):
+        return self._requested_threads
 
     def _drawer(self, rules):
         if rules not in self._drawers:

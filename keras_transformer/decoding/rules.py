@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
-from keras_transformer.fields import HIGHEST_ALPHA, MOST_BEAMS, checked_type
+from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS, checked_type
 
 _INT32 = 2**31 - 1
 
@@ -173,8 +173,8 @@ class SearchRules:
     grammar: Grammar | None = None
 
     def __post_init__(self):
-        check_range(self, "beam_size", 1, MOST_BEAMS)
-        check_range(self, "alpha", 0.0, HIGHEST_ALPHA)
+        check_range(self, "beam_size", 1, MAX_BEAMS)
+        check_range(self, "alpha", 0.0, MAX_ALPHA)
         check_range(self, "n_best", 0, self.beam_size)
         check_suppressed(self)
         # Refuses what there is not.

@@ -17,7 +17,7 @@ from benchmarks.decoding_job import (
     read_sentences,
 )
 from benchmarks.peers.products import encoder_shapes, live_rows, step_shapes
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.harness import report, turns, worker
 from benchmarks.harness.worker import System, Timing, Worker
 from benchmarks.layer_types.layers import LayerJob
-from export.errors import InputError
+from export.common.errors import InputError
 
 
 class FakeWorker:

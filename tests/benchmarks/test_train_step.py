@@ -18,7 +18,7 @@ from benchmarks.training_job import (
     read_lengths,
     trainer_work,
 )
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.benchmarks.commands import rows_of, run, run_alone
 from trainers.cost.flops import flops
 

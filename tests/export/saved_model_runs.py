@@ -7,7 +7,7 @@ import pathlib
 from absl import flags
 from absl.testing import flagsaver
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 
 def run(*arguments):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.export_directory import (
     DESCRIPTION_FILES,

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from tests import damage, made_up_text
 from tests.export import tiny

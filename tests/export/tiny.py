@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator
 from tests import made_up_text

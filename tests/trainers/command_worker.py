@@ -18,7 +18,7 @@ import traceback
 
 from absl.testing import flagsaver
 
-from export import command
+from export.common import command
 
 
 def run(module, arguments, folder):

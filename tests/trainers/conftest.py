@@ -12,7 +12,7 @@ from tests.trainers.data.memory_corpus import (
     splits,
 )
 from tests.trainers.training_plans import CONFIG, PLAN
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 from trainers.training.run import claim
 
 

@@ -16,9 +16,9 @@ from tests import processes
 from tests.export import tiny
 from tests.processes import ROOT
 from tests.trainers import cipher, commands
-from trainers.checkpoints import Checkpoints
 from trainers.scores.brackets import score_brackets
 from trainers.scores.parser_scores import count_broken
+from trainers.training.checkpoints import Checkpoints
 
 PREFIX = ROOT / "tests" / "data" / "craft" / "craft"
 TINY = (

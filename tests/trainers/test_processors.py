@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trainers import processes
+from export.common import processes
 
 
 @pytest.mark.skipif(

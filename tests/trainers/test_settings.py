@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from keras_transformer.presets import PRESETS
 from trainers.settings import make_config
 

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.provenance import TrainingLog
 
 FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers.helpers import minute_config
 from trainers.training.plan import TrainingPlan
 

@@ -9,7 +9,7 @@ update. Only the input overlaps with the rest: it is prepared ahead.
 import dataclasses
 import functools
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.batches.batch_plan import max_rows
 from trainers.cost.devices import Device
 from trainers.cost.flops import (

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
 
 _TERA, _GIGA, _GIB = 1e12, 1e9, 2**30

@@ -8,7 +8,7 @@ recompute some, and needs room for what it is about to compute.
 import math
 import typing
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.cost.flops import self_attention_blocks
 
 PRECISIONS = ("float32", "mixed_bfloat16")

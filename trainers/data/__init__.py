@@ -6,7 +6,7 @@
 
 import re
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data.corpus import Corpus, EvaluationSet
 from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from export.errors import InputError
-from export.files.places import readable
+from export.common.errors import InputError
+from export.common.paths import explain_read_errors
 from export.lines.files import join_lines
 
 # A source and its references, as they are in the files.
@@ -249,7 +249,7 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
 
 def _fingerprint(path: Path) -> str:
     digest = hashlib.sha256()
-    with readable(path), path.open("rb") as file:
+    with explain_read_errors(path), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         digest.update(file.read(_MEGABYTE))

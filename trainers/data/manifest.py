@@ -7,8 +7,8 @@ import typing
 
 import numpy as np
 
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from trainers.data.shards import NO_UNKNOWN, Shard, Unknown, add_unknown
 
 FILE = "manifest.json"
@@ -159,7 +159,7 @@ def write_manifest(folder, manifest):
         }
         for name, split in manifest.splits.items()
     }
-    with written_whole(folder / FILE) as temporary:
+    with atomic_write(folder / FILE) as temporary:
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 

@@ -10,10 +10,11 @@ import shutil
 
 import numpy as np
 
-from export.errors import InputError
-from export.files.atomic import remove_unfinished, written_whole
+from export.common.atomic_files import atomic_write, remove_temporary_files
+from export.common.errors import InputError
+from export.common.processes import folder_lock
+from export.common.progress_bar import ProgressBar
 from export.model_directory import ModelDirectory
-from export.progress_bar import ProgressBar
 from trainers.data.codecs import count_pairs, make_codec, make_files
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.manifest import (
@@ -39,7 +40,6 @@ from trainers.data.prepared_corpus import (
     validate_symbols,
 )
 from trainers.data.shards import TokenizedChunk, tokenize, write_shard
-from trainers.processes import folder_lock
 
 # Far more pieces than a sentence has; trainers.wmt skips what is longer than
 # its own --max_tokens.
@@ -249,7 +249,7 @@ class _Preparation:
     def _finish(self, manifest, totals):
         folder, corpus = self._folder, self._corpus
         for pattern in ("*.npy", "*.json", "*.model"):
-            remove_unfinished(folder, pattern)
+            remove_temporary_files(folder, pattern)
         codec = make_codec(corpus.kind, read_codec_files(folder, manifest))
         if "test" in corpus.splits():
             digest = _write_test_set(folder, corpus.evaluation_set("test"))
@@ -349,6 +349,6 @@ def _write_test_set(folder, evaluation_set):
 
 def _write(path, content):
     """Writes a file atomically; returns its SHA-256, hex."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content)
     return hashlib.sha256(content).hexdigest()

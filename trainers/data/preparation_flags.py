@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from export import command
+from export.common import command
 from trainers.data.normalization import NAMES
 from trainers.data.preparation import MAX_UNKNOWN
 

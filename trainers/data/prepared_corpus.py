@@ -5,8 +5,8 @@ import hashlib
 import json
 import pathlib
 
-from export.command import command_line
-from export.errors import InputError
+from export.common.command import command_line
+from export.common.errors import InputError
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 from trainers.data.manifest import read_manifest

@@ -17,8 +17,8 @@ import zlib
 
 import numpy as np
 
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 
 # A length must fit the 16 bits of the arrays.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
@@ -69,7 +69,7 @@ def write_shard(folder, name, read, ids, lengths):
     shard = Shard(name, read, len(lengths), len(ids), *checksums)
     paths = shard.ids_path(folder), shard.lengths_path(folder)
     for path, content in zip(paths, contents):
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(content)
     return shard
 

@@ -42,8 +42,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 from trainers.data.corpus import (
     Corpus,
     Row,
@@ -215,7 +215,7 @@ def read_tatoeba_text() -> str:
     content = _read_cached(path)
     if content is None:
         content = _fetch(path.parent)
-        with written_whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
         packed = tar.extractfile(_ZIP_IN_TAR)

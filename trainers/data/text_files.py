@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from export.errors import InputError
-from export.files.places import is_here, names_in, place_of, reason
+from export.common.errors import InputError
+from export.common.paths import error_reason, is_local, list_names, resolve_path
 from export.lines.files import aligned_lines
 from trainers.data.corpus import (
     Corpus,
@@ -107,8 +107,8 @@ class _TextLayout:
 
     def __init__(self, prefix: str) -> None:
         try:
-            path = place_of(prefix)
-            path = path.expanduser() if is_here(path) else path
+            path = resolve_path(prefix)
+            path = path.expanduser() if is_local(path) else path
         except RuntimeError as error:
             raise InputError(
                 f"text:{prefix} names no folder: {error}"
@@ -117,11 +117,11 @@ class _TextLayout:
         self._folder = path if is_folder else path.parent
         self._start = "" if is_folder else f"{path.name}."
         try:
-            names = names_in(self._folder)
+            names = list_names(self._folder)
         except OSError as error:
             raise InputError(
-                f"Cannot list {self._folder} ({reason(error)}); expected files "
-                f"such as {self._path('train.en')} there."
+                f"Cannot list {self._folder} ({error_reason(error)}); "
+                f"expected files such as {self._path('train.en')} there."
             ) from error
         self._names = {
             name.removeprefix(self._start)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data.corpus import (
     Corpus,
     Row,

@@ -23,8 +23,8 @@ from typing import IO
 
 from nltk.tree import Tree
 
-from export.errors import InputError
-from export.files.places import reason
+from export.common.errors import InputError
+from export.common.paths import error_reason
 from export.parsing.linear import linearise
 from export.parsing.trees import one_line, read_trees, words
 from trainers.data.corpus import (
@@ -139,8 +139,8 @@ class TreeCorpus(Corpus):
                 weakref.finalize(self, stack.pop_all().close)
         except OSError as error:
             raise InputError(
-                f"Cannot write a temporary file: {reason(error)}; free some "
-                "space, or set TMPDIR to another folder."
+                f"Cannot write a temporary file: {error_reason(error)}; free "
+                "some space, or set TMPDIR to another folder."
             ) from error
         return file
 

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import sentencepiece
 
-from export.errors import InputError
+from export.common import processes
+from export.common.errors import InputError
+from export.common.processes import StopSignals
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from trainers import processes
 from trainers.data.normalization import (
     DEFAULT,
     count_code_points,
     make_normalizer,
 )
-from trainers.processes import StopSignals
 
 # Rarer characters do not show how they are translated.
 _MIN_COUNT = 3

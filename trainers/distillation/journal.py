@@ -8,9 +8,9 @@ import pathlib
 import typing
 from collections.abc import Callable
 
-from export.errors import InputError
-from export.files.atomic import remove_unfinished
-from export.files.places import readable
+from export.common.atomic_files import remove_temporary_files
+from export.common.errors import InputError
+from export.common.paths import explain_read_errors
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.synthesis.manifest import validate_output_folder, write_json
 
@@ -52,7 +52,7 @@ def run_steps(steps, folder, facts, run_command):
             journal cannot be written.
     """
     done = read_done_commands(folder, facts)
-    remove_unfinished(folder, FILE)
+    remove_temporary_files(folder, FILE)
     for number, step in enumerate(steps):
         head = f"{step.title}, step {number + 1} of {len(steps)}"
         if done[number : number + 1] == [step.command] and step.output.exists():
@@ -94,7 +94,7 @@ def read_done_commands(folder, facts):
     if not path.exists():
         return []
     try:
-        with readable(path):
+        with explain_read_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ValueError("it is of another version of this program")

@@ -4,10 +4,10 @@ import dataclasses
 import pathlib
 
 import keras_transformer as kt
-from export.files.atomic import remove_unfinished
+from export.common.atomic_files import remove_temporary_files
+from export.common.progress_bar import ProgressBar
 from export.lines.files import aligned_lines
 from export.model_directory import ModelDirectory
-from export.progress_bar import ProgressBar
 from trainers import settings
 from trainers.data import Corpus
 from trainers.distillation.journal import Step
@@ -188,7 +188,7 @@ def write_mixture(folder, corpus, synthetic, keep_original):
         names = [f"{split}.{language}" for language in languages]
         return [folder / name for name in (*names, *suffixes)]
 
-    remove_unfinished(folder, "*")
+    remove_temporary_files(folder, "*")
     with ProgressBar("Mixing", None, "pairs") as bar:
 
         def counted():

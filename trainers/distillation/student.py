@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_sentences
 from trainers import settings
 from trainers.scores.metrics import bleu_difference, score_bleu

@@ -9,7 +9,7 @@ import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import (
     KINDS,

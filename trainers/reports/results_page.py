@@ -3,8 +3,8 @@
 import functools
 import re
 
-from export.errors import InputError
-from export.progress_bar import clock
+from export.common.errors import InputError
+from export.common.progress_bar import clock
 from trainers.reports.markdown_table import markdown_table
 from trainers.reports.published_scores import published_scores
 

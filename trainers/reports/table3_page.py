@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from export.progress_bar import clock
+from export.common.progress_bar import clock
 from trainers.reports.markdown_table import markdown_table
 from trainers.reports.published_scores import PAPER
 from trainers.reports.results_page import hide_folders

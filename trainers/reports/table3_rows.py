@@ -6,8 +6,8 @@ import re
 import typing
 
 import keras_transformer as kt
-from export.command import command_line
-from export.errors import InputError
+from export.common.command import command_line
+from export.common.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings

@@ -14,7 +14,7 @@ import sacrebleu
 from absl import flags
 from sacrebleu.utils import SACREBLEU_DIR
 
-from export.errors import InputError
+from export.common.errors import InputError
 
 FLAGS = flags.FLAGS
 

@@ -22,7 +22,7 @@ import typing
 import numpy as np
 from sacrebleu.significance import estimate_ci
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.parsing.trees import OPEN, WORD, visits
 from trainers.scores.metrics import (
     BOOTSTRAP_SAMPLES,

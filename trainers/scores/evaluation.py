@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from export.progress_bar import ProgressBar
+from export.common.progress_bar import ProgressBar
 from trainers.scores import metrics
 
 

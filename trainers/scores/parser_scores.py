@@ -4,12 +4,12 @@ import typing
 
 import tensorflow as tf
 
+from export.common.progress_bar import ProgressBar
 from export.parsing.linear import delinearise
 from export.parsing.parser import Parser, symbols_of
 from export.parsing.trees import words
 from export.parsing.words import WordTokenizer
-from export.progress_bar import ProgressBar
-from export.translators.batches import BATCH_TOKENS, in_batches
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID
@@ -107,7 +107,9 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     print("Parsing again without the grammar.", flush=True)
     with ProgressBar("Parsing", len(sentences), "sentences") as bar:
         lengths = list(map(len, sources))
-        return sum(in_batches(lengths, batch_tokens, count_batch, bar.update))
+        return sum(
+            translate_in_batches(lengths, batch_tokens, count_batch, bar.update)
+        )
 
 
 def _is_broken(row, symbols, sentence):

@@ -1,6 +1,6 @@
 """Entries of scores.json, and the scores at the end of a training."""
 
-from export import command
+from export.common import command
 from export.translators.translator import Translator
 from trainers.provenance import TrainingLog
 from trainers.scores.evaluation import evaluate, translate_sentences

@@ -7,7 +7,7 @@ import numpy as np
 import sacrebleu
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import join_lines
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.shards import ShardResult

@@ -6,11 +6,11 @@ import dataclasses
 import hashlib
 import itertools
 
-from export.errors import InputError
-from export.files.atomic import remove_unfinished
-from export.files.places import explained, is_here, place_of
-from export.progress_bar import ProgressBar
-from trainers.processes import folder_lock
+from export.common.atomic_files import remove_temporary_files
+from export.common.errors import InputError
+from export.common.paths import explain_file_errors, is_local, resolve_path
+from export.common.processes import folder_lock
+from export.common.progress_bar import ProgressBar
 from trainers.synthesis.manifest import (
     FILE,
     OUTCOMES,
@@ -50,7 +50,7 @@ def synthesize(folder, source, models, options, workers):
             folder holds something else or pairs of other lines, models or
             options, or the system refused to write.
     """
-    folder = place_of(folder)
+    folder = resolve_path(folder)
     validate_output_folder(folder, FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
     keys, manifest = _describe(source, models, options)
@@ -75,7 +75,7 @@ def synthesize(folder, source, models, options, workers):
             # Most likely a wrong flag: there is nothing to resume.
             if store.is_empty():
                 store.remove()
-                with explained(folder):
+                with explain_file_errors(folder):
                     (folder / FILE).unlink()
             raise
         validate_unchanged(models)
@@ -134,7 +134,7 @@ def _translate_shards(job, source, keys, total, store, workers):
                     yield shard
                 else:
                     counts.update(result.counts)
-                    bar.pass_over(len(shard.lines))
+                    bar.skip(len(shard.lines))
 
         for shard, result in workers(job, missing()):
             store.write(shard, result)
@@ -145,17 +145,17 @@ def _translate_shards(job, source, keys, total, store, workers):
 
 def _lock(folder):
     # No lock works with everything that fsspec opens.
-    if not is_here(folder):
+    if not is_local(folder):
         return contextlib.nullcontext()
     return folder_lock(folder, "synthesis")
 
 
 def _remove_unfinished(folder, store):
     for pattern in (FILE, "train.*"):
-        remove_unfinished(folder, pattern)
-    store.remove_unfinished()
+        remove_temporary_files(folder, pattern)
+    store.remove_temporary_files()
 
 
 def _all_exist(folder, paths):
-    with explained(folder):
+    with explain_file_errors(folder):
         return all(path.exists() for path in paths)

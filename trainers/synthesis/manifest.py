@@ -3,9 +3,9 @@
 import dataclasses
 import json
 
-from export.errors import InputError
-from export.files.atomic import written_whole
-from export.files.places import names_in, reached, reason
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.common.paths import convert_remote_errors, error_reason, list_names
 
 FILE = "manifest.json"
 # What becomes of lines, in the order in which it is reported.
@@ -109,7 +109,7 @@ def format_counts(counts):
 def write_json(path, content):
     """Writes JSON to a pathlib.Path or UPath, atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -119,12 +119,12 @@ def validate_output_folder(folder, *own_names):
     Names of unfinished files contain these.
     """
     try:
-        names = names_in(folder)
+        names = list_names(folder)
     except FileNotFoundError:
         return
     except OSError as error:
         raise InputError(
-            f"Cannot use {folder} as --output_dir: {reason(error)}."
+            f"Cannot use {folder} as --output_dir: {error_reason(error)}."
         ) from error
     if names and not any(own in name for own in own_names for name in names):
         raise InputError(
@@ -141,7 +141,7 @@ def read_manifest(folder):
     """
     path = folder / FILE
     try:
-        with reached(path):
+        with convert_remote_errors(path):
             text = path.read_text(encoding="utf-8")
         manifest = Manifest(**json.loads(text))
         if manifest.format != _FORMAT:
@@ -153,7 +153,9 @@ def read_manifest(folder):
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {reason(error)}.") from error
+        raise InputError(
+            f"Cannot read {path}: {error_reason(error)}."
+        ) from error
     except _INVALID as error:
         raise InputError(
             f"{path} is not the manifest of synthesized pairs ({error!r}); "

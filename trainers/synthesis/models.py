@@ -7,7 +7,7 @@ import json
 import pathlib
 import tempfile
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.synthesis.manifest import SynthesisOptions
 
 # All that decides what a translator generates.
@@ -124,7 +124,7 @@ def load_translator(job):
     return Translator(
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
-        at_once=1,
+        num_threads=1,
         **options.search,
     )
 

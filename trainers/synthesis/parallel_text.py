@@ -4,8 +4,8 @@ import contextlib
 import hashlib
 import sqlite3
 
-from export.errors import InputError
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
 
 
 def drop_duplicates(pairs):
@@ -55,7 +55,7 @@ def write_parallel(paths, rows):
     """
     count = 0
     with contextlib.ExitStack() as stack:
-        places = [stack.enter_context(written_whole(path)) for path in paths]
+        places = [stack.enter_context(atomic_write(path)) for path in paths]
         files = [stack.enter_context(place.open("wb")) for place in places]
         for row in rows:
             for file, text in zip(files, row, strict=True):

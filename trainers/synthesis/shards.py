@@ -8,9 +8,9 @@ import json
 import typing
 from collections.abc import Callable, Iterable
 
-from export.errors import InputError
-from export.files.atomic import remove_unfinished, written_whole
-from export.files.places import explained, reached
+from export.common.atomic_files import atomic_write, remove_temporary_files
+from export.common.errors import InputError
+from export.common.paths import convert_remote_errors, explain_file_errors
 from export.lines.files import read_lines
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
@@ -126,7 +126,7 @@ class ShardStore:
         content = "".join(lines).encode()
         digest = hashlib.sha256(content).hexdigest()
         header = {"key": shard.key, "sha256": digest}
-        with written_whole(self._path(shard.number)) as temporary:
+        with atomic_write(self._path(shard.number)) as temporary:
             temporary.write_bytes(_json_line(header).encode() + content)
 
     def read(self, number, key):
@@ -136,7 +136,7 @@ class ShardStore:
         key.
         """
         try:
-            with reached(self.folder):
+            with convert_remote_errors(self.folder):
                 file = self._path(number).read_bytes()
             header, _, content = file.partition(b"\n")
             header = json.loads(header)
@@ -151,17 +151,17 @@ class ShardStore:
 
     def is_empty(self):
         """Returns whether there is no shard."""
-        with explained(self.folder):
+        with explain_file_errors(self.folder):
             return not any(self.folder.glob("*.jsonl"))
 
-    def remove_unfinished(self):
+    def remove_temporary_files(self):
         """Removes files that a killed process did not finish."""
-        remove_unfinished(self.folder, "*.jsonl")
+        remove_temporary_files(self.folder, "*.jsonl")
 
     def remove(self):
         """Removes all shards, and the folder if it is empty then."""
-        self.remove_unfinished()
-        with explained(self.folder):
+        self.remove_temporary_files()
+        with explain_file_errors(self.folder):
             for path in self.folder.glob("*.jsonl"):
                 path.unlink()
             if self.folder.is_dir() and not any(self.folder.iterdir()):

@@ -18,7 +18,7 @@ import socket
 import threading
 from concurrent.futures.process import BrokenProcessPool
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.synthesis.models import load_received, read_model_files
 
 # Shards submitted for each worker, so that none waits for one.

@@ -5,7 +5,7 @@ import time
 
 import keras
 
-from trainers.checkpoints import divergence
+from trainers.training.checkpoints import divergence
 from trainers.training.dev_scores import on_plateau
 
 

@@ -6,17 +6,17 @@ import time
 import keras
 import tensorflow as tf
 
+from export.common.processes import StopSignals
 from trainers.batches import input_pipeline, make_plan
 from trainers.batches.token_pairs import decode_pairs
-from trainers.checkpoints import Checkpoints
 from trainers.pictures.summaries import AttentionSummaries, choose_sentences
-from trainers.processes import StopSignals
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (
     KeepCheckpoints,
     MeasureDev,
     StepCounter,
 )
+from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import (
     TITLES,
     best_first,

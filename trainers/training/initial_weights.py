@@ -14,7 +14,7 @@ import re
 
 from absl import flags
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from trainers import settings
 

@@ -10,7 +10,8 @@ import pathlib
 import tensorflow as tf
 from absl import flags
 
-from export.errors import InputError
+from export.common.errors import InputError
+from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, provenance, settings
@@ -29,7 +30,6 @@ from trainers.data.prepared_corpus import (
     PreparedCorpus,
     validate_symbols,
 )
-from trainers.processes import folder_lock
 from trainers.training import initial_weights, run
 from trainers.training import plan as training_plan
 from trainers.training.fit import train

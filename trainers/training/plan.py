@@ -4,8 +4,8 @@ import dataclasses
 
 from absl import flags
 
-from export import command
-from export.errors import InputError
+from export.common import command
+from export.common.errors import InputError
 from trainers import settings
 from trainers.batches import BATCHINGS
 from trainers.scores import bleu_tokenizers

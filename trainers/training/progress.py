@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from export.progress_bar import clock
+from export.common.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.callbacks import TokenMeans
 from trainers.training.dev_scores import TITLES, name_of

@@ -3,7 +3,7 @@
 import dataclasses
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs

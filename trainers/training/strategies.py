@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.training.keras_private import all_layers, change_seeds
 
 _ADDRESS = re.compile(r".+:\d+")

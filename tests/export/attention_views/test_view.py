@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from export.attention_views.view import AttentionView, chosen_view
 from export.attention_views.words import AttendedSentence
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.export.attention_views import attended
 
 TEXT = "The old, old car stopped."

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.keras_hub_task import (
     TransformerBackbone,
     TransformerSeq2SeqLM,

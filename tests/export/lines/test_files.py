@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import read_references, read_sentences
 
 

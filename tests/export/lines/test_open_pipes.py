@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests import processes
+from tests.export.client import fake_serving
 from tests.export.parsing import tiny_parser
-from tests.export.remote import fake_serving
 
 
 class _Upper:

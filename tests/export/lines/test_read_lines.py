@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import aligned_lines, join_lines, read_lines
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines import formats
 from export.lines.files import DecodedLines
 from export.lines.streams import (
@@ -65,7 +65,7 @@ def test_a_translation_never_breaks_a_line():
 
 def shouted(texts):
     return [
-        [Translation(text.upper(), 0.0, source_is_cut=len(text) > 3)]
+        [Translation(text.upper(), 0.0, source_truncated=len(text) > 3)]
         for text in texts
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.unfinished import lines_answered
 
 SOURCE = ["one", "", "two", "", "three", "four"]

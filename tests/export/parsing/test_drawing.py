@@ -5,11 +5,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
+from export.common.svg import text_width
 from export.parsing.drawing import Pictures, tree_svg
 from export.parsing.parser import Parse
 from export.parsing.trees import read_tree, read_trees, tags, visits, words
-from export.svg import text_width
 from tests.export.parsing.made_trees import DEV
 
 SVG = "{http://www.w3.org/2000/svg}"

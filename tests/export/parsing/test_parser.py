@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.linear import Symbols, linearise
 from export.parsing.parser import MOST_IDS, Parser

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.parsing.linear import delinearise, linearise
 from export.parsing.trees import (
     one_line,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.generation import read_generation
 from export.pretrained.hugging_face_reader import read_hugging_face
 from export.tokenizers.table_tokenizers import load_tokenizer

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import strategies
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained import checkpoint
 from export.pretrained.checkpoint import Checkpoint
 from export.pretrained.hugging_face_reader import read_hugging_face

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.pretrained.field_tables import MARIAN_DECODER, check_fields
 from export.pretrained.marian_reader import read_marian
 from tests import processes

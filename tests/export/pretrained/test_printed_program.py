@@ -8,7 +8,7 @@ from export.pretrained.hugging_face_reader import read_hugging_face
 from export.pretrained.marian_reader import read_marian
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID
-from tests.export.conversion.test_ctranslate2_command import (
+from tests.export.ctranslate2.test_ctranslate2_command import (
     answer_of_program,
     run,
 )

@@ -3,8 +3,8 @@
 import pytest
 import sacrebleu
 
-from export.conversion.published_check import compare_with_published
-from export.errors import InputError
+from export.common.errors import InputError
+from export.ctranslate2.published_check import compare_with_published
 from export.lines.published import Published, as_published, read_published
 from export.translators.text_translator import Translation
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 import keras_transformer as kt
-from export.conversion.ctranslate2_weights import save_ctranslate2
-from export.errors import InputError
+from export.common.errors import InputError
+from export.ctranslate2.ctranslate2_weights import save_ctranslate2
 from export.pretrained.hugging_face_writer import (
     check_marian_config,
     write_hugging_face,

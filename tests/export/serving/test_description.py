@@ -5,7 +5,7 @@ import json
 import pytest
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.export_directory import (
     DESCRIPTION_FILES,

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from tensorflow_serving.apis import prediction_log_pb2
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.export_directory import (
     read_description,

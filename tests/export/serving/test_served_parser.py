@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.parser import Parser
 from export.parsing.trees import read_tree, words

@@ -126,7 +126,7 @@ def test_what_is_cut_is_said(ask, signature, translator):
     answer = ask(signature, text=list(IS_CUT)).arrays
     assert answer["truncated"].tolist() == list(IS_CUT.values())
     found = translator.translate(list(IS_CUT))
-    assert [t.source_is_cut for t in found] == list(IS_CUT.values())
+    assert [t.source_truncated for t in found] == list(IS_CUT.values())
 
 
 def test_score_says_that_either_side_was_cut(ask):

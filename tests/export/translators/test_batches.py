@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from export.translators.batches import in_batches, side_by_side
+from export.translators.batches import parallel_map, translate_in_batches
 
 LENGTHS = [5, 1, 9, 2, 2, 7, 1, 3, 30, 4]
 
@@ -19,7 +19,7 @@ def test_each_is_asked_once_and_answered_in_its_place(batch_tokens):
         batches.append(numbers)
         return [f"{number}!" for number in numbers]
 
-    found = in_batches(LENGTHS, batch_tokens, ask, steps.append)
+    found = translate_in_batches(LENGTHS, batch_tokens, ask, steps.append)
     expected = [f"{i}!" if n > 1 else None for i, n in enumerate(LENGTHS)]
     assert found == expected
     assert sum(steps) == 8
@@ -31,8 +31,8 @@ def test_each_is_asked_once_and_answered_in_its_place(batch_tokens):
 
 
 def test_nothing_is_asked_of_nothing():
-    assert in_batches([], 8, None) == []
-    assert in_batches([1, 0], 8, None) == [None, None]
+    assert translate_in_batches([], 8, None) == []
+    assert translate_in_batches([1, 0], 8, None) == [None, None]
 
 
 def test_two_batches_are_asked_at_once():
@@ -42,7 +42,7 @@ def test_two_batches_are_asked_at_once():
         meeting.wait()
         return batch * 10
 
-    assert list(side_by_side(ask, [1, 2, 3, 4])) == [10, 20, 30, 40]
+    assert list(parallel_map(ask, [1, 2, 3, 4])) == [10, 20, 30, 40]
 
 
 def test_the_answers_of_slow_batches_come_first_all_the_same():
@@ -55,7 +55,7 @@ def test_the_answers_of_slow_batches_come_first_all_the_same():
             second_is_done.set()
         return batch
 
-    assert list(side_by_side(ask, [1, 2, 3])) == [1, 2, 3]
+    assert list(parallel_map(ask, [1, 2, 3])) == [1, 2, 3]
 
 
 def test_an_error_ends_it():
@@ -68,7 +68,7 @@ def test_an_error_ends_it():
         time.sleep(0.05)
 
     with pytest.raises(ValueError, match="no such batch"):
-        list(side_by_side(ask, range(1000)))
+        list(parallel_map(ask, range(1000)))
     assert len(asked) < 1000
 
 
@@ -79,7 +79,7 @@ def test_nothing_more_is_asked_when_nobody_listens():
         asked.append(batch)
         time.sleep(0.05)
 
-    with contextlib.closing(side_by_side(ask, range(1000))) as answers:
+    with contextlib.closing(parallel_map(ask, range(1000))) as answers:
         next(answers)
     begun = len(asked)
     assert begun < 1000
@@ -99,7 +99,7 @@ def test_an_interruption_between_two_answers_ends_it():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as kept:
-        in_batches([5] * 1000, 5, ask, interrupt)
+        translate_in_batches([5] * 1000, 5, ask, interrupt)
     begun = len(asked)
     time.sleep(0.2)
     assert len(asked) == begun < 1000

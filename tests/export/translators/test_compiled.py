@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators import graphs
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -30,8 +30,8 @@ def expected(translator):
 
 
 def same(found, expected):
-    assert [each[0].source_is_cut for each in found] == [
-        each[0].source_is_cut for each in expected
+    assert [each[0].source_truncated for each in found] == [
+        each[0].source_truncated for each in expected
     ]
     for each, other in zip(found, expected, strict=True):
         close(each, other)
@@ -53,7 +53,7 @@ def test_the_same_translations_from_few_compilations(
     done = []
     found = compiled.n_best(TEXTS, 1, done.append)
     same(found, right)
-    assert found[-1][0].source_is_cut
+    assert found[-1][0].source_truncated
     # All but the blank one, each on its own.
     assert done == [1] * (len(TEXTS) - 1)
     # 40 is the limit, to which the long one is cut.

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from export.attention_views.reader import AttentionReader
-from export.errors import InputError
+from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.exported_translator import ExportedTranslator
 from export.translators.text_ids import list_of_texts
 from tests import made_up_text
-from tests.export.remote.test_bad_servers import ALIGN, remote
+from tests.export.client.test_bad_servers import ALIGN, remote
 
 BAD = {
     "one text": ("ba ka", "is one text, .* give \\['ba ka'\\]"),

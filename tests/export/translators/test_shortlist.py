@@ -6,7 +6,7 @@ import gzip
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.serving.served_translator import ServedTranslator
 from export.translators import shortlist
 from export.translators.load import load_translator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.serving.served_translator import ServedTranslator
 from export.translators import target_pieces
 from export.translators.load import load_translator

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators import text_ids
 from export.translators.id_translator import IdTranslator
@@ -120,7 +120,7 @@ def test_learned_positions_are_a_limit_too(translator):
     long = " ".join(TEXTS[:4])
     (ids,) = translator.tokenizer.encode([long])
     (found,) = limited.translate([long])
-    assert found.source_is_cut
+    assert found.source_truncated
     tokens, scores, *_ = kt.translate_ids(
         model, tf.constant([[*ids[:5], END_ID]]), 6
     )
@@ -331,10 +331,10 @@ def test_what_is_cut_is_marked(translator, monkeypatch):
     monkeypatch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
     texts = ["ba.", "g " * 15, "g " * 16, ""]
     marks = [False, False, True, False]
-    assert [t.source_is_cut for t in translator.translate(texts)] == marks
-    assert [t.source_is_cut for t in translator.align(texts)] == marks
+    assert [t.source_truncated for t in translator.translate(texts)] == marks
+    assert [t.source_truncated for t in translator.align(texts)] == marks
     n_best = translator.n_best(texts, 2)
-    assert [all(t.source_is_cut for t in two) for two in n_best] == marks
+    assert [all(t.source_truncated for t in two) for two in n_best] == marks
 
 
 def test_a_directory_that_is_not_whole_is_refused(tmp_path):
@@ -362,7 +362,7 @@ def test_weights_that_are_no_numbers_translate_nothing(ask):
 
 
 def test_flags_have_the_limits_of_a_configuration():
-    names = "MOST_BEAMS", "MOST_EXTRA", "HIGHEST_ALPHA"
+    names = "MAX_BEAMS", "MAX_EXTRA", "MAX_ALPHA"
     assert [getattr(text_ids, name) for name in names] == [
         getattr(fields, name) for name in names
     ]

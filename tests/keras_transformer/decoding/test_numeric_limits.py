@@ -14,7 +14,7 @@ from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.decoding.sampling import _draw
-from keras_transformer.fields import MOST_BEAMS
+from keras_transformer.fields import MAX_BEAMS
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding.beam_tables import (
@@ -207,9 +207,9 @@ def test_suppressed_ids_are_ids(never):
 
 
 def test_the_widest_beam_is_that_of_one_candidate_after_the_other():
-    assert kt.SearchRules(MOST_BEAMS).beam_size == MOST_BEAMS
+    assert kt.SearchRules(MAX_BEAMS).beam_size == MAX_BEAMS
     with pytest.raises(ValueError, match="from 1 to 1,000"):
-        kt.SearchRules(MOST_BEAMS + 1)
+        kt.SearchRules(MAX_BEAMS + 1)
 
 
 @pytest.mark.parametrize("value", EXTREMES, ids=repr)

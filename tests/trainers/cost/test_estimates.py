@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.cost import packed_row, training_cost
 from trainers.cost.cost_estimate import (
     INPUT,

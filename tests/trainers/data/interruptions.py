@@ -2,7 +2,7 @@
 
 import contextlib
 
-from export.files.atomic import written_whole
+from export.common.atomic_files import atomic_write
 from trainers.data import manifest, preparation, shards
 
 
@@ -39,7 +39,7 @@ def at_write(
         moment = when if len(names) - 1 == number else None
         if moment == "before":
             raise error
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             yield temporary
             if moment == "half":
                 raise error
@@ -48,5 +48,5 @@ def at_write(
 
     with monkeypatch.context() as patch:
         for module in modules:
-            patch.setattr(module, "written_whole", hooked)
+            patch.setattr(module, "atomic_write", hooked)
         yield names

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers import cipher
 from trainers.data.corpus import Corpus
 from trainers.data.preparation import prepare_corpus

@@ -3,7 +3,7 @@
 import pytest
 import sacrebleu
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data import EvaluationSet, open_corpus
 from trainers.data.corpus import (
     describe_fingerprint_change,

@@ -13,7 +13,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.lines.files import DecodedLines, join_lines
 from export.lines.formats import best_text, n_best_list
 from export.lines.streams import answer_lines

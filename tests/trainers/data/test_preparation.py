@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.interruptions import Killed, at_write

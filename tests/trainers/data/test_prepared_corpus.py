@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.parsing.linear import Bounds, Symbols, delinearise
 from export.parsing.trees import one_line, read_tree, tags
 from tests.damage import flip_bit

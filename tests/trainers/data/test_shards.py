@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data.shards import file_crc32, read_shard, write_shard
 
 MAGIC = b"\x93NUMPY\x01\x00"

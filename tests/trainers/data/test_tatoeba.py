@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data import open_corpus, tatoeba
 from trainers.data.package_index import FetchError
 from trainers.data.tatoeba import (

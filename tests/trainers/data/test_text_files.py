@@ -2,7 +2,7 @@ import pathlib
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data import open_corpus
 
 MULTI30K = pathlib.Path(__file__).parents[4] / "shared/data/multi30k"

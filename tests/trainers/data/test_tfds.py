@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.damage import flip_bit
 from trainers.data import open_corpus
 

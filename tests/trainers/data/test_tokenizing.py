@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.data import shards
 from trainers.data.shards import TokenizedChunk, tokenize
 

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 from nltk.tree import Tree
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.parsing.linear import delinearise
 from export.parsing.trees import one_line, read_tree, read_trees
 from trainers.data import open_corpus

@@ -6,7 +6,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers.cipher import sentences
 from trainers.data import vocabulary

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.distillation.journal import (
     FILE,
     Step,

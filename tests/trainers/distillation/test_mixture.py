@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.export import conftest
 from tests.trainers import cipher
 from trainers.data import open_corpus

@@ -1,6 +1,6 @@
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.export import tiny
 from trainers import settings
 from trainers.distillation.student import find_mismatch, student_config

@@ -13,7 +13,7 @@ from PIL import Image
 from tensorboard.backend.event_processing import event_accumulator
 
 from export.attention_views.reader import AttentionReader
-from export.errors import InputError
+from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from tests import made_up_text

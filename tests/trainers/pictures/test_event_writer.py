@@ -5,7 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers import event_files
 from trainers.pictures.summaries import EventWriter
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.reports.published_scores import PAPER
 from trainers.reports.table3_rows import make_rows
 

@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_spm
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers.data.memory_corpus import vocabulary
 from trainers.scores import bleu_tokenizers
 

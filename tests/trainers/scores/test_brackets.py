@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.parsing.trees import is_tagged_word, read_tree, read_trees
 from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
 from trainers.scores.brackets import SHORT, Counts, score_brackets

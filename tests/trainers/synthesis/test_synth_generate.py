@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.translators.text_ids import IdPair
 from export.translators.text_translator import Translation
 from tests import made_up_text

@@ -13,8 +13,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
-from export.files.places import place_of
+from export.common.errors import InputError
+from export.common.paths import resolve_path
 from export.lines.files import join_lines
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed
@@ -38,7 +38,7 @@ def new(request, tmp_path):
     """Function from a name to a new Synthesis, on a disk or at a URL."""
     root = tmp_path
     if request.param == "url":
-        root = place_of("memory://bucket")
+        root = resolve_path("memory://bucket")
     yield lambda name="out": Synthesis(tmp_path, root / name)
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]

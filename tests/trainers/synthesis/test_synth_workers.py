@@ -13,7 +13,7 @@ import types
 import psutil
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.processes import ROOT
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.runs import (

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from tests.trainers.helpers import (
     largest_difference,

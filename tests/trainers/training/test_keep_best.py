@@ -10,7 +10,7 @@ from tests.damage import flip_bit
 from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import best_first
 
 HISTORY = [{"step": 10, "loss": 1.0}]

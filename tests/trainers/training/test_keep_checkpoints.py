@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.training import callbacks
 from trainers.training.callbacks import KeepCheckpoints, StepCounter
 

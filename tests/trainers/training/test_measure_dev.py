@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches.input_pipeline import evaluation_data
 from trainers.training.callbacks import MeasureDev, StepCounter

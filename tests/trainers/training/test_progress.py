@@ -6,7 +6,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from export.errors import InputError
+from export.common.errors import InputError
 from tests.trainers import event_files
 from trainers.training import progress
 from trainers.training.callbacks import StepCounter

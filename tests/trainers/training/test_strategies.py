@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.errors import InputError
+from export.common.errors import InputError
 from trainers.training.strategies import (
     NAMES,
     check_tf_config,

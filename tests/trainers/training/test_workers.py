@@ -10,7 +10,7 @@ import pytest
 from tests import processes
 from tests.trainers import cipher, cluster, commands, event_files
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 
 STEPS = 20
 

@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-from export.errors import InputError
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from tests.trainers.helpers import minute_model
 

@@ -13,7 +13,7 @@ import pytest
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 
 STEPS = 9
 PLAIN = (

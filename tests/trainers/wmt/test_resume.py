@@ -8,8 +8,8 @@ import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches import input_pipeline
-from trainers.checkpoints import Checkpoints
 from trainers.training.callbacks import KeepCheckpoints, StepCounter
+from trainers.training.checkpoints import Checkpoints
 
 PAIRS = made_up_pairs(45, seed=4)
 DROPOUT = 0.3

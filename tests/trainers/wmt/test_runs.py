@@ -11,7 +11,7 @@ from tests import processes
 from tests.export import commands as lines
 from tests.trainers import cipher, commands, event_files
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from tests import processes
 from tests.trainers import commands
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
+from trainers.training.checkpoints import Checkpoints
 
 # The smallest a pipe can be on Linux. With a report of some 100 letters each
 # step, training cannot get 60 steps ahead of the test that reads them.

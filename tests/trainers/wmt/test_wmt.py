@@ -13,8 +13,8 @@ import sacrebleu
 from export.translators.translator import Translator
 from tests.trainers import cipher, event_files
 from tests.trainers.wmt import weights_files
-from trainers.checkpoints import Checkpoints
 from trainers.data import open_corpus
+from trainers.training.checkpoints import Checkpoints
 
 FIGURE = r"([\d.,]+)"
 REPORT = re.compile(

@@ -1,0 +1,87 @@
+"""Asks a running TensorFlow Serving: `python -m export.client < in > out`.
+
+  python -m export.client --url=http://host:8501 < in > out
+  python -m export.client --grpc=host:8500 --n_best=4 < in > out
+
+A line gives a line, in order, in the formats of export.translate:
+
+  text                          by default
+  score TAB text                with --scores
+  text TAB alignment            with --alignments, words as in "0-0 1-2"
+  score TAB text TAB alignment  with both
+
+and with --n_best=N above 1 up to N lines of Moses' n-best format. --url needs
+no TensorFlow where it runs; --grpc, which is without encryption, needs it for
+the server's messages.
+"""
+
+from absl import flags
+
+from export.client.remote_translator import RemoteTranslator
+from export.client.rest_server import RestServer
+from export.client.served_model import ServedModel
+from export.common import command
+from export.common.errors import InputError
+from export.lines import line_flags
+
+FLAGS = flags.FLAGS
+
+flags.adopt_module_key_flags(line_flags)
+
+flags.DEFINE_string("url", None, "Address for REST, such as http://host:8501.")
+flags.DEFINE_string("grpc", None, "Host and port for gRPC, such as host:8500.")
+flags.DEFINE_string("model_name", "translator", "The model's name there.")
+flags.DEFINE_integer(
+    "version",
+    None,
+    "Version of the model; the server's newest by default.",
+    lower_bound=1,
+)
+flags.DEFINE_string("label", None, "Label of a version, such as stable.")
+flags.DEFINE_integer("batch_size", 64, "Sentences in a request.", lower_bound=1)
+flags.DEFINE_float(
+    "timeout_seconds", 30.0, "How long to wait for an answer, in seconds."
+)
+flags.DEFINE_integer(
+    "retries",
+    2,
+    "How often to ask again, after 0.5, 1, 2, ... seconds, where the server "
+    "cannot be reached or is too busy.",
+    lower_bound=0,
+)
+
+# In seconds.
+_LONGEST_WAIT = 86_400
+
+
+def main(arguments):
+    """Translates a file or standard input."""
+    del arguments
+    form = line_flags.line_format()
+    if (FLAGS.url is None) == (FLAGS.grpc is None):
+        raise InputError(
+            "Give either --url=http://host:8501 or --grpc=host:8500."
+        )
+    if FLAGS.version is not None and FLAGS.label is not None:
+        raise InputError("Give either --version or --label, not both.")
+    if not 0 < FLAGS.timeout_seconds <= _LONGEST_WAIT:
+        raise InputError(
+            f"--timeout_seconds={FLAGS.timeout_seconds:g} must be above 0 and "
+            f"at most {_LONGEST_WAIT}, a day."
+        )
+    translator = RemoteTranslator(_server(), FLAGS.batch_size, FLAGS.retries)
+    line_flags.translate_stream(translator, form)
+
+
+def _server():
+    model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
+    if FLAGS.url is not None:
+        return RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
+    # Imports TensorFlow.
+    from export.client.grpc_server import GrpcServer
+
+    return GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
+
+
+if __name__ == "__main__":
+    command.run(main, any_backend=True)

@@ -1,0 +1,84 @@
+"""Asks TensorFlow Serving over gRPC, with tensorflow-serving-api."""
+
+import math
+import re
+
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from export.client.served_model import MAX_ANSWER_BYTES, ModelServer
+from export.common.errors import InputError
+
+# gRPC's own limit of 4 MB is less than the alignments of a batch may take.
+_OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+_KINDS = {
+    grpc.StatusCode.UNAVAILABLE: "unreachable",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "busy",
+    grpc.StatusCode.NOT_FOUND: "unknown",
+    grpc.StatusCode.INVALID_ARGUMENT: "refused",
+    grpc.StatusCode.FAILED_PRECONDITION: "refused",
+}
+# A few bytes of an answer could ask for any number of values.
+_MAX_VALUES = 1 << 28
+
+
+class GrpcServer(ModelServer):
+    """One model of a server, over a connection without encryption.
+
+    Args:
+        target: such as "host:8500".
+        model: ServedModel.
+        timeout_seconds: for the whole of an answer.
+
+    Raises:
+        InputError: the target is no host and port.
+    """
+
+    def __init__(self, target, model, timeout_seconds):
+        if not re.fullmatch(r"[^\s/]+:\d{1,5}", target):
+            raise InputError(
+                f"--grpc={target} is not an address; it must be like host:8500."
+            )
+        super().__init__(target, model, timeout_seconds)
+        channel = grpc.insecure_channel(target, options=_OPTIONS)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+    def ask(self, signature, texts):
+        """See the base class; outputs are arrays."""
+        request = predict_pb2.PredictRequest()
+        spec = request.model_spec
+        spec.name, spec.signature_name = self._model.name, signature
+        if self._model.version is not None:
+            spec.version.value = self._model.version
+        if self._model.label is not None:
+            spec.version_label = self._model.label
+        request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string))
+        try:
+            response = self._stub.Predict(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+        try:
+            return {
+                name: _array(tensor)
+                for name, tensor in response.outputs.items()
+            }
+        except (TypeError, ValueError) as error:
+            raise self.error("unreadable", error) from None
+
+    def _error(self, error):
+        code = error.code()
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return self.error("late", f"{self._timeout:g} s")
+        reason = f"{code.name}, {error.details()}"
+        return self.error(_KINDS.get(code, "failed"), reason)
+
+
+def _array(tensor):
+    shape = [axis.size for axis in tensor.tensor_shape.dim]
+    if min(shape, default=0) < 0 or math.prod(shape) > _MAX_VALUES:
+        raise ValueError(f"a tensor of shape {shape}")
+    return tf.make_ndarray(tensor)

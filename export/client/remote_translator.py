@@ -1,0 +1,160 @@
+"""Translates text by asking a server."""
+
+import math
+import time
+
+import numpy as np
+
+from export.client.served_model import Unavailable
+from export.common.errors import InputError
+from export.translators.batches import by_count
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import Sentence
+
+# The outputs of each signature that are needed: type and rank.
+_OUTPUTS = {
+    "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
+    "n_best": {"translations": (object, 2), "scores": ("float32", 2)},
+    "align": {
+        "translation": (object, 1),
+        "score": ("float32", 1),
+        "source_words": ("int32", 3),
+        "target_words": ("int32", 3),
+        "alignment": ("float32", 3),
+    },
+}
+_FIRST_PAUSE_SECONDS = 0.5
+
+
+class RemoteTranslator(SignatureTranslator):
+    """The same calls as TextTranslator, answered by a server.
+
+    All raise InputError where the server does not answer, or not as it should,
+    or has fewer beams than translations are asked for.
+
+    Args:
+        server: ModelServer.
+        batch_size: sentences in a request; similar lengths go together.
+        retries: how often a request is repeated while the server cannot be
+            reached or is too busy, after pauses of 0.5, 1, 2, 4, ... s.
+        sleep: function that pauses for a number of seconds.
+    """
+
+    beam_size = None
+
+    def __init__(self, server, batch_size, retries, sleep=time.sleep):
+        self._server = server
+        self.name = server.address
+        self._batch_size = batch_size
+        self._retries = retries
+        self._sleep = sleep
+
+    def _sentences(self, texts):
+        # Only the server knows tokens; characters order them as well.
+        return [
+            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
+            for text in texts
+        ]
+
+    def _batches(self, lengths):
+        return by_count(lengths, self._batch_size)
+
+    def _num_threads(self):
+        # With several, Ctrl-C would wait for a server that hangs.
+        return 1
+
+    def _ask(self, signature, texts):
+        """Returns the outputs as arrays, each checked."""
+        outputs = self._ask_with_retries(signature, texts)
+        if {"tree", "trees"} & set(outputs):
+            raise InputError(
+                f"{self.name} answered with trees, as a parser does, and "
+                "export.client asks for translations; name a translator with "
+                "--model_name."
+            )
+        # Exports of older versions do not say what they truncated.
+        outputs = {"truncated": [False] * len(texts)} | outputs
+        kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
+        try:
+            answer = {
+                name: _to_array(name, outputs[name], *kind, len(texts))
+                for name, kind in kinds.items()
+            }
+            _check_shapes(answer, texts)
+        except KeyError as error:
+            reason = f"without the output {error.args[0]}"
+            raise self._server.error("unreadable", reason) from None
+        except ValueError as error:
+            raise self._server.error("unreadable", error) from None
+        return answer
+
+    def _ask_with_retries(self, signature, texts):
+        pause = _FIRST_PAUSE_SECONDS
+        for _ in range(self._retries):
+            try:
+                return self._server.ask(signature, texts)
+            except Unavailable:
+                self._sleep(pause)
+                pause *= 2
+        return self._server.ask(signature, texts)
+
+
+def _to_array(name, value, dtype, rank, count):
+    """Returns an output as an array of a type and rank, and of `count` rows."""
+    if getattr(value, "dtype", dtype) != dtype:
+        raise ValueError(f"with {name} of type {value.dtype}")
+    try:
+        array = np.asarray(value, dtype, order="C")
+        if dtype is object:
+            array = np.vectorize(_to_bytes, otypes=[object])(array)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"with a wrong {name}: {error}") from None
+    # Empty lists cannot say how long their rows are.
+    is_right = array.ndim == rank or (rank > 1 and not array.size)
+    if not is_right or array.shape[:1] != (count,):
+        raise ValueError(
+            f"with {name} of shape {array.shape} for {count} sentences"
+        )
+    return array
+
+
+def _to_bytes(text):
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, str):
+        return text.encode("utf-8")
+    raise TypeError(f"expected text, got {text!r:.60}")
+
+
+def _check_shapes(answer, texts):
+    """Refuses outputs that do not fit together."""
+    fits = True
+    if "scores" in answer:
+        fits = answer["scores"].shape == answer["translations"].shape
+    if "alignment" in answer:
+        fits = _is_alignment(answer, texts)
+    if not fits:
+        raise ValueError("with outputs that do not fit together")
+
+
+def _is_alignment(answer, texts):
+    """Whether words and weights agree; adds missing axes."""
+    translations = [
+        each.decode("utf-8", "replace") for each in answer["translation"]
+    ]
+    shape = [len(texts)]
+    for name, lines in (
+        ("target_words", translations),
+        ("source_words", texts),
+    ):
+        words = answer[name]
+        if not words.size:
+            words = answer[name] = words.reshape(len(lines), 0, 2)
+        shape.append(words.shape[1])
+        counts = [len(line.split()) for line in lines]
+        last = words.max(axis=(1, 2), initial=-1)
+        if words.shape[2] != 2 or (last >= counts).any():
+            return False
+    weights = answer["alignment"]
+    is_empty = weights.size == math.prod(shape) == 0
+    return is_empty or list(weights.shape) == shape

@@ -1,0 +1,105 @@
+"""The model of a server that a client asks for, and what can go wrong."""
+
+import abc
+import typing
+import urllib.parse
+
+from export.common.errors import InputError
+
+# Bytes; far more than the alignments of a batch take.
+MAX_ANSWER_BYTES = 1 << 30
+_MAX_REASON_LENGTH = 300
+# By kind of error; the reason is in the server's own words.
+_MESSAGES = {
+    "unreachable": "{server} does not answer: {reason}; check that the server "
+    "runs and that address and port are right",
+    "busy": "{server} is too busy: {reason}",
+    "late": "{server} did not answer within {reason}; give more "
+    "--timeout_seconds, or a smaller --batch_size",
+    "unknown": "{server} does not serve {model}: {reason}; check --model_name, "
+    "--version and --label",
+    "refused": "{server} refused the request to {model}: {reason}; the model "
+    "must be an export of export.saved_model",
+    "failed": "{server} failed: {reason}; see its log",
+    "unreadable": "{server} answered {reason}; check that TensorFlow Serving "
+    "listens there, and that the model is an export of export.saved_model",
+}
+_LATER_IT_MAY_ANSWER = ("unreachable", "busy")
+
+
+class ServedModel(typing.NamedTuple):
+    """Identifies a model; its newest version without version and label.
+
+    Attributes:
+        name: as in the server's configuration.
+        version: number, or None.
+        label: of a version, or None.
+    """
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+    def path(self):
+        """Returns the path of its REST address."""
+        path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
+        if self.version is not None:
+            return f"{path}/versions/{self.version}"
+        if self.label is not None:
+            return f"{path}/labels/{urllib.parse.quote(self.label, safe='')}"
+        return path
+
+    def __str__(self):
+        if self.version is not None:
+            return f"version {self.version} of {self.name}"
+        if self.label is not None:
+            return f"the version {self.label} of {self.name}"
+        return self.name
+
+
+class Unavailable(InputError):
+    """The server cannot be reached or is too busy: later it may answer."""
+
+
+class ModelServer(abc.ABC):
+    """One model of a server.
+
+    Args:
+        address: of the server.
+        model: ServedModel.
+        timeout_seconds: for the whole of an answer.
+    """
+
+    def __init__(self, address, model, timeout_seconds):
+        self.address = address
+        self._model = model
+        self._timeout = timeout_seconds
+
+    @abc.abstractmethod
+    def ask(self, signature, texts):
+        """Asks about texts.
+
+        Args:
+            signature: name of the signature, which has one input, `text`.
+            texts: list of str.
+
+        Returns:
+            dict, output's name to array, or to nested lists; text as bytes or
+            str.
+
+        Raises:
+            Unavailable: the server cannot be reached, or is too busy.
+            InputError: it refuses, fails, is late or is no such server.
+        """
+
+    def error(self, kind, reason):
+        """Returns the InputError of one of the kinds in `_MESSAGES`."""
+        reason = " ".join(str(reason).split()).rstrip(".;")
+        if len(reason) > _MAX_REASON_LENGTH:
+            reason = f"{reason[:_MAX_REASON_LENGTH]}..."
+        message = _MESSAGES[kind].format(
+            server=self.address, model=self._model, reason=reason
+        )
+        if kind in _LATER_IT_MAY_ANSWER:
+            return Unavailable(f"{message}.")
+        return InputError(f"{message}.")

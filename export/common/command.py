@@ -1,0 +1,149 @@
+"""What every command does the same way: start, fail, be interrupted."""
+
+import math
+import os
+import shlex
+import sys
+
+from absl import app, flags, logging
+
+from export.common.errors import InputError
+from export.common.start_up import REQUESTED_BACKEND
+
+EXIT_INPUT_ERROR = 2
+EXIT_INTERRUPTED = 130
+# As a shell says it: 128 + SIGPIPE.
+EXIT_READER_HAS_GONE = 141
+# Flags whose values may be empty.
+_TEXTS = ("text", "translation", "tag")
+
+
+def run(main, operands=(), any_backend=False):
+    """Runs a command's main function under absl, with its exit codes.
+
+    An InputError is printed as one line and exits with 2; Ctrl-C exits with
+    130, and output that nobody reads with 141. Anything else is a fault of
+    ours and shows its traceback.
+
+    Args:
+        main: function of the arguments left after the flags; the program's
+            name is the first.
+        operands: names of what must be given beside flags, in order.
+        any_backend: whether KERAS_BACKEND may name another than TensorFlow.
+    """
+
+    def guarded(arguments):
+        # TensorFlow's notes while saving are not what a user asked for.
+        logging.set_verbosity(logging.WARNING)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        try:
+            _check_encoding(sys.argv)
+            _check_empty()
+            _check_count(arguments[1:], operands)
+            if not any_backend:
+                _require_tensorflow()
+            return main(arguments)
+        except InputError as error:
+            print(f"Error: {error}", file=sys.stderr)
+            return EXIT_INPUT_ERROR
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            return EXIT_INTERRUPTED
+
+    try:
+        try:
+            app.run(guarded)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # What is not written yet would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_READER_HAS_GONE)
+
+
+def command_line(program, *arguments):
+    """Returns a command as a shell takes it, each word quoted as needed.
+
+    Args:
+        program: module for `python -m`, or the name of another program.
+        *arguments: its arguments, each what str makes a word of.
+    """
+    words = ["python", "-m", program] if "." in program else [program]
+    return shlex.join([*words, *map(str, arguments)])
+
+
+def print_next(*lines):
+    """Prints what can be run next.
+
+    Args:
+        *lines: commands, made by `command_line`.
+    """
+    print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
+
+
+def require_new(path, flag):
+    """Raises InputError if the path that a flag names exists already."""
+    if path.exists():
+        raise InputError(
+            f"{path} exists and is never overwritten; name another {flag}, or "
+            "remove it first."
+        )
+
+
+def require_finite(*names):
+    """Refuses "nan" and "inf", which bounds of flags let through.
+
+    Args:
+        *names: of flags of numbers.
+    """
+    for name in names:
+        flags.register_validator(
+            name,
+            lambda value: value is None or math.isfinite(value),
+            "It must be a finite number.",
+        )
+
+
+def _check_encoding(given):
+    for argument in given:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            # Neither TensorFlow nor JSON has other bytes in a name.
+            shown = ascii(argument)
+            raise InputError(
+                f"The argument {shown} is not UTF-8; write it in UTF-8, or "
+                "rename the file."
+            ) from None
+
+
+def _check_empty():
+    """Refuses what a shell leaves of an unset variable: no value."""
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        values = flag.value if isinstance(flag.value, list) else [flag.value]
+        if flag.present and "" in values and name not in _TEXTS:
+            raise InputError(
+                f"--{name} has an empty value; give it one, or leave it out."
+            )
+
+
+def _require_tensorflow():
+    if REQUESTED_BACKEND != "tensorflow":
+        raise InputError(
+            "This command needs Keras' TensorFlow backend, not "
+            f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
+        )
+
+
+def _check_count(given, operands):
+    if len(given) > len(operands):
+        raise InputError(
+            f"Unknown argument {given[len(operands)]!r}; flags begin with --."
+        )
+    if len(given) < len(operands):
+        raise InputError(
+            f"{operands[len(given)]} is missing; --help says what it is."
+        )

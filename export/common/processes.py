@@ -1,0 +1,131 @@
+"""CPU count, signals, subprocesses and folder locks."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import filelock
+
+from export.common.errors import InputError
+
+
+def processor_count():
+    """Returns the number of CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class StopSignals:
+    """A context in which the first SIGINT or SIGTERM calls a function.
+
+    A second signal acts as usual.
+
+    Args:
+        stop: function without arguments, called at the first signal.
+
+    Attributes:
+        received: number of the signal, 0 without one.
+    """
+
+    def __init__(self, stop):
+        self.received = 0
+        self._stop = stop
+        self._previous = {}
+
+    def __enter__(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error):
+        self._restore()
+
+    def _restore(self):
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _handle(self, number, frame):
+        del frame
+        self.received = number
+        self._restore()
+        self._stop()
+
+
+def run_subcommand(module, arguments):
+    """Runs a command in a subprocess; returns its exit code as a shell does.
+
+    The first Ctrl-C or SIGTERM is passed on, so that a training saves; a
+    second one ends both at once.
+
+    Args:
+        module: such as "trainers.wmt".
+        arguments: its flags, list of str.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        # A terminal would send it a Ctrl-C beside the one passed on, and two
+        # mean: do not save.
+        start_new_session=True,
+        stderr=sys.stderr,
+    )
+    before = signal.getsignal(signal.SIGTERM)
+
+    def leave(number, frame):
+        del frame
+        sys.exit(128 + number)
+
+    def pass_on():
+        process.send_signal(signals.received)
+        # By default a second one would end this process alone.
+        signal.signal(signal.SIGTERM, leave)
+
+    signals = StopSignals(pass_on)
+    try:
+        with signals:
+            code = process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def folder_lock(folder, work):
+    """Locks a folder for one kind of work, without waiting.
+
+    The lock is the system's and ends with the process. It holds on all
+    machines that share a file system with locks.
+
+    Args:
+        folder: pathlib.Path; it is created if missing.
+        work: a word such as "training", which locks `training.lock`.
+
+    Raises:
+        InputError: another process holds the lock, or the system refused it.
+    """
+    path = folder / f"{work}.lock"
+    lock = filelock.FileLock(path, blocking=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except filelock.Timeout:
+        raise InputError(
+            f"Another {work} is under way in {folder} and holds its "
+            f"{path.name}; wait for its end, stop it, or use another folder."
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"Cannot lock {path}: {error.strerror}; free some space or choose "
+            "another folder, then run the same command again."
+        ) from error
+    try:
+        yield
+    finally:
+        # While it is locked: filelock takes no lock of a file that is gone.
+        path.unlink(missing_ok=True)
+        lock.release()

@@ -1,0 +1,128 @@
+"""Translates text with a CTranslate2 model folder."""
+
+import itertools
+
+import sentencepiece
+
+from export.common.errors import InputError
+from export.ctranslate2.ctranslate2_weights import (
+    SOURCE_VOCABULARY_FILE,
+    VOCABULARY_FILE,
+)
+from export.tokenizers.plain import PlainTokenizer, load_plain_source_tokenizer
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import BLANK, Translation
+from keras_transformer.decoding.rules import length_penalty
+
+_END = "</s>"
+
+
+class CTranslate2Translator:
+    """Beam search by CTranslate2 on a CPU.
+
+    It tokenizes with the SentencePiece models beside the weights, so that its
+    answers are those of the folder alone.
+
+    Args:
+        path: folder of `save_ctranslate2`.
+        config: TransformerConfig of the model: its beam, penalty and limits.
+        max_source_tokens: longer sources are truncated to as many pieces, the
+            end included.
+        batch_tokens: source positions in a batch, padding included.
+
+    Attributes:
+        compute_type: what CTranslate2 multiplies in, such as "int8_float32".
+
+    Raises:
+        InputError: CTranslate2 cannot load the folder.
+    """
+
+    def __init__(
+        self, path, config, max_source_tokens, batch_tokens=BATCH_TOKENS
+    ):
+        import ctranslate2
+
+        self._config = config
+        self._limit = max_source_tokens
+        self._batch_tokens = batch_tokens
+        try:
+            self._translator = ctranslate2.Translator(str(path), device="cpu")
+            proto = (path / VOCABULARY_FILE).read_bytes()
+            self._target = sentencepiece.SentencePieceProcessor(
+                model_proto=proto
+            )
+            self._source = PlainTokenizer(proto)
+            if (path / SOURCE_VOCABULARY_FILE).exists():
+                self._source = load_plain_source_tokenizer(
+                    (path / SOURCE_VOCABULARY_FILE).read_bytes()
+                )
+        except (RuntimeError, ValueError, OSError) as error:
+            raise InputError(
+                f"CTranslate2 cannot load {path}: {error}"
+            ) from error
+        self.compute_type = self._translator.compute_type
+
+    def translate(self, texts, on_progress=None):
+        """Translates a list of sentences.
+
+        Args:
+            texts: list of str.
+            on_progress: function of the number of sentences just done.
+
+        Returns:
+            A list of Translation in the same order. CTranslate2 ranks by
+            log-probability / length ** alpha; the score is the
+            log-probability / the length penalty of the configuration.
+        """
+        sources = [
+            self._source.pieces(text)[: self._limit - 1]
+            for text in list_of_texts(texts)
+        ]
+        answers = translate_in_batches(
+            # CTranslate2 adds the end.
+            [len(pieces) + 1 for pieces in sources],
+            self._batch_tokens,
+            lambda batch: self._search([sources[number] for number in batch]),
+            on_progress,
+        )
+        return [answer or BLANK for answer in answers]
+
+    def _search(self, sources):
+        # CTranslate2 has one length limit for a batch, and an answer must not
+        # depend on the other sentences.
+        return [
+            translation
+            for _, group in itertools.groupby(sources, len)
+            for translation in self._search_equal_lengths([*group])
+        ]
+
+    def _search_equal_lengths(self, sources):
+        config = self._config
+        results = self._translator.translate_batch(
+            sources,
+            beam_size=config.beam_size,
+            length_penalty=config.alpha,
+            # As in the search of this package.
+            disable_unk=True,
+            min_decoding_length=1,
+            max_decoding_length=len(sources[0]) + config.max_output_extra,
+            return_end_token=True,
+        )
+        outputs = [result.hypotheses[0] for result in results]
+        # The scores of its search exclude what it must not generate.
+        scored = self._translator.score_batch(
+            sources,
+            [
+                pieces[:-1] if pieces[-1:] == [_END] else pieces
+                for pieces in outputs
+            ],
+        )
+        for pieces, score in zip(outputs, scored):
+            penalty = length_penalty(
+                len(pieces), config.alpha, config.length_penalty
+            )
+            log_probability = sum(score.log_probs[: len(pieces)])
+            yield Translation(
+                self._target.decode(pieces), log_probability / float(penalty)
+            )

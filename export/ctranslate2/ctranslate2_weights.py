@@ -1,0 +1,216 @@
+"""Writes a Transformer as a model folder for CTranslate2."""
+
+import importlib.util
+
+import numpy as np
+import sentencepiece
+from keras import ops
+
+import keras_transformer as kt
+from export.common.atomic_files import atomic_write
+from export.common.errors import InputError
+from export.pretrained.field_tables import any_value, find_unsupported_fields
+from export.tokenizers.vocabulary_file import count_listed_pieces
+
+QUANTIZATIONS = ("float32", "float16", "int16", "int8")
+VOCABULARY_FILE = "vocabulary.model"
+# Beside it where the source has a vocabulary of its own.
+SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
+# A sinusoid has no end; CTranslate2 wants a table. It takes as many pieces of
+# a source, unless it is asked to take more.
+_SOURCE_POSITIONS = 1024
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+# The values of fields that a folder can hold; others must be the default. The
+# caller of CTranslate2 gives those of a search, which the command prints.
+_SUPPORTED = {
+    **any_value(
+        "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
+        "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
+        "beam_size alpha max_output_extra"
+    ),
+    "norm": ("post", "pre"),
+    "activation": tuple(_ACTIVATIONS),
+    "attention_bias": (False, True),
+    "share_embeddings": ("all", "target-softmax", "none"),
+    "output_bias": (False, True),
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_rates": ("paper", "marian"),
+    "length_penalty": ("gnmt", "power"),
+    "stop": ("certain", "finished", "likely"),
+}
+
+
+def save_ctranslate2(
+    model,
+    vocabulary,
+    path,
+    quantization="float32",
+    source_vocabulary=None,
+    target_pieces=None,
+):
+    """Writes a Transformer as a CTranslate2 model folder.
+
+    The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
+    piece to the source itself. The SentencePiece models lie beside the weights.
+
+    Args:
+        model: Transformer.
+        vocabulary: bytes of the SentencePiece model, of the target where there
+            are two.
+        path: path of the folder, which does not exist yet.
+        quantization: how matrices are stored: "float32", "float16", "int16" or
+            "int8".
+        source_vocabulary: bytes of the SentencePiece model of the source; None
+            where there is one for both sides.
+        target_pieces: ids of the target's vocabulary that are written, see
+            `kt.TargetPieces`; None for all.
+
+    Raises:
+        InputError: the package ctranslate2 is missing, it cannot hold the
+            model or lacks the quantization, a vocabulary is missing or of
+            another model, or writing fails.
+    """
+    require_ctranslate2()
+    if quantization not in QUANTIZATIONS:
+        raise InputError(
+            f"Expected one of {', '.join(QUANTIZATIONS)} as quantization, got "
+            f"{quantization!r}."
+        )
+    config = model.config
+    _check_config(config)
+    if config.source_vocabulary_size and source_vocabulary is None:
+        raise InputError(
+            "This model has a vocabulary for the source, source_vocabulary_size"
+            f"={config.source_vocabulary_size}; give source_vocabulary."
+        )
+    size = config.vocabulary_size
+    ids = range(size) if target_pieces is None else target_pieces
+    ids = kt.TargetPieces(ids, size).ids
+    spec = _make_spec(model, ids)
+    files = {VOCABULARY_FILE: vocabulary}
+    if source_vocabulary is not None:
+        files[SOURCE_VOCABULARY_FILE] = source_vocabulary
+    spec.register_source_vocabulary(
+        _list_pieces(source_vocabulary or vocabulary, config.source_pieces)
+    )
+    pieces = _list_pieces(vocabulary, size)
+    spec.register_target_vocabulary([pieces[number] for number in ids])
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = config.layer_norm_epsilon
+    spec.validate()
+    spec.optimize(quantization)
+    with atomic_write(path) as temporary:
+        temporary.mkdir()
+        spec.save(str(temporary))
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
+
+
+def require_ctranslate2():
+    """Raises InputError if the package ctranslate2 is not installed."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise InputError(
+            "The package ctranslate2 is not installed; install it with: "
+            "pip install -r requirements-serving.txt"
+        )
+
+
+def _check_config(config):
+    unsupported = find_unsupported_fields(config, _SUPPORTED)
+    if config.counts_words:
+        unsupported.insert(0, "positions of words")
+    if not config.heads_fill_model:
+        unsupported.append("d_k and d_v other than d_model / num_heads")
+    for field in unsupported:
+        raise InputError(
+            f"CTranslate2 cannot run this model: it has no {field}; export it "
+            "as a SavedModel instead (export.saved_model)."
+        )
+
+
+def _list_pieces(vocabulary, size):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
+    pieces = [processor.IdToPiece(i) for i in range(len(processor))]
+    if len(pieces) > size == count_listed_pieces(vocabulary):
+        # Of a pretrained model: the others count as unknown.
+        return pieces[:size]
+    if len(pieces) != size:
+        raise InputError(
+            f"The vocabulary has {len(pieces)} pieces and the model {size}; "
+            "give the vocabulary of the same model."
+        )
+    return pieces
+
+
+def _make_spec(model, ids):
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    config = model.config
+    spec = TransformerSpec.from_config(
+        (config.num_layers, config.decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation[_ACTIVATIONS[config.activation]],
+    )
+    _fill_stack(spec.encoder, model.encoder)
+    _fill_stack(spec.decoder, model.decoder)
+    # CTranslate2's own sinusoids are laid out in another way.
+    for side, positions in (
+        (spec.encoder, model.source_positions),
+        (spec.decoder, model.target_positions),
+    ):
+        is_learned = config.positions == "learned"
+        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
+        if is_learned:
+            rows = config.max_positions
+        side.position_encodings.encodings = _array(
+            positions.encode(np.arange(rows, dtype="int32"))
+        )
+    spec.encoder.embeddings[0].weight = _array(
+        model.source_embedding.embeddings
+    )
+    target, output = model.target_embedding, model.output_embedding
+    spec.decoder.embeddings.weight = _array(target.embeddings)[ids]
+    spec.decoder.projection.weight = _array(output.embeddings)[ids]
+    if output.bias is not None:
+        spec.decoder.projection.bias = _array(output.bias)[ids]
+    return spec
+
+
+def _fill_stack(spec, stack):
+    for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
+        self_attention = layer_spec.self_attention
+        _fill(self_attention.linear[0], layer.self_attention.query_key_value)
+        _fill(self_attention.linear[1], layer.self_attention.output_projection)
+        _fill_norm(self_attention, layer.self_attention_residual.layer_norm)
+        if hasattr(layer_spec, "attention"):
+            cross_attention = layer_spec.attention
+            for linear, name in zip(
+                cross_attention.linear,
+                ("query", "key_value", "output_projection"),
+                strict=True,
+            ):
+                _fill(linear, getattr(layer.cross_attention, name))
+            _fill_norm(
+                cross_attention, layer.cross_attention_residual.layer_norm
+            )
+        _fill(layer_spec.ffn.linear_0, layer.feed_forward.inner_projection)
+        _fill(layer_spec.ffn.linear_1, layer.feed_forward.output_projection)
+        _fill_norm(layer_spec.ffn, layer.feed_forward_residual.layer_norm)
+    if hasattr(spec, "layer_norm"):
+        _fill_norm(spec, stack.final_norm)
+
+
+def _fill(spec, projection):
+    spec.weight = np.ascontiguousarray(_array(projection.kernel).T)
+    if projection.bias is not None:
+        spec.bias = _array(projection.bias)
+
+
+def _fill_norm(spec, norm):
+    spec.layer_norm.gamma = _array(norm.gamma)
+    spec.layer_norm.beta = _array(norm.beta)
+
+
+def _array(tensor):
+    return np.asarray(ops.convert_to_numpy(tensor), np.float32)
