@@ -15,7 +15,6 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import (
     OWN_GRADIENTS,
     at_least_float32,
-    column_sums,
     custom_gradient,
 )
 
@@ -169,7 +168,7 @@ def projected_losses(states, matrix, labels, smoothing, label_rows=None):
 
     @custom_gradient
     def summaries(rows, matrix, label_rows):
-        of_matrix = column_sums(matrix)
+        of_matrix = ops.sum(matrix, axis=0)
         found, softmax = _summaries(
             ops.matmul(rows, ops.transpose(matrix)),
             flat,
