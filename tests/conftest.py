@@ -6,12 +6,11 @@ import signal
 import pytest
 from hypothesis import settings
 
-from tests import processes
-from tests.distribution import in_order
-
 # Before the first import of TensorFlow: only errors, and no GPU is claimed
 # whole by a test run.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# A process forked off has one thread of those that OpenBLAS started.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 # Many small models are compiled once and run once.
@@ -28,28 +27,17 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _process_servers():
-    """Those of `tests.processes` end with the session."""
-    yield
-    processes.close_servers()
-
-
 def pytest_addoption(parser):
     parser.addoption(
         "--slow", action="store_true", help="also the tests that take minutes"
     )
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    from tests.scheduler import Scheduler
-
-    return Scheduler(config, log)
-
-
 def pytest_collection_modifyitems(config, items):
-    items[:] = in_order(items)
+    for item in items:
+        # A file's tests share what its fixtures make, so run in one process.
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")

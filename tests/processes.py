@@ -1,38 +1,41 @@
-"""Commands as processes of their own, started without their imports.
+"""Commands as processes of their own.
 
-`tests.process_server` says how: a process with TensorFlow takes some tenths
-of a second of computing instead of four. Where the imports themselves, or
-what they print, is tested, use `subprocess`.
+Importing TensorFlow takes a process four seconds of computing. So most are
+forked by multiprocessing's fork server, which has imported it already. Where
+the imports themselves, or what they print, is tested: `imported=False`.
 """
 
+import atexit
 import dataclasses
-import functools
-import json
+import multiprocessing
+import multiprocessing.reduction
 import os
 import pathlib
 import re
-import select
+import runpy
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).parents[1]
+_FORK = multiprocessing.get_context("forkserver")
 # None defines absl flags, which would be flags of every command.
-WITH_TENSORFLOW = (
-    "absl.app",
-    "h5py",
-    "tensorflow",
-    "tensorflow_text",
-    "keras",
-    "sentencepiece",
-    "sacrebleu",
-    "tqdm",
+_FORK.set_forkserver_preload(
+    [
+        "absl.app",
+        "h5py",
+        "tensorflow",
+        "tensorflow_text",
+        "keras",
+        "sentencepiece",
+        "sacrebleu",
+        "tqdm",
+    ]
 )
-
-
-# TensorFlow says these before its log level counts.
+# TensorFlow prints these before its log level counts.
 _NOISE = re.compile(
     r"(WARNING: All log messages before|[IWE]0000 |To enable the follow).*\n?"
 )
@@ -40,14 +43,7 @@ _NOISE = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a command ended.
-
-    Attributes:
-        code: exit code.
-        out: its standard output.
-        err: its standard error, without TensorFlow's start-up notes.
-        raw_err: its standard error.
-    """
+    """Exit code, standard output and standard error of a command."""
 
     code: int
     out: str
@@ -55,26 +51,29 @@ class Result:
 
     @property
     def err(self) -> str:
+        """Standard error without TensorFlow's start-up notes."""
         return _NOISE.sub("", self.raw_err)
 
 
-class Process:
-    """A started process: what tests use of subprocess.Popen."""
+class ForkedProcess:
+    """What tests use of subprocess.Popen, of a forked process."""
 
-    def __init__(self, status):
-        # Unbuffered: what `select` waits for must not have been read.
-        self._status = os.fdopen(status, "rb", buffering=0)
-        self.pid = int(self._status.readline())
-        self.returncode = None
+    def __init__(self, *arguments):
+        self._process = _FORK.Process(target=_become, args=arguments)
+        self._process.start()
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self):
+        return self._process.exitcode
 
     def poll(self):
-        """Returns the exit code, or None while it runs."""
-        return self._ended(0)
+        return self.wait(0, check=False)
 
-    def wait(self, timeout=None):
-        """Returns the exit code; TimeoutError after so many seconds."""
-        if self._ended(timeout) is None:
-            raise TimeoutError(f"process {self.pid} has not ended")
+    def wait(self, timeout=None, check=True):
+        self._process.join(timeout)
+        if self.returncode is None and check:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
         return self.returncode
 
     def send_signal(self, number):
@@ -84,70 +83,42 @@ class Process:
     def kill(self):
         self.send_signal(signal.SIGKILL)
 
-    def _ended(self, timeout):
-        if self.returncode is None:
-            ready, _, _ = select.select([self._status], [], [], timeout)
-            if ready:
-                code = int(self._status.readline())
-                self.returncode = os.waitstatus_to_exitcode(code)
-                self._status.close()
-        return self.returncode
+
+def _become(command, arguments, folder, environment, descriptors):
+    """Runs a command in this process, which was forked for it."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        mode, buffering = "w" if number else "r", 1 if number == 2 else -1
+        stream = os.fdopen(number, mode, buffering, "utf-8", closefd=False)
+        setattr(sys, name, stream)
+    _heed_interrupts()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    # A fork copies the state of the global generator.
+    np.random.seed()
+    added = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = filter(None, added)
+    [(kind, name)] = command.items()
+    sys.argv = [name, *arguments]
+    try:
+        if kind == "path":
+            sys.path[0] = str(pathlib.Path(name).parent)
+            runpy.run_path(name, run_name="__main__")
+        else:
+            sys.path[0] = folder
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+    finally:
+        # multiprocessing ends its processes without.
+        atexit._run_exitfuncs()
 
 
-class ProcessServer:
-    """Starts processes that have imported some modules already."""
-
-    def __init__(self, modules):
-        self._channel, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.process_server"]
-                + [str(theirs.fileno()), *modules],
-                cwd=ROOT,
-                # A fork takes one thread along.
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
-                # Its descriptors are of the kind that its processes' are.
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-
-    def start(self, command, arguments, folder, environment, descriptors):
-        """Starts a process; see `start` below."""
-        status, told = os.pipe()
-        order = command | {
-            "arguments": [*map(str, arguments)],
-            "folder": str(folder),
-            "environment": environment,
-        }
-        content = json.dumps(order).encode() + b"\n"
-        sent = socket.send_fds(self._channel, [content], [*descriptors, told])
-        self._channel.sendall(content[sent:])
-        os.close(told)
-        return Process(status)
-
-    def close(self):
-        self._channel.close()
-        with self._process:
-            pass
-
-
-@functools.cache
-def server(modules):
-    """The one of these modules, started when it is first asked for."""
-    made = ProcessServer(modules)
-    _servers.append(made)
-    return made
-
-
-_servers = []
-
-
-def close_servers():
-    while _servers:
-        _servers.pop().close()
-    server.cache_clear()
+def _heed_interrupts():
+    # A shell starts what runs in its background with SIGINT ignored, and the
+    # tests may run there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def user_environment() -> dict[str, str]:
@@ -168,26 +139,53 @@ def start(
     stdin=None,
     stdout=None,
     stderr=None,
-    modules=WITH_TENSORFLOW,
+    imported=True,
 ):
-    """Starts a command in a process of its own; returns its Process.
+    """Starts a command in a process of its own.
 
     Args:
         command: {"module": as of `python -m`} or {"path": of a script}.
         arguments: after the command's name.
         folder: where it runs.
         environment: all of its variables; `user_environment` by default.
-        stdin, stdout, stderr: what has a fileno, or None, which is nothing.
-        modules: what it has imported before it starts.
+        stdin, stdout, stderr: files or sockets; None for nothing.
+        imported: whether TensorFlow is imported before it starts.
+
+    Returns:
+        subprocess.Popen, or what has its methods.
     """
+    environment = environment or user_environment()
+    arguments = [*map(str, arguments)]
     with pathlib.Path(os.devnull).open("r+b", buffering=0) as nothing:
-        return server(modules).start(
-            command,
-            arguments,
-            folder,
-            environment or user_environment(),
-            [(each or nothing).fileno() for each in (stdin, stdout, stderr)],
+        streams = [each or nothing for each in (stdin, stdout, stderr)]
+        if imported:
+            descriptors = [_Descriptor(each.fileno()) for each in streams]
+            return ForkedProcess(
+                command, arguments, str(folder), environment, descriptors
+            )
+        [(kind, name)] = command.items()
+        words = [name] if kind == "path" else ["-m", name]
+        return subprocess.Popen(
+            [sys.executable, *words, *arguments],
+            cwd=folder,
+            env=environment,
+            preexec_fn=_heed_interrupts,
+            **dict(zip(("stdin", "stdout", "stderr"), streams)),
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Descriptor:
+    """A file's number, pickled as the number that it has after the fork."""
+
+    number: int
+
+    def __reduce__(self):
+        return _detach, (multiprocessing.reduction.DupFd(self.number),)
+
+
+def _detach(duplicate):
+    return duplicate.detach()
 
 
 def run(
@@ -196,10 +194,16 @@ def run(
     folder=ROOT,
     environment=None,
     source=b"",
-    modules=WITH_TENSORFLOW,
+    imported=True,
     timeout=300,
 ):
-    """Runs a command to its end; `source` is what it reads."""
+    """Runs a command to its end; returns its Result.
+
+    Args:
+        command, arguments, folder, environment, imported: as for `start`.
+        source: bytes of its standard input.
+        timeout: seconds until it is killed.
+    """
     with (
         tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as stdout,
@@ -207,19 +211,13 @@ def run(
     ):
         stdin.write(source)
         stdin.seek(0)
+        streams = (stdin, stdout, stderr)
         process = start(
-            command,
-            arguments,
-            folder,
-            environment,
-            stdin,
-            stdout,
-            stderr,
-            modules,
+            command, arguments, folder, environment, *streams, imported=imported
         )
         try:
             code = process.wait(timeout)
-        except TimeoutError:
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise

@@ -43,7 +43,7 @@ def run(tmp_path_factory):
             folder,
             source=(folder / "text").read_bytes(),
             # An export's session wants a process without TensorFlow.
-            modules=("absl.app", "numpy"),
+            imported=False,
         )
         assert done.code == 0, done.err
         return done.out

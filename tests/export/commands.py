@@ -1,25 +1,13 @@
 """Commands on lines, as processes of their own."""
 
 import pathlib
-import subprocess
-import sys
 
 from tests import processes
-
-# An export is no model for a process that has imported TensorFlow.
-_WITHOUT_TENSORFLOW = ("absl.app", "numpy")
 
 
 def alone(module, model, texts, *flags):
     """As `run`, but as a user does, imports and all."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, f"--model={model}", *flags],
-        cwd=processes.ROOT,
-        input=_lines(texts),
-        capture_output=True,
-        env=environment(),
-    )
-    return _parted(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return _run(module, model, texts, flags, imported=False)
 
 
 def start(module, model, *flags, **streams):
@@ -28,40 +16,40 @@ def start(module, model, *flags, **streams):
         {"module": module},
         [f"--model={model}", *flags],
         environment=environment(),
-        modules=_imports(model),
+        imported=not _is_export(model),
         **streams,
     )
 
 
 def run(module, model, texts, *flags):
     """Returns (exit code, lines of stdout, lines of stderr)."""
+    return _run(module, model, texts, flags, imported=not _is_export(model))
+
+
+def _run(module, model, texts, flags, imported):
+    source = texts if isinstance(texts, bytes) else _lines(texts)
     done = processes.run(
         {"module": module},
         [f"--model={model}", *flags],
         environment=environment(),
-        source=_lines(texts) if isinstance(texts, list) else texts,
-        modules=_imports(model),
+        source=source,
+        imported=imported,
     )
-    return _parted(done.code, done.out, done.raw_err)
+    assert done.out == "" or done.out.endswith("\n")
+    return done.code, done.out.split("\n")[:-1], done.err.splitlines()
 
 
 def environment():
     return processes.user_environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def _imports(model):
-    found = pathlib.Path(model).glob("saved_model.pb")
-    versions = pathlib.Path(model).glob("*/saved_model.pb")
-    if any(found) or any(versions):
-        return _WITHOUT_TENSORFLOW
-    return processes.WITH_TENSORFLOW
+def _is_export(model):
+    """An export is refused where Keras is imported with TensorFlow."""
+    return any(
+        any(pathlib.Path(model).glob(name))
+        for name in ("saved_model.pb", "*/saved_model.pb")
+    )
 
 
 def _lines(texts):
     return "".join(f"{text}\n" for text in texts).encode()
-
-
-def _parted(code, out, raw_err):
-    assert out == "" or out.endswith("\n")
-    said = processes.Result(code, out, raw_err).err
-    return code, out.split("\n")[:-1], said.splitlines()

@@ -228,7 +228,6 @@ def test_numbers_that_say_nothing_are_refused(module, flag):
         [*needed.get(module, ["--model=m"]), flag],
         environment=processes.user_environment(),
         source=b"",
-        modules=processes.WITH_TENSORFLOW,
     )
     assert done.code in (1, 2)
     assert flag in done.err

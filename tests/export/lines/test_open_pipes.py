@@ -95,7 +95,7 @@ def test_a_line_is_answered_while_the_input_is_open(request, order):
             environment=processes.user_environment() | {"no_proxy": "*"},
             stdin=stdin,
             stdout=stdout,
-            **({"modules": ("absl.app", "numpy")} if without else {}),
+            imported=not without,
         )
     os.write(sink, b"ba bi ka\n")
     _lines(answers, 1)

@@ -20,7 +20,6 @@ def run(module, *flags):
         {"module": module},
         [str(flag) for flag in flags],
         environment=commands.environment(),
-        modules=processes.WITH_TENSORFLOW,
     )
 
 
