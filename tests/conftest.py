@@ -33,11 +33,23 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_collection_modifyitems(config, items):
+# Session fixtures that take long to make.
+_SHARED = ("exported", "trained")
+
+
+def _group(items):
+    """Has one process run a file, and all files of a shared fixture."""
+    groups = {item.path: str(item.path) for item in items}
     for item in items:
-        # A file's tests share what its fixtures make, so run in one process.
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        for name in _SHARED:
+            if name in item.fixturenames:
+                groups[item.path] = name
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
+
+
+def pytest_collection_modifyitems(config, items):
+    _group(items)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, sections, commands, flags."""
+"""The documents name files, sections, commands and flags that exist."""
 
 import pathlib
 import re
@@ -6,18 +6,21 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-FLOORS = ("trainers", "export", "keras_transformer")
+PACKAGES = ("trainers", "export", "keras_transformer")
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("docs/*.md")),
     *sorted(ROOT.glob("docs/measured/*.md")),
 ]
-# Of the past, where names may be gone.
-HISTORY = "CHANGELOG.md"
 # Flags of TensorFlow Serving.
-OTHERS = {"tensorflow_intra_op_parallelism"}
+OTHER_FLAGS = {"tensorflow_intra_op_parallelism"}
+FLAGS = {"help"} | OTHER_FLAGS
+for package in PACKAGES:
+    for path in (ROOT / package).rglob("*.py"):
+        code = path.read_text("utf-8")
+        FLAGS |= set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', code))
 
-of_each_page = pytest.mark.parametrize(
+each_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
 )
 
@@ -27,66 +30,48 @@ def prose(page):
 
 
 def sections(page):
-    """The names by which links know a page's headings."""
+    """Returns the names by which links refer to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     words = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
     return [each.replace(" ", "-") for each in words]
 
 
-def defined_flags():
-    found = {"help"}
-    for floor in FLOORS:
-        for path in (ROOT / floor).rglob("*.py"):
-            code = path.read_text("utf-8")
-            found |= set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', code))
-    return found
+def unknown_flags(names):
+    return [
+        name for name in names if not {name, name.removeprefix("no")} & FLAGS
+    ]
 
 
-@of_each_page
-def test_links_lead_somewhere(page):
+@each_page
+def test_links_and_files_exist(page):
     text = prose(page)
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     links += re.findall(r'(?:src|srcset)="([^"]+)"', text)
     for link in links:
-        if link.startswith("https:"):
-            continue
-        name, _, section = link.partition("#")
-        there = page.parent / name
-        assert there.exists(), link
-        assert not section or section in sections(there), link
+        if not link.startswith("https:"):
+            name, _, section = link.partition("#")
+            assert (page.parent / name).exists(), link
+            assert not section or section in sections(page.parent / name), link
+    # A changelog names what is gone.
+    if page.name != "CHANGELOG.md":
+        folders = "|".join([*PACKAGES, "benchmarks", "tests", "docs", "bin"])
+        files = re.findall(rf"`((?:{folders})/[\w/.\-]*)`", text)
+        assert [name for name in files if not (ROOT / name).exists()] == []
 
 
-@of_each_page
-def test_files_in_the_text_are_there(page):
-    if page.name == HISTORY:
+@each_page
+def test_commands_and_flags_exist(page):
+    # What was measured stays as it was printed.
+    if page.name == "CHANGELOG.md" or page.parent.name == "measured":
         return
-    folders = "|".join([*FLOORS, "benchmarks", "tests", "docs", "bin"])
-    names = re.findall(rf"`((?:{folders})/[\w/.\-]*)`", prose(page))
-    missing = [name for name in names if not (ROOT / name).exists()]
-    assert not missing
-
-
-@of_each_page
-def test_flags_in_the_text_are_there(page):
-    if page.name == HISTORY or page.parent.name == "measured":
-        return
-    named = re.findall(r"`--(\w+)", prose(page))
-    known = defined_flags() | OTHERS
-    missing = [
-        name for name in named if not {name, name.removeprefix("no")} & known
-    ]
-    assert not missing
-
-
-@of_each_page
-def test_commands_have_their_flags(page):
-    known = defined_flags()
+    assert unknown_flags(re.findall(r"`--(\w+)", prose(page))) == []
     text = page.read_text("utf-8").replace("\\\n", " ")
     commands = re.findall(
         r"python -m ((?:trainers|export)\.\w+)([^\n`|<>;]*)", text
     )
     for module, arguments in commands:
-        path = ROOT / f"{module.replace('.', '/')}.py"
-        assert path.is_file(), module
-        for flag in re.findall(r"(?<![\w-])--(\w+)", arguments):
-            assert {flag, flag.removeprefix("no")} & known, (module, flag)
+        path = ROOT / module.replace(".", "/")
+        command = path if path.is_dir() else path.with_suffix(".py")
+        assert (command / "__main__.py").is_file() or command.is_file(), module
+        names = re.findall(r"(?<![\w-])--(\w+)", arguments)
+        assert unknown_flags(names) == [], module

@@ -1,47 +1,47 @@
-"""The rules of the house, read from the source.
-
-Floors, rooms and sizes; docs/architecture.md says what belongs where.
-"""
+"""The layering of the packages, read from their imports and sizes."""
 
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-# From the top: an import leads to a floor's own modules or to those after it.
-FLOORS = ("benchmarks", "trainers", "export", "keras_transformer")
-MOST_LINES, MOST_FILES = 400, 20
+# Each imports only itself and those after it.
+PACKAGES = ("benchmarks", "trainers", "export", "keras_transformer")
+MAX_LINES, MAX_FILES = 400, 20
 SOURCES = sorted(
-    path for floor in FLOORS for path in (ROOT / floor).rglob("*.py")
+    path for package in PACKAGES for path in (ROOT / package).rglob("*.py")
 )
 
 
-def named(path):
+def relative(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def room_of(path):
-    """A file of a room stands for the room; one beside rooms for itself."""
+def subpackage(path):
+    """Returns "export/serving" for its modules; else the module's own name."""
     parts = path.relative_to(ROOT).parts
-    return "/".join(parts[:2]) if len(parts) > 2 else named(path)
+    # A command in a folder is no part of the library beside it.
+    if len(parts) > 2 and path.stem != "__main__":
+        return "/".join(parts[:2])
+    return relative(path)
 
 
 @functools.cache
-def imported(path):
-    """The files of ours that a file imports, anywhere in it."""
-    found = set()
+def imported_files(path):
+    """Returns the project's files that a file imports, anywhere in it."""
+    names = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{named(path)}: write the import in full."
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found.update(filter(None, map(_file, names)))
-            found.add(_file(node.module))
+            assert node.level == 0, f"{relative(path)}: relative import"
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            found.update(_file(alias.name) for alias in node.names)
-    return found - {None, path}
+            names |= {alias.name for alias in node.names}
+    return {_file(name) for name in names} - {None, path}
 
 
 def _file(module):
@@ -52,77 +52,79 @@ def _file(module):
     return None
 
 
-def test_an_arrow_never_runs_up():
+def subpackage_imports():
+    """Returns a dict of subpackage or module to those that it imports."""
+    imports = {}
     for path in SOURCES:
-        floor = FLOORS.index(named(path).split("/")[0])
-        for other in imported(path):
-            there = named(other).split("/")[0]
-            assert there in FLOORS[floor:], (
-                f"{named(path)} imports {named(other)}, of a floor above it; "
-                "move what both need down."
+        others = {subpackage(other) for other in imported_files(path)}
+        name = subpackage(path)
+        imports.setdefault(name, set()).update(others - {name})
+    return imports
+
+
+def test_packages_import_only_lower_ones():
+    for path in SOURCES:
+        level = PACKAGES.index(relative(path).split("/")[0])
+        for other in imported_files(path):
+            package = relative(other).split("/")[0]
+            assert package in PACKAGES[level:], (
+                f"{relative(path)} imports {relative(other)} of a package "
+                "above it; move what both need down."
             )
 
 
-def test_rooms_make_no_circle():
-    arrows = {}
-    for path in SOURCES:
-        rooms = {room_of(other) for other in imported(path)}
-        arrows.setdefault(room_of(path), set()).update(rooms)
+def test_subpackages_import_in_no_circle():
+    imports = subpackage_imports()
 
-    def reached(room):
-        seen, waiting = set(), [room]
+    def reachable(name):
+        seen, waiting = set(), [name]
         while waiting:
-            for other in arrows.get(waiting.pop(), ()) - seen:
+            for other in imports.get(waiting.pop(), ()) - seen:
                 seen.add(other)
                 waiting.append(other)
         return seen
 
-    for room, others in arrows.items():
-        for other in others - {room}:
-            # The doors of floors are everybody's.
-            if other.endswith("__init__.py") and other.count("/") == 1:
+    for name, others in imports.items():
+        for other in others:
+            # Everybody imports a package's public names.
+            if re.fullmatch(r"\w+/__init__\.py", other):
                 continue
-            assert room not in reached(other), (
-                f"{room} imports {other}, which leads back to it; move what "
-                "both need into a room that both import."
-            )
+            assert name not in reachable(other), f"{name} <-> {other}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_file_is_one_idea(path):
-    lines = len(path.read_text("utf-8").splitlines())
-    assert lines <= MOST_LINES, (
-        f"{named(path)} has {lines} lines, more than {MOST_LINES}; which two "
-        "ideas does it hold?"
-    )
+def test_the_architecture_page_has_the_imports():
+    """Its tables: | `package/subpackage/` | content | imports |."""
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w/]+)/` \|[^|]*\| ([^|]*) \|$", page, re.M)
+    drawn = {name: set(re.findall(r"`(\w+)`", names)) for name, names in rows}
+    actual = {}
+    for name, others in subpackage_imports().items():
+        if not name.endswith(".py") and not name.startswith("benchmarks"):
+            package = name.split("/")[0]
+            actual[name] = {
+                other.split("/")[1].removesuffix(".py")
+                for other in others
+                if other.startswith(f"{package}/")
+            } - {"__init__"}
+    assert drawn == actual
 
 
-def test_a_folder_can_be_looked_over():
+def test_sizes_of_files_and_folders():
+    for path in SOURCES:
+        lines = len(path.read_text("utf-8").splitlines())
+        assert lines <= MAX_LINES, f"{relative(path)} has {lines} lines"
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True
     )
     if listed.returncode:
         pytest.skip("this is no git checkout")
-    folders = {}
-    for name in listed.stdout.splitlines():
-        folder = name.rpartition("/")[0]
-        folders.setdefault(folder, []).append(name)
-    for folder, files in folders.items():
-        assert len(files) <= MOST_FILES, (
-            f"{folder or 'the top level'} has {len(files)} files, more than "
-            f"{MOST_FILES}; which of them make a room?"
-        )
+    folders = [name.rpartition("/")[0] for name in listed.stdout.splitlines()]
+    for folder in set(folders):
+        assert folders.count(folder) <= MAX_FILES, folder
 
 
-@pytest.mark.parametrize(
-    "folder", sorted({path.parent for path in SOURCES}), ids=named
-)
-def test_a_room_has_a_door(folder):
-    door = folder / "__init__.py"
-    assert door.exists(), f"{named(folder)} needs an __init__.py that says"
-    said = ast.get_docstring(ast.parse(door.read_text("utf-8"))) or ""
-    assert said, f"{named(door)} must say what lives in {named(folder)}."
-    if len(folder.relative_to(ROOT).parts) > 1:
-        assert "import" in said, (
-            f"{named(door)} must say what {named(folder)} may import."
-        )
+def test_folders_say_what_they_hold():
+    for folder in {path.parent for path in SOURCES}:
+        init = folder / "__init__.py"
+        assert init.exists(), relative(folder)
+        assert ast.get_docstring(ast.parse(init.read_text("utf-8"))), init
