@@ -5,7 +5,6 @@ import json
 import pathlib
 import socket
 import subprocess
-import sys
 
 from tests import processes
 from tests.trainers import commands
@@ -15,7 +14,7 @@ from tests.trainers import commands
 class Worker:
     """A started worker, which writes to files: nobody must read it."""
 
-    process: processes.Process | subprocess.Popen
+    process: processes.ForkedProcess | subprocess.Popen
     out_path: pathlib.Path
     err_path: pathlib.Path
 
@@ -31,44 +30,37 @@ class Worker:
         )
 
 
-def start(*arguments, folders, start_chief=processes.start) -> list[Worker]:
-    """Starts trainers.wmt in every folder as one cluster, chief first."""
+def start(*arguments, folders, imported=True) -> list[Worker]:
+    """Starts trainers.wmt in every folder as one cluster, chief first.
+
+    With imported=False the chief is as a user starts it, imports and all.
+    """
     addresses = [f"localhost:{port}" for port in _free_ports(len(folders))]
     return [
         _start_one(
-            processes.start if number else start_chief,
             arguments,
             folder,
             addresses,
             number,
+            imported or number > 0,
         )
         for number, folder in enumerate(folders)
     ]
 
 
-def alone(command, arguments, folder, environment, stdout, stderr):
-    """As `processes.start`, imports and all."""
-    return subprocess.Popen(
-        [sys.executable, "-m", command["module"], *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=stdout,
-        stderr=stderr,
-    )
-
-
-def _start_one(starter, arguments, folder, addresses, number):
+def _start_one(arguments, folder, addresses, number, imported):
     out, err = (folder / f"worker-{number}.{end}" for end in ("out", "err"))
     task = {"type": "worker", "index": number}
     config = json.dumps({"cluster": {"worker": addresses}, "task": task})
     with out.open("w") as out_file, err.open("w") as err_file:
-        process = starter(
+        process = processes.start(
             commands.WMT,
             [*arguments, "--strategy=multiworker"],
             folder,
             commands.environment() | {"TF_CONFIG": config},
             stdout=out_file,
             stderr=err_file,
+            imported=imported,
         )
     return Worker(process, out, err)
 

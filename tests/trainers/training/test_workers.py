@@ -64,7 +64,7 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
         *arguments,
         "--attention_steps=15",
         folders=[two, two],
-        start_chief=cluster.alone,
+        imported=False,
     )
     chief, other = cluster.finish(workers)
     assert (chief.code, other.code) == (0, 0), chief.err + other.err
