@@ -210,10 +210,10 @@ def test_weights_for_other_programs(tmp_path):
             np.arange(model.config.max_positions)
         ).numpy()[:, order],
         "decoder.layers.1.encoder_attn.v_proj": (
-            layer.cross_attention.key_value_kernel.numpy()[order, 16:].T
+            layer.cross_attention.key_value.kernel.numpy()[order, 16:].T
         ),
         "decoder.layers.1.fc2": (
-            layer.feed_forward.output_kernel.numpy()[:, order].T
+            layer.feed_forward.output_projection.kernel.numpy()[:, order].T
         ),
     }.items():
         np.testing.assert_array_equal(arrays[f"model.{name}.weight"], expected)

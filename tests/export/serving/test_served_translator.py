@@ -126,6 +126,7 @@ def test_the_serving_process_knows_neither_keras_nor_us(server, exported):
     loaded = server.modules()
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
+        "export.common",
         "export.common.start_up",
         "export.server_runtime",
         "export.server_runtime.session",
