@@ -26,7 +26,7 @@ from export.ctranslate2.ctranslate2_weights import (
 )
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
-from export.tokenizers.vocabulary_file import split_sides
+from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import target_pieces_flag
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import load_shortlist
@@ -79,7 +79,7 @@ def main(arguments):
     translator = Translator(
         model, tokenizer, **load_shortlist(search, tokenizer)
     )
-    source, target = split_sides(directory.read_vocabulary())
+    source, target = split_vocabulary(directory.read_vocabulary())
     save_ctranslate2(
         model,
         target,
@@ -183,9 +183,10 @@ def _program(path, config):
     if source.exists():
         # It knows tags and the rules of the text, besides the pieces.
         lines += [
-            "from export.tokenizers.plain import load_plain_source_tokenizer",
+            "from export.tokenizers.python_tokenizers import "
+            "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
-            "    source = load_plain_source_tokenizer(file.read())",
+            "    source = load_python_source_tokenizer(file.read())",
             "pieces = source.pieces('...')",
         ]
     else:

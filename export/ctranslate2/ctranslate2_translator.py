@@ -9,7 +9,10 @@ from export.ctranslate2.ctranslate2_weights import (
     SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
 )
-from export.tokenizers.plain import PlainTokenizer, load_plain_source_tokenizer
+from export.tokenizers.python_tokenizers import (
+    PythonTokenizer,
+    load_python_source_tokenizer,
+)
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import BLANK, Translation
@@ -52,9 +55,9 @@ class CTranslate2Translator:
             self._target = sentencepiece.SentencePieceProcessor(
                 model_proto=proto
             )
-            self._source = PlainTokenizer(proto)
+            self._source = PythonTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source = load_plain_source_tokenizer(
+                self._source = load_python_source_tokenizer(
                     (path / SOURCE_VOCABULARY_FILE).read_bytes()
                 )
         except (RuntimeError, ValueError, OSError) as error:

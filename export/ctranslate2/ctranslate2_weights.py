@@ -10,7 +10,7 @@ import keras_transformer as kt
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.pretrained.field_tables import any_value, find_unsupported_fields
-from export.tokenizers.vocabulary_file import count_listed_pieces
+from export.tokenizers.vocabulary_file import count_table_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
@@ -131,7 +131,7 @@ def _check_config(config):
 def _list_pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == count_listed_pieces(vocabulary):
+    if len(pieces) > size == count_table_pieces(vocabulary):
         # Of a pretrained model: the others count as unknown.
         return pieces[:size]
     if len(pieces) != size:

@@ -87,7 +87,7 @@ class Checkpoint:
         """Returns an array, unchecked, with the dtype of the file."""
         return self._call(self._file.read, name)
 
-    def refuse_others(self, names, network):
+    def validate_names(self, names, network):
         """Raises InputError if an array is not among those of a network."""
         unknown = sorted(self.names - names)
         if unknown:

@@ -21,7 +21,7 @@ _MAX_SOURCE = 512
 _MAX_PENALTY = 100
 _MAX_BEAMS, _MAX_LENGTH = 1000, 2**16
 # Values of early_stopping, and the criterion of a TransformerConfig.
-STOPS = {True: "finished", False: "likely", "never": "certain"}
+STOP_CRITERIA = {True: "finished", False: "likely", "never": "certain"}
 
 
 class Generation(typing.NamedTuple):
@@ -83,7 +83,7 @@ def read_generation(config, generation):
             "beam_size": read_count(fields, "num_beams", _MAX_BEAMS, file, 1),
             "alpha": _read_penalty(fields, file),
             "length_penalty": "power",
-            "stop": STOPS[fields.get("early_stopping", False)],
+            "stop": STOP_CRITERIA[fields.get("early_stopping", False)],
             "max_output_extra": limit,
         },
         begin,

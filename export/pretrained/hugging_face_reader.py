@@ -19,11 +19,11 @@ from export.pretrained.incoming import (
     make_config,
     set_embeddings,
 )
-from export.pretrained.layout import layer_slots, set_layers
 from export.pretrained.marian_tokenizer import MarianTokenizerFiles
 from export.pretrained.text_files import read_json
-from export.pretrained.vocabulary import NO_ROW
-from export.tokenizers.vocabulary_file import join_sides
+from export.pretrained.vocabulary import MISSING_ROW
+from export.pretrained.weight_mapping import layer_slots, set_layers
+from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
@@ -100,12 +100,12 @@ def read_hugging_face(folder):
         fields,
         vocabulary_size=len(target.rows),
         source_vocabulary_size=0 if is_shared else len(source.rows),
-        output_bias=bool(bias.any() or (target.rows == NO_ROW).any()),
+        output_bias=bool(bias.any() or (target.rows == MISSING_ROW).any()),
         **generation.search,
     )
     slots = layer_slots(config, is_hugging_face=True)
     tables = _read_embeddings(checkpoint, config, source_rows, rows)
-    checkpoint.refuse_others(
+    checkpoint.validate_names(
         {slot.name for slot in slots}
         | {_POSITIONS.format(side) for side in ("encoder", "decoder")}
         | {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS},
@@ -121,7 +121,7 @@ def read_hugging_face(folder):
     set_layers(model, slots, checkpoint.read)
     return Pretrained(
         model,
-        join_sides(source.proto, target.proto),
+        join_vocabularies(source.proto, target.proto),
         *tokenizer.languages,
         [*notes, *tokenizer.notes, *generation.notes],
     )

@@ -14,10 +14,14 @@ from keras import ops
 
 from export.common.errors import InputError
 from export.pretrained.field_tables import any_value, find_unsupported_fields
-from export.pretrained.generation import STOPS
-from export.pretrained.layout import layer_slots, read_layers, stream_order
+from export.pretrained.generation import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
-from export.tokenizers.vocabulary_file import split_sides
+from export.pretrained.weight_mapping import (
+    layer_slots,
+    marian_columns,
+    read_layers,
+)
+from export.tokenizers.vocabulary_file import split_vocabulary
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,
@@ -40,7 +44,7 @@ _SUPPORTED = {
     "output_bias": (False, True),
     # It ranks by the second alone, as export.marian prints.
     "length_penalty": ("gnmt", "power"),
-    "stop": tuple(STOPS.values()),
+    "stop": tuple(STOP_CRITERIA.values()),
 }
 _SPECIAL = {
     END_ID: "</s>",
@@ -83,7 +87,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
     config = model.config
     check_marian_config(config)
     source_ids, target_ids = _order_ids(model)
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     network, generation = _make_configs(config, source_ids, target_ids)
     source_language, target_language = languages
     files = {
@@ -167,7 +171,7 @@ def _make_configs(config, source_ids, target_ids):
         "layer_norm_epsilon": config.layer_norm_epsilon,
         **special,
     }
-    early_stopping = {stop: name for name, stop in STOPS.items()}
+    early_stopping = {stop: name for name, stop in STOP_CRITERIA.items()}
     generation = {
         **special,
         "num_beams": config.beam_size,
@@ -200,7 +204,7 @@ def _make_table(proto, ids):
 
 
 def _embedding_arrays(model, source_ids, target_ids):
-    columns = np.argsort(stream_order(model.config.d_model))
+    columns = np.argsort(marian_columns(model.config.d_model))
 
     def rows(embedding, ids):
         matrix = ops.convert_to_numpy(embedding.embeddings)

@@ -6,8 +6,8 @@ import numpy as np
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.pretrained.layout import stream_order
-from export.pretrained.vocabulary import NO_ROW
+from export.pretrained.vocabulary import MISSING_ROW
+from export.pretrained.weight_mapping import marian_columns
 
 # The bias of an id that must take no part in the softmax.
 EXCLUDED = -1e9
@@ -74,7 +74,7 @@ def set_embeddings(model, tables, bias, source, target):
         source: Vocabulary of the source.
         target: Vocabulary of the target.
     """
-    columns = stream_order(model.config.d_model)
+    columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
     for name, table in tables.items():
         embedding = getattr(model, f"{name}_embedding")
@@ -88,5 +88,5 @@ def set_embeddings(model, tables, bias, source, target):
 def _select_rows(values, rows, missing):
     """Returns values [V', ...] in the order of the ids, [V, ...]."""
     selected = values[np.maximum(rows, 0)]
-    selected[rows == NO_ROW] = missing
+    selected[rows == MISSING_ROW] = missing
     return selected

@@ -30,11 +30,11 @@ from export.pretrained.incoming import (
     make_config,
     set_embeddings,
 )
-from export.pretrained.layout import layer_slots, set_layers
 from export.pretrained.text_files import parse_yaml, read_bytes
 from export.pretrained.vocabulary import complete_table, make_vocabulary
-from export.tokenizers.opus_text import OPUS_TEXT
-from export.tokenizers.vocabulary_file import add_text_rules, join_sides
+from export.pretrained.weight_mapping import layer_slots, set_layers
+from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
@@ -55,7 +55,7 @@ def read_marian(folder):
 
     Returns:
         Pretrained. Its sources are read by the rules of OPUS-MT's scripts;
-        see `export.tokenizers.opus_text`.
+        see `export.tokenizers.opus_normalization`.
 
     Raises:
         InputError: something is missing, damaged or of another architecture.
@@ -93,7 +93,7 @@ def read_marian(folder):
     if not _is_on(options, "output-omit-bias"):
         bias = _read(checkpoint, _BIAS, bias.shape)
     special = {name for name in checkpoint.names if name.startswith("special:")}
-    checkpoint.refuse_others(
+    checkpoint.validate_names(
         {slot.name for slot in slots}
         | {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS, *special},
         "Transformer of its options",
@@ -104,8 +104,8 @@ def read_marian(folder):
     model = kt.Transformer(config)
     set_layers(model, slots, functools.partial(_read, checkpoint))
     set_embeddings(model, embeddings, bias, source, target)
-    source_proto = add_text_rules(source.proto, OPUS_TEXT)
-    vocabulary = join_sides(source_proto, target.proto)
+    source_proto = add_normalizer(source.proto, OPUS_MT)
+    vocabulary = join_vocabularies(source_proto, target.proto)
     return Pretrained(model, vocabulary, None, None, notes)
 
 

@@ -19,8 +19,8 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
 from export.pretrained.text_files import parse_json, read_bytes
-from export.tokenizers.plain import TAG
-from export.tokenizers.vocabulary_file import crashes_sentencepiece
+from export.tokenizers.python_tokenizers import TAG
+from export.tokenizers.vocabulary_file import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -30,7 +30,7 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 # The entry of a table for this package's padding; see `hugging_face_writer`.
 PADDING_ENTRY = "<blank>"
 # The row of an id that a checkpoint has no row for.
-NO_ROW = -1
+MISSING_ROW = -1
 
 
 class Vocabulary(typing.NamedTuple):
@@ -39,7 +39,7 @@ class Vocabulary(typing.NamedTuple):
     Attributes:
         proto: bytes of a SentencePiece model.
         rows: int array [V]: the row of the checkpoint's matrices of each id,
-            NO_ROW where they have none.
+            MISSING_ROW where they have none.
     """
 
     proto: bytes
@@ -115,8 +115,8 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         for piece in model.pieces
         if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
     }
-    begin = NO_ROW if begin is None else begin
-    special = [table.get(PADDING_ENTRY, NO_ROW), unknown, begin, end]
+    begin = MISSING_ROW if begin is None else begin
+    special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
     listed = sorted(table, key=table.get)
     others = [row for row in range(len(table)) if row not in set(special)]
     _require_text(table, f"The table beside {name}")
@@ -166,7 +166,7 @@ def _parse_model(content, name):
 
 
 def _require_text(pieces, name):
-    if crashes_sentencepiece(pieces):
+    if has_crashing_piece(pieces):
         raise InputError(
             f"{name} has an empty piece, or one that begins with NUL; remove "
             "it."

@@ -8,7 +8,7 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.vocabulary_file import crashes_sentencepiece
+from export.tokenizers.vocabulary_file import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -42,7 +42,7 @@ class Tokenizer(tf.Module):
         self._pieces_name = f"sentencepiece_{digest}"
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
-            if crashes_sentencepiece(each.piece for each in model.pieces):
+            if has_crashing_piece(each.piece for each in model.pieces):
                 raise ValueError(
                     "This SentencePiece model has an empty piece, or one that "
                     "begins with NUL; train another one without it."
@@ -110,7 +110,7 @@ class Tokenizer(tf.Module):
         self._written.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
 
-    def revive(self):
+    def restore_resources(self):
         """Loads the pieces again where setting a global seed dropped them.
 
         `tf.random.set_seed` clears TensorFlow's eager resources.
@@ -120,7 +120,7 @@ class Tokenizer(tf.Module):
         except tf.errors.NotFoundError:
             self._load_pieces()
 
-    def readable(self, text):
+    def clean_text(self, text):
         """Returns string [B] as the tokenizer reads it.
 
         Bytes that are not UTF-8 are U+FFFD; NUL is dropped, as the pieces'
@@ -134,7 +134,7 @@ class Tokenizer(tf.Module):
     def tokenize(self, text):
         """Splits text into ids.
 
-        Text that is not `readable` is made so.
+        Text that is not `clean_text` is made so.
 
         Args:
             text: string [B].
@@ -142,7 +142,7 @@ class Tokenizer(tf.Module):
         Returns:
             RaggedTensor int32 [B, None]; every row ends with the end id.
         """
-        return self._pieces.tokenize(self.readable(text))
+        return self._pieces.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids, and finds the bytes that each is of.
@@ -155,7 +155,7 @@ class Tokenizer(tf.Module):
             piece begins and ends in the bytes of `readable(text)`, two
             RaggedTensors [B, None].
         """
-        return self._pieces.tokenize_with_offsets(self.readable(text))
+        return self._pieces.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
         """Splits text into pieces, unknown ones as the text has them.
@@ -166,7 +166,7 @@ class Tokenizer(tf.Module):
         Returns:
             RaggedTensor string [B, None], one for each id of `tokenize`.
         """
-        return self._written.tokenize(self.readable(text))
+        return self._written.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
         """Joins ids to text.
@@ -195,7 +195,7 @@ class Tokenizer(tf.Module):
 
     def id_to_piece(self, number):
         """Returns the piece of one id, such as "▁the"."""
-        self.revive()
+        self.restore_resources()
         return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
@@ -208,13 +208,13 @@ class Tokenizer(tf.Module):
             raise TypeError("Expected a list of texts, not one text.")
         if not texts:
             return []
-        self.revive()
+        self.restore_resources()
         ragged = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
     def decode(self, ids):
         """Joins int32 [B, T] ids; returns a list of str."""
-        self.revive()
+        self.restore_resources()
         texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
         return [text.decode("utf-8") for text in texts]

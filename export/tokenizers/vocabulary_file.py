@@ -13,17 +13,17 @@ _TARGET_FIELD, _TEXT_RULES_FIELD = 200, 201
 _BYTES = 2  # wire type
 
 
-def join_sides(source, target):
+def join_vocabularies(source, target):
     """Returns the bytes of a vocabulary of two SentencePiece models."""
     return source + _encode_field(_TARGET_FIELD, target)
 
 
-def split_sides(vocabulary):
+def split_vocabulary(vocabulary):
     """Returns the SentencePiece models of source and target.
 
     Args:
-        vocabulary: bytes of `join_sides` or of one SentencePiece model, which
-            is returned twice.
+        vocabulary: bytes of `join_vocabularies` or of one SentencePiece model,
+            which is returned twice.
 
     Raises:
         ValueError: the bytes are not a SentencePiece model.
@@ -38,24 +38,24 @@ def split_sides(vocabulary):
     return source, fields[_TARGET_FIELD]
 
 
-def add_text_rules(source, name):
+def add_normalizer(source, name):
     """Returns the bytes of a source's model with the name of its text rules."""
     return source + _encode_field(_TEXT_RULES_FIELD, name.encode("ascii"))
 
 
-def read_text_rules(source):
-    """Returns the name that `add_text_rules` stored; "" for none."""
+def read_normalizer(source):
+    """Returns the name that `add_normalizer` stored; "" for none."""
     _, fields = _parse(source)
     return fields.get(_TEXT_RULES_FIELD, b"").decode("ascii", "replace")
 
 
-def count_listed_pieces(proto):
+def count_table_pieces(proto):
     """Returns V of a SentencePiece model of `pretrained.vocabulary`."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
 
 
-def crashes_sentencepiece(pieces):
+def has_crashing_piece(pieces):
     """Returns whether a piece would end the process: empty, or NUL first."""
     return any(piece[:1] in ("", "\0") for piece in pieces)
 

@@ -7,7 +7,7 @@ from ctranslate2.converters import MarianConverter
 
 import keras_transformer as kt
 from export.pretrained.marian_reader import read_marian
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from tests.export.pretrained import npz_directory

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from export.pretrained.hugging_face_reader import read_hugging_face
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "marian"
 NAMES = ("shared", "separate", "untied")

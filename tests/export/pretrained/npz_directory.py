@@ -7,10 +7,10 @@ import numpy as np
 import sentencepiece
 import yaml
 
-from export.pretrained.layout import (
+from export.pretrained.weight_mapping import (
     layer_slots,
+    marian_columns,
     read_layers,
-    stream_order,
 )
 from tests import made_up_text
 from tests.export import tiny
@@ -109,7 +109,7 @@ def without_rows(values, missing):
 
 def arrays_of(made, embeddings=("Wemb",)):
     """Marian's arrays; those of embeddings are named by their names."""
-    columns = np.argsort(stream_order(16))
+    columns = np.argsort(marian_columns(16))
     stored = {
         name: array[None] if array.ndim == 1 else array
         for name, array in read_layers(

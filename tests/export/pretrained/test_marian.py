@@ -7,7 +7,7 @@ import sentencepiece
 
 from export.model_directory import ModelDirectory
 from export.pretrained.marian_reader import read_marian
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import BEGIN_ID
 from tests import processes
 from tests.export.pretrained import npz_directory

@@ -10,7 +10,7 @@ from export.pretrained.hugging_face_reader import read_hugging_face
 from export.pretrained.hugging_face_writer import (
     write_hugging_face,
 )
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from tests import made_up_text
 from tests.export import tiny
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 # Its name in a vocabulary.
-OPUS_TEXT = "opus-mt"
+OPUS_MT = "opus-mt"
 # Regular expressions of RE2 and of Python, applied in this order. Moses' script
 # for the training text makes a quotation mark of the digit one, too.
 PUNCTUATION = (

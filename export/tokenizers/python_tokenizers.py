@@ -9,11 +9,11 @@ import re
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.opus_text import OPUS_TEXT, normalize_opus
+from export.tokenizers.opus_normalization import OPUS_MT, normalize_opus
 from export.tokenizers.vocabulary_file import (
-    count_listed_pieces,
-    read_text_rules,
-    split_sides,
+    count_table_pieces,
+    read_normalizer,
+    split_vocabulary,
 )
 
 # Without a space, unlike what stands between the quotation marks of some
@@ -21,7 +21,7 @@ from export.tokenizers.vocabulary_file import (
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 
 
-class PlainTokenizer:
+class PythonTokenizer:
     """Text to ids and back by one SentencePiece model.
 
     Args:
@@ -47,8 +47,8 @@ class PlainTokenizer:
         return self._processor.decode([i for i in ids if not is_control(i)])
 
 
-class PlainTableTokenizer(PlainTokenizer):
-    """As `table_tokenizers.TableTokenizer`, and of sources TaggedTokenizer.
+class PythonTableTokenizer(PythonTokenizer):
+    """As `pretrained_tokenizers.TableTokenizer`, of sources TaggedTokenizer.
 
     Args:
         proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
@@ -58,8 +58,8 @@ class PlainTableTokenizer(PlainTokenizer):
 
     def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
-        self._is_text = find_text_pieces(proto)
-        self._size = count_listed_pieces(proto)
+        self._is_text = text_piece_mask(proto)
+        self._size = count_table_pieces(proto)
         self._has_tags = has_tags
         self._normalize = normalize
 
@@ -79,7 +79,7 @@ class PlainTableTokenizer(PlainTokenizer):
         ]
 
 
-def find_text_pieces(proto):
+def text_piece_mask(proto):
     """Returns of each id, as a list of bool, whether a text may have it.
 
     Not those behind V, of control pieces, and of tags, which are read at the
@@ -94,7 +94,7 @@ def find_text_pieces(proto):
     ]
 
 
-def load_plain_tokenizers(vocabulary):
+def load_python_tokenizers(vocabulary):
     """Returns the PlainTokenizers of sources and of targets.
 
     Args:
@@ -103,16 +103,16 @@ def load_plain_tokenizers(vocabulary):
     Raises:
         ValueError: they are not a SentencePiece model.
     """
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     if source is target:
-        return (PlainTokenizer(vocabulary),) * 2
-    return load_plain_source_tokenizer(source), PlainTableTokenizer(target)
+        return (PythonTokenizer(vocabulary),) * 2
+    return load_python_source_tokenizer(source), PythonTableTokenizer(target)
 
 
-def load_plain_source_tokenizer(proto):
+def load_python_source_tokenizer(proto):
     """Returns the PlainTokenizer of the sources of a pretrained model."""
-    rules = read_text_rules(proto)
-    if rules not in ("", OPUS_TEXT):
+    rules = read_normalizer(proto)
+    if rules not in ("", OPUS_MT):
         raise ValueError(f"There are no text rules {rules!r}.")
     normalize = normalize_opus if rules else str
-    return PlainTableTokenizer(proto, has_tags=True, normalize=normalize)
+    return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)

@@ -6,14 +6,17 @@ import unicodedata
 import pytest
 
 from export.pretrained.vocabulary import make_vocabulary
-from export.tokenizers import table_tokenizers
-from export.tokenizers.opus_text import OPUS_TEXT
-from export.tokenizers.plain import load_plain_tokenizers
-from export.tokenizers.table_tokenizers import OpusTokenizer, load_tokenizer
+from export.tokenizers import pretrained_tokenizers
+from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.pretrained_tokenizers import (
+    OpusTokenizer,
+    load_tokenizer,
+)
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.tokenizers.vocabulary_file import (
-    add_text_rules,
-    join_sides,
-    split_sides,
+    add_normalizer,
+    join_vocabularies,
+    split_vocabulary,
 )
 from tests.export.pretrained import npz_directory
 
@@ -74,7 +77,7 @@ def protos():
 @pytest.fixture(scope="module")
 def vocabulary(protos):
     source, target = protos
-    return join_sides(add_text_rules(source, OPUS_TEXT), target)
+    return join_vocabularies(add_normalizer(source, OPUS_MT), target)
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +97,18 @@ def prepared(text):
 
 
 def test_text_is_prepared_as_by_the_scripts(pair):
-    found = [text.decode() for text in pair.source.readable(TEXTS).numpy()]
+    found = [text.decode() for text in pair.source.clean_text(TEXTS).numpy()]
     assert found == [prepared(text) for text in TEXTS]
-    again = [text.decode() for text in pair.source.readable(found).numpy()]
+    again = [text.decode() for text in pair.source.clean_text(found).numpy()]
     assert again == found
 
 
 def test_new_lines_stay_for_the_pieces_to_deal_with(pair):
-    assert pair.source.readable(["a\nb"]).numpy()[0] == b"a\nb"
+    assert pair.source.clean_text(["a\nb"]).numpy()[0] == b"a\nb"
 
 
 def test_pieces_are_those_of_the_prepared_text(pair):
-    plain = table_tokenizers.TaggedTokenizer(pair.source.proto)
+    plain = pretrained_tokenizers.TaggedTokenizer(pair.source.proto)
     texts = [f"béta{mark}kodo." for mark in ASCII]
     for found, expected in zip(
         pair.source.encode(texts),
@@ -122,11 +125,11 @@ def test_a_tag_stays_one_piece(pair):
 
 
 def test_targets_are_not_prepared(pair):
-    assert pair.target.readable(["。"]).numpy()[0].decode() == "。"
+    assert pair.target.clean_text(["。"]).numpy()[0].decode() == "。"
 
 
 def test_without_tensorflow_it_is_the_same(pair, vocabulary):
-    source, target = load_plain_tokenizers(vocabulary)
+    source, target = load_python_tokenizers(vocabulary)
     texts = [*TEXTS, *npz_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
     for text, ids in zip(texts, pair.source.encode(texts)):
         assert source.ids(text) == ids.tolist()
@@ -139,12 +142,15 @@ def test_without_tensorflow_it_is_the_same(pair, vocabulary):
 
 def test_which_rules_is_part_of_the_vocabulary(protos, vocabulary, pair):
     assert type(pair.source) is OpusTokenizer
-    assert split_sides(vocabulary)[0] == add_text_rules(protos[0], OPUS_TEXT)
-    without = join_sides(*protos)
+    assert split_vocabulary(vocabulary)[0] == add_normalizer(protos[0], OPUS_MT)
+    without = join_vocabularies(*protos)
     assert (
-        type(load_tokenizer(without).source) is table_tokenizers.TaggedTokenizer
+        type(load_tokenizer(without).source)
+        is pretrained_tokenizers.TaggedTokenizer
     )
-    unknown = join_sides(add_text_rules(protos[0], "of tomorrow"), protos[1])
-    for read in (load_tokenizer, load_plain_tokenizers):
+    unknown = join_vocabularies(
+        add_normalizer(protos[0], "of tomorrow"), protos[1]
+    )
+    for read in (load_tokenizer, load_python_tokenizers):
         with pytest.raises(ValueError, match="rules 'of tomorrow'"):
             read(unknown)

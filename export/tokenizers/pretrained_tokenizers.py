@@ -2,13 +2,13 @@
 
 import tensorflow as tf
 
-from export.tokenizers import opus_text
-from export.tokenizers.plain import TAG, find_text_pieces
+from export.tokenizers import opus_normalization as opus_text
+from export.tokenizers.python_tokenizers import TAG, text_piece_mask
 from export.tokenizers.tokenizer import Tokenizer
 from export.tokenizers.vocabulary_file import (
-    count_listed_pieces,
-    read_text_rules,
-    split_sides,
+    count_table_pieces,
+    read_normalizer,
+    split_vocabulary,
 )
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
@@ -34,10 +34,10 @@ def load_tokenizer(vocabulary):
     Raises:
         ValueError: they are not such a vocabulary.
     """
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    rules = read_text_rules(source)
+    rules = read_normalizer(source)
     if rules not in _SOURCE_TOKENIZERS:
         raise ValueError(
             f"The sources of this vocabulary have the text rules {rules!r}, "
@@ -64,8 +64,8 @@ class TableTokenizer(Tokenizer):
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = count_listed_pieces(proto)
-        self._is_text = tf.constant(find_text_pieces(proto))
+        self.vocabulary_size = count_table_pieces(proto)
+        self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
         """See the base class."""
@@ -74,7 +74,7 @@ class TableTokenizer(Tokenizer):
     def tokenize_with_offsets(self, text):
         """See the base class."""
         pieces, *offsets = self._written.tokenize_with_offsets(
-            self.readable(text)
+            self.clean_text(text)
         )
         return self._look_up(pieces), *offsets
 
@@ -96,13 +96,13 @@ class TaggedTokenizer(TableTokenizer):
 
     def tokenize(self, text):
         """See the base class."""
-        tags, rest = _split_tags(self.readable(text))
+        tags, rest = _split_tags(self.clean_text(text))
         pieces = self._written.tokenize(rest)
         return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
 
     def tokenize_with_offsets(self, text):
         """See the base class."""
-        text = self.readable(text)
+        text = self.clean_text(text)
         tags, rest = _split_tags(text)
         pieces, *offsets = self._written.tokenize_with_offsets(rest)
         before = tf.strings.length(text) - tf.strings.length(rest)
@@ -123,7 +123,7 @@ class TaggedTokenizer(TableTokenizer):
 
     def split(self, text):
         """See the base class."""
-        tags, rest = _split_tags(self.readable(text))
+        tags, rest = _split_tags(self.clean_text(text))
         return tf.concat([tags, self._written.tokenize(rest)], axis=1)
 
     def _tag_ids(self, tags):
@@ -147,10 +147,10 @@ def _split_tags(text):
 class OpusTokenizer(TaggedTokenizer):
     """A TaggedTokenizer that normalizes as OPUS-MT's scripts do."""
 
-    def readable(self, text):
+    def clean_text(self, text):
         """See the base class; here NUL is one more control character."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
-        text = super().readable(text)
+        text = super().clean_text(text)
         for pattern, replacement in (
             *opus_text.PUNCTUATION,
             (opus_text.CONTROL_IN_RE2, " "),
@@ -161,4 +161,4 @@ class OpusTokenizer(TaggedTokenizer):
 
 
 # By the name of the text rules in a vocabulary.
-_SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_TEXT: OpusTokenizer}
+_SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_MT: OpusTokenizer}

@@ -18,7 +18,7 @@ import numpy as np
 from keras import ops
 
 
-class Slot(typing.NamedTuple):
+class WeightSlot(typing.NamedTuple):
     """Where one array of a checkpoint lies in a Transformer.
 
     Attributes:
@@ -133,8 +133,10 @@ def _matrix_slots(config, names, path, number, is_transposed):
     bias_path = (*path, block, weight, "bias")
     streams = not writes, writes
     return [
-        Slot(matrix, kernel_path, columns, shape, *streams, is_transposed),
-        Slot(bias, bias_path, columns, shape[1:], writes_stream=writes),
+        WeightSlot(
+            matrix, kernel_path, columns, shape, *streams, is_transposed
+        ),
+        WeightSlot(bias, bias_path, columns, shape[1:], writes_stream=writes),
     ]
 
 
@@ -142,12 +144,12 @@ def _norm_slots(width, names, path):
     shape, columns = (width,), slice(0, width)
     paths = [(*path, "layer_norm", weight) for weight in ("gamma", "beta")]
     return [
-        Slot(name, path, columns, shape, writes_stream=True)
+        WeightSlot(name, path, columns, shape, writes_stream=True)
         for name, path in zip(names, paths)
     ]
 
 
-def stream_order(width):
+def marian_columns(width):
     """Returns Marian's column of each column here: here = marian[order]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
@@ -157,18 +159,18 @@ def from_stored(slot, array):
     if slot.is_transposed:
         array = array.T
     if slot.reads_stream:
-        array = array[stream_order(len(array))]
+        array = array[marian_columns(len(array))]
     if slot.writes_stream:
-        array = array[..., stream_order(array.shape[-1])]
+        array = array[..., marian_columns(array.shape[-1])]
     return array
 
 
 def to_stored(slot, array):
     """Undoes `from_stored`."""
     if slot.reads_stream:
-        array = array[np.argsort(stream_order(len(array)))]
+        array = array[np.argsort(marian_columns(len(array)))]
     if slot.writes_stream:
-        array = array[..., np.argsort(stream_order(array.shape[-1]))]
+        array = array[..., np.argsort(marian_columns(array.shape[-1]))]
     return np.ascontiguousarray(array.T if slot.is_transposed else array)
 
 
