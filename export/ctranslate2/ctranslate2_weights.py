@@ -9,7 +9,7 @@ from keras import ops
 import keras_transformer as kt
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.pretrained.field_tables import any_value, find_unsupported_fields
+from export.pretrained.config_files import any_value, find_unsupported_fields
 from export.tokenizers.vocabulary_file import count_table_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")

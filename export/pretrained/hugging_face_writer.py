@@ -13,8 +13,8 @@ import sentencepiece
 from keras import ops
 
 from export.common.errors import InputError
-from export.pretrained.field_tables import any_value, find_unsupported_fields
-from export.pretrained.generation import STOP_CRITERIA
+from export.pretrained.config_files import any_value, find_unsupported_fields
+from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
     layer_slots,

@@ -1,10 +1,10 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
-Marian's search and the one of this package: score / length ^ normalize counts
-the end in both, and so does a search that goes on until K hypotheses have ended
-(`stop` is "finished"). Yet Marian's beam gets narrower with each of them, so
-that now and then another translation is found. Marian's limit of the length is
-a multiple of the longest source in the batch, and here it is a difference.
+Its search and ours: both rank by score / length ^ normalize, the end included,
+and stop when K hypotheses have ended (`stop` is "finished"). But Marian's beam
+gets narrower with each of them, so that it sometimes finds another translation.
+Its limit of the length is a multiple of the longest source of the batch, and
+ours a difference.
 """
 
 import functools
@@ -12,27 +12,29 @@ import math
 import pathlib
 
 import numpy as np
+import yaml
 
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.checkpoint import Checkpoint
-from export.pretrained.field_tables import (
+from export.pretrained.config_files import (
     MARIAN_DECODER,
     MARIAN_NETWORK,
     OFF,
     check_fields,
+    read_bytes,
     read_count,
     wrong_value,
 )
-from export.pretrained.incoming import (
+from export.pretrained.vocabulary import complete_table, make_vocabulary
+from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
-    Pretrained,
+    PretrainedModel,
+    layer_slots,
     make_config,
     set_embeddings,
+    set_layers,
 )
-from export.pretrained.text_files import parse_yaml, read_bytes
-from export.pretrained.vocabulary import complete_table, make_vocabulary
-from export.pretrained.weight_mapping import layer_slots, set_layers
 from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
 
@@ -44,6 +46,10 @@ _BIAS = "decoder_ff_logit_out_b"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Up to this source length, in pieces, outputs may be as long as Marian's.
 _EQUAL_LIMIT = 128
+# Marian writes a mapping of lists at most.
+_MAX_YAML_DEPTH = 3
+# libyaml's, where PyYAML has it, is twenty times as fast.
+_BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def read_marian(folder):
@@ -54,7 +60,7 @@ def read_marian(folder):
             it names, source.spm and target.spm.
 
     Returns:
-        Pretrained. Its sources are read by the rules of OPUS-MT's scripts;
+        PretrainedModel. Its sources are read by the rules of OPUS-MT's scripts;
         see `export.tokenizers.opus_normalization`.
 
     Raises:
@@ -106,7 +112,7 @@ def read_marian(folder):
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
-    return Pretrained(model, vocabulary, None, None, notes)
+    return PretrainedModel(model, vocabulary, None, None, notes)
 
 
 def _find_model(folder, decoder):
@@ -307,3 +313,49 @@ def _stored_shape(checkpoint, name, shape):
     """Returns [1, n] for [n] where it is stored so, as Marian does."""
     is_row = len(shape) == 1 and len(checkpoint.shape(name)) == 2
     return (1, *shape) if is_row else shape
+
+
+class _TextLoader(_BASE_LOADER):
+    """A safe loader that also keeps every scalar as its text.
+
+    SafeLoader makes false of the piece `no`, and a number of `1_000`.
+    """
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if not all(isinstance(key, str) for key in keys):
+            raise ValueError("it has a name that is not text")
+        if len(set(keys)) != len(keys):
+            raise ValueError("it has a name twice")
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(content, name):
+    """Returns a dict of str to str, list or dict of a YAML file.
+
+    References, by which a small file stands for an endless one, and deep
+    nesting are refused.
+
+    Args:
+        content: bytes of the file.
+        name: name of the file, for messages.
+
+    Raises:
+        InputError: it is not YAML, or not a mapping as Marian writes it.
+    """
+    try:
+        depth = 0
+        for event in yaml.parse(content, Loader=_BASE_LOADER):
+            if getattr(event, "anchor", None) is not None:
+                raise ValueError(f"it has a reference, {event.anchor}")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_YAML_DEPTH:
+                raise ValueError("it is nested too deeply")
+        fields = yaml.load(content, Loader=_TextLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{name} is not YAML of Marian: {reason}.") from None
+    if not isinstance(fields, dict):
+        raise InputError(f"{name} must hold a YAML mapping, name to value.")
+    return fields

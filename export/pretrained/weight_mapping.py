@@ -1,4 +1,4 @@
-"""Which array of a Marian model is which weight of a Transformer.
+"""Maps the arrays of a Marian model to the weights of a Transformer.
 
 Both are the network of the paper, stored in different ways:
 
@@ -17,9 +17,35 @@ import typing
 import numpy as np
 from keras import ops
 
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.pretrained.vocabulary import MISSING_ROW
+
+# The bias of an id that must take no part in the softmax.
+EXCLUDED = -1e9
+MAX_VOCABULARY = 2**24
+
+
+class PretrainedModel(typing.NamedTuple):
+    """A pretrained model as it is read.
+
+    Attributes:
+        model: Transformer.
+        vocabulary: bytes of a `vocabulary.model`.
+        source_language: code, or None where the directory does not say.
+        target_language: the same.
+        notes: list of str: settings of the directory that have no effect here.
+    """
+
+    model: kt.Transformer
+    vocabulary: bytes
+    source_language: str | None
+    target_language: str | None
+    notes: list[str]
+
 
 class WeightSlot(typing.NamedTuple):
-    """Where one array of a checkpoint lies in a Transformer.
+    """The place of one array of a checkpoint in a Transformer.
 
     Attributes:
         name: name of the array.
@@ -45,31 +71,20 @@ class WeightSlot(typing.NamedTuple):
         return self.shape[::-1] if self.is_transposed else self.shape
 
 
+_FUSED, _OUT = "query_key_value", "output_projection"
 # Block, weight, number of the part in it, and the name in a MarianMTModel's
 # `state_dict` and in a `model.npz` of Marian.
 _MATRICES = (
-    ("self_attention", "query_key_value", 0, "self_attn.q_proj", "self_{}q"),
-    ("self_attention", "query_key_value", 1, "self_attn.k_proj", "self_{}k"),
-    ("self_attention", "query_key_value", 2, "self_attn.v_proj", "self_{}v"),
-    (
-        "self_attention",
-        "output_projection",
-        0,
-        "self_attn.out_proj",
-        "self_{}o",
-    ),
+    ("self_attention", _FUSED, 0, "self_attn.q_proj", "self_{}q"),
+    ("self_attention", _FUSED, 1, "self_attn.k_proj", "self_{}k"),
+    ("self_attention", _FUSED, 2, "self_attn.v_proj", "self_{}v"),
+    ("self_attention", _OUT, 0, "self_attn.out_proj", "self_{}o"),
     ("cross_attention", "query", 0, "encoder_attn.q_proj", "context_{}q"),
     ("cross_attention", "key_value", 0, "encoder_attn.k_proj", "context_{}k"),
     ("cross_attention", "key_value", 1, "encoder_attn.v_proj", "context_{}v"),
-    (
-        "cross_attention",
-        "output_projection",
-        0,
-        "encoder_attn.out_proj",
-        "context_{}o",
-    ),
+    ("cross_attention", _OUT, 0, "encoder_attn.out_proj", "context_{}o"),
     ("feed_forward", "inner_projection", 0, "fc1", "ffn_{}1"),
-    ("feed_forward", "output_projection", 0, "fc2", "ffn_{}2"),
+    ("feed_forward", _OUT, 0, "fc2", "ffn_{}2"),
 )
 _NORMS = (
     ("self_attention", "self_attn_layer_norm", "self_Wo_ln"),
@@ -79,7 +94,7 @@ _NORMS = (
 
 
 def layer_slots(config, is_hugging_face):
-    """Returns the Slots of all arrays but embeddings and output bias.
+    """Returns the WeightSlots of all arrays but embeddings and output bias.
 
     Args:
         config: TransformerConfig of a post-norm network with biases.
@@ -92,16 +107,24 @@ def layer_slots(config, is_hugging_face):
         ("decoder", config.decoder_layers),
     ):
         for index in range(num_layers):
+            path = side, "layers", index
             for block, weight, number, *stems in _MATRICES:
                 names = _array_names(side, index, stems, is_hugging_face)
-                path = side, "layers", index, block, weight
                 slots += _matrix_slots(
-                    config, names, path, number, is_hugging_face
+                    *(config, names, (*path, block, weight)),
+                    *(number, is_hugging_face),
                 )
             for block, *stems in _NORMS:
+                norm = *path, f"{block}_residual", "layer_norm"
                 names = _array_names(side, index, stems, is_hugging_face)
-                path = side, "layers", index, f"{block}_residual"
-                slots += _norm_slots(config.d_model, names, path)
+                for name, weight in zip(names, ("gamma", "beta")):
+                    shape, columns = (config.d_model,), slice(config.d_model)
+                    slots.append(
+                        WeightSlot(
+                            *(name, (*norm, weight), columns, shape),
+                            writes_stream=True,
+                        )
+                    )
     # An encoder has no cross-attention.
     return [
         slot
@@ -122,59 +145,35 @@ def _array_names(side, index, stems, is_hugging_face):
 
 
 def _matrix_slots(config, names, path, number, is_transposed):
-    *path, block, weight = path
-    is_attention = block != "feed_forward"
+    is_attention = "feed_forward" not in path
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    writes = weight == "output_projection"
+    writes = path[-1] == _OUT
     shape = (inner, config.d_model) if writes else (config.d_model, inner)
     columns = slice(number * inner, number * inner + shape[1])
     matrix, bias = names
-    kernel_path = (*path, block, weight, "kernel")
-    bias_path = (*path, block, weight, "bias")
-    streams = not writes, writes
     return [
         WeightSlot(
-            matrix, kernel_path, columns, shape, *streams, is_transposed
+            *(matrix, (*path, "kernel"), columns, shape),
+            *(not writes, writes, is_transposed),
         ),
-        WeightSlot(bias, bias_path, columns, shape[1:], writes_stream=writes),
-    ]
-
-
-def _norm_slots(width, names, path):
-    shape, columns = (width,), slice(0, width)
-    paths = [(*path, "layer_norm", weight) for weight in ("gamma", "beta")]
-    return [
-        WeightSlot(name, path, columns, shape, writes_stream=True)
-        for name, path in zip(names, paths)
+        WeightSlot(
+            *(bias, (*path, "bias"), columns, shape[1:]), writes_stream=writes
+        ),
     ]
 
 
 def marian_columns(width):
-    """Returns Marian's column of each column here: here = marian[order]."""
+    """Returns Marian's column of each column here: here = marian[columns]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
-def from_stored(slot, array):
-    """Returns an array of a checkpoint as it lies in the weight."""
-    if slot.is_transposed:
-        array = array.T
+def _reorder(slot, array, columns):
     if slot.reads_stream:
-        array = array[marian_columns(len(array))]
-    if slot.writes_stream:
-        array = array[..., marian_columns(array.shape[-1])]
-    return array
+        array = array[columns]
+    return array[..., columns] if slot.writes_stream else array
 
 
-def to_stored(slot, array):
-    """Undoes `from_stored`."""
-    if slot.reads_stream:
-        array = array[np.argsort(marian_columns(len(array)))]
-    if slot.writes_stream:
-        array = array[..., np.argsort(marian_columns(array.shape[-1]))]
-    return np.ascontiguousarray(array.T if slot.is_transposed else array)
-
-
-def _weight_at(model, path):
+def _get_weight(model, path):
     weight = model
     for step in path:
         is_index = isinstance(step, int)
@@ -187,24 +186,89 @@ def set_layers(model, slots, read):
 
     Args:
         model: Transformer.
-        slots: list of Slot, of all its layers.
+        slots: list of WeightSlot, of all its layers.
         read: function of a name and a shape to that array.
     """
+    columns = marian_columns(model.config.d_model)
     for path in dict.fromkeys(slot.path for slot in slots):
-        weight = _weight_at(model, path)
+        weight = _get_weight(model, path)
         value = np.empty(weight.shape, np.float32)
         for slot in slots:
             if slot.path == path:
                 array = read(slot.name, slot.stored_shape)
-                value[..., slot.columns] = from_stored(slot, array)
+                array = array.T if slot.is_transposed else array
+                value[..., slot.columns] = _reorder(slot, array, columns)
         weight.assign(value)
 
 
 def read_layers(model, slots):
     """Returns a dict, name to array of a checkpoint, of a Transformer."""
+    columns = np.argsort(marian_columns(model.config.d_model))
     arrays = {}
     for slot in slots:
-        weight = ops.convert_to_numpy(_weight_at(model, slot.path))
+        weight = ops.convert_to_numpy(_get_weight(model, slot.path))
         part = np.asarray(weight, np.float32)[..., slot.columns]
-        arrays[slot.name] = to_stored(slot, part)
+        part = _reorder(slot, part, columns)
+        part = part.T if slot.is_transposed else part
+        arrays[slot.name] = np.ascontiguousarray(part)
     return arrays
+
+
+def set_embeddings(model, tables, bias, source, target):
+    """Sets the embeddings of a Transformer and the bias of its output.
+
+    Args:
+        model: Transformer.
+        tables: dict of the checkpoint's matrices [V', D] of the "source",
+            "target" and "output", without those that are tied to another.
+        bias: float32 [V'] of the output; not used where the model has none.
+        source: Vocabulary of the source.
+        target: Vocabulary of the target.
+    """
+    columns = marian_columns(model.config.d_model)
+    sides = {"source": source, "target": target, "output": target}
+    for name, table in tables.items():
+        embedding = getattr(model, f"{name}_embedding")
+        rows = _select_rows(table, sides[name].rows, 0.0)
+        embedding.embeddings.assign(rows[:, columns])
+    if model.config.output_bias:
+        biases = _select_rows(bias, target.rows, EXCLUDED)
+        model.output_embedding.bias.assign(biases)
+
+
+def _select_rows(values, rows, missing):
+    """Returns values [V', ...] in the order of the ids, [V, ...]."""
+    selected = values[np.maximum(rows, 0)]
+    selected[rows == MISSING_ROW] = missing
+    return selected
+
+
+def make_config(file, width, num_heads, layers, **fields):
+    """Returns the TransformerConfig of a Marian network.
+
+    Args:
+        file: name of the file it is described in, for messages.
+        width: d_model.
+        num_heads: number of attention heads.
+        layers: numbers of layers of encoder and decoder.
+        **fields: other fields of the TransformerConfig.
+    """
+    encoder, decoder = layers
+    if width % num_heads:
+        raise InputError(
+            f"{file} has a width of {width}, which its {num_heads} attention "
+            "heads do not divide."
+        )
+    try:
+        return kt.TransformerConfig(
+            num_layers=encoder,
+            num_decoder_layers=0 if decoder == encoder else decoder,
+            d_model=width,
+            num_heads=num_heads,
+            d_k=width // num_heads,
+            d_v=width // num_heads,
+            norm="post",
+            **fields,
+        )
+    except ValueError as error:
+        raise InputError(f"{file} cannot be used: {error}") from error

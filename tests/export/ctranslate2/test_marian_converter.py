@@ -10,9 +10,9 @@ from export.pretrained.marian_reader import read_marian
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import END_ID, UNKNOWN_ID
-from tests.export.pretrained import npz_directory
+from tests.export.pretrained import marian_directory
 
-SENTENCES = npz_directory.SENTENCES["source"]
+SENTENCES = marian_directory.SENTENCES["source"]
 EXTRA = 10
 
 
@@ -24,7 +24,9 @@ def test_translations_are_those_of_ctranslate2(tmp_path):
     place. At the longest length CTranslate2 leaves the end out, which ours
     counts: only translations that end before are compared.
     """
-    folder = npz_directory.write(tmp_path, npz_directory.arrays_of(_model()))
+    folder = marian_directory.write(
+        tmp_path, marian_directory.arrays_of(_model())
+    )
     ours = _translator(read_marian(folder)).translate(SENTENCES)
     theirs = _translated(folder, folder / "converted")
     compared = set()
@@ -42,7 +44,7 @@ def _model():
 
     CTranslate2 leaves those out of the softmax; Marian and ours do not.
     """
-    model = npz_directory.model(seed=7)
+    model = marian_directory.model(seed=7)
     bias = model.output_embedding.bias
     changed = bias.numpy()
     changed[END_ID] += 1.5
@@ -74,15 +76,15 @@ def _translated(folder, path):
     converter.convert(str(path))
     translator = ctranslate2.Translator(str(path), device="cpu")
     source = sentencepiece.SentencePieceProcessor(
-        model_proto=npz_directory.spm("source")
+        model_proto=marian_directory.spm("source")
     )
     found = []
     for sentence in SENTENCES:
         pieces = source.EncodeAsPieces(sentence)
         (answer,) = translator.translate_batch(
             [pieces],
-            beam_size=npz_directory.DECODER["beam-size"],
-            length_penalty=npz_directory.DECODER["normalize"],
+            beam_size=marian_directory.DECODER["beam-size"],
+            length_penalty=marian_directory.DECODER["normalize"],
             max_decoding_length=len(pieces) + EXTRA,
             disable_unk=True,
             min_decoding_length=0,

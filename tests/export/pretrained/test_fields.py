@@ -9,8 +9,10 @@ import pytest
 import safetensors.numpy
 
 from export.common.errors import InputError
-from export.pretrained.generation import read_generation
-from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.hugging_face_reader import (
+    read_generation,
+    read_hugging_face,
+)
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from tests.export.pretrained import marian_ids
 from tests.export.pretrained.test_round_trip import assert_same_weights

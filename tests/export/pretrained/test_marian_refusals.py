@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from export.common.errors import InputError
-from export.pretrained.field_tables import MARIAN_DECODER, check_fields
+from export.pretrained.config_files import MARIAN_DECODER, check_fields
 from export.pretrained.marian_reader import read_marian
 from tests import processes
-from tests.export.pretrained import npz_directory
-from tests.export.pretrained.npz_directory import DECODER, OPTIONS, SIZE
+from tests.export.pretrained import marian_directory
+from tests.export.pretrained.marian_directory import DECODER, OPTIONS, SIZE
 
 # Options of other networks, or with values that are out of range; the message
 # must have their names.
@@ -85,7 +85,7 @@ BAD_YAML = [
 
 @pytest.fixture(scope="module")
 def arrays():
-    return npz_directory.arrays_of(npz_directory.model())
+    return marian_directory.arrays_of(marian_directory.model())
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def refused(arrays, tmp_path):
     def write_and_read(*given, change=None, **named):
         folder = tmp_path / "marian"
         shutil.rmtree(folder, ignore_errors=True)
-        npz_directory.write(folder, arrays, *given, **named)
+        marian_directory.write(folder, arrays, *given, **named)
         if change is not None:
             change(folder)
         with pytest.raises(InputError) as raised:
@@ -167,7 +167,7 @@ def test_missing_and_other_files(refused):
 
 
 def test_other_tables(refused):
-    table = npz_directory.table()
+    table = marian_directory.table()
     for change in ({"</s>": "x"}, {"</s>": 5}, {"</s>": [0]}, {"more": SIZE}):
         assert "opus.vocab.yml" in refused(words=table | change)
     del table["</s>"]
@@ -250,7 +250,9 @@ def with_huge_header(content):
 
 
 def test_the_command_refuses_and_writes_nothing(arrays, tmp_path):
-    folder = npz_directory.write(tmp_path / "in", arrays, OPTIONS | NETWORKS[0])
+    folder = marian_directory.write(
+        tmp_path / "in", arrays, OPTIONS | NETWORKS[0]
+    )
     (tmp_path / "taken").mkdir()
     new = f"--model_dir={tmp_path / 'out'}"
     for word, flags in {

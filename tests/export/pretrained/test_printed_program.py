@@ -12,7 +12,7 @@ from tests.export.ctranslate2.test_ctranslate2_command import (
     answer_of_program,
     run,
 )
-from tests.export.pretrained import npz_directory
+from tests.export.pretrained import marian_directory
 
 pytest.importorskip("ctranslate2")
 SEARCH = {
@@ -43,8 +43,8 @@ def test_the_printed_program(name, marian_folder, tmp_path):
     texts = [">>fra<< vize bo", "rusa to \\ 'ze'!"]
     if name == "npz":
         texts = [f">>fra<< {text} \uff01" for text in texts]
-        arrays = npz_directory.arrays_of(npz_directory.model(seed=7))
-        npz_directory.write(tmp_path / "npz", arrays)
+        arrays = marian_directory.arrays_of(marian_directory.model(seed=7))
+        marian_directory.write(tmp_path / "npz", arrays)
         found = read_marian(tmp_path / "npz")
     else:
         found = read_hugging_face(marian_folder / name)

@@ -18,7 +18,7 @@ from export.tokenizers.vocabulary_file import (
     join_vocabularies,
     split_vocabulary,
 )
-from tests.export.pretrained import npz_directory
+from tests.export.pretrained import marian_directory
 
 # What becomes what, by the scripts; of the digits all but the first.
 ASCII = {
@@ -67,9 +67,11 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def protos():
-    table = npz_directory.table()
+    table = marian_directory.table()
     return [
-        make_vocabulary(table, npz_directory.spm(side), 1, None, 0, side).proto
+        make_vocabulary(
+            table, marian_directory.spm(side), 1, None, 0, side
+        ).proto
         for side in ("source", "target")
     ]
 
@@ -130,12 +132,12 @@ def test_targets_are_not_prepared(pair):
 
 def test_without_tensorflow_it_is_the_same(pair, vocabulary):
     source, target = load_python_tokenizers(vocabulary)
-    texts = [*TEXTS, *npz_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
+    texts = [*TEXTS, *marian_directory.SENTENCES["source"][:5], ">>fra<< ba。"]
     for text, ids in zip(texts, pair.source.encode(texts)):
         assert source.ids(text) == ids.tolist()
         pieces = [pair.source.id_to_piece(number) for number in ids[:-1]]
         assert source.pieces(text) == pieces
-    texts = npz_directory.SENTENCES["target"][:20]
+    texts = marian_directory.SENTENCES["target"][:20]
     for text, ids in zip(texts, pair.target.encode(texts)):
         assert target.ids(text) == ids.tolist()
 

@@ -1,13 +1,14 @@
-"""The fields of Marian's and transformers' files, and what is done with them.
+"""Allow-lists of the fields of configuration files, and reading them.
 
-Allow-lists: a field that is not listed, or has another value than is listed,
-is refused, for a reader that ignored it would compute something else without
-a word. Values in `noted` entries are those that need no note.
+A field that is not listed, or has another value than is listed, is refused: a
+reader that ignored it would silently compute something else.
 """
 
 import dataclasses
+import json
 
 from export.common.errors import InputError
+from export.common.paths import explain_read_errors
 
 # The reader looks at the value, or no result depends on it.
 ANY = object()
@@ -16,7 +17,7 @@ _TRAINING_ROLES = {"training", "ending"}
 
 
 class _Noted(tuple):
-    """Other values of the field are accepted, with a note."""
+    """The values that need no note; others are accepted with one."""
 
 
 def any_value(names):
@@ -216,11 +217,11 @@ MARIAN_DECODER = {
 
 
 def check_fields(fields, table, file):
-    """Refuses the fields of a file that are not in a table.
+    """Checks the fields of a file by one of the tables above.
 
     Args:
         fields: dict of the fields of the file.
-        table: one of the dicts above.
+        table: the table.
         file: name of the file, for messages.
 
     Returns:
@@ -233,9 +234,8 @@ def check_fields(fields, table, file):
     for name, value in fields.items():
         if name not in table:
             raise InputError(
-                f"{file} has {shorten(name)[1:-1]}={shorten(value)}, a field "
-                "that is not known here; remove it if the model does not need "
-                "it."
+                f"{file} has {shorten(name)[1:-1]}={shorten(value)}, an "
+                "unknown field; remove it if the model does not need it."
             )
         allowed = table[name]
         if allowed is ANY or value in allowed:
@@ -243,7 +243,7 @@ def check_fields(fields, table, file):
         if not isinstance(allowed, _Noted):
             expected = " or ".join(map(shorten, allowed)) or "no such field"
             raise wrong_value(file, name, value, expected)
-        notes.append(f"{name}={shorten(value)} of {file} is not done here")
+        notes.append(f"{name}={shorten(value)} of {file} has no effect here")
     return notes
 
 
@@ -255,14 +255,13 @@ def wrong_value(file, name, value, expected):
 
 
 def read_count(fields, name, maximum, file, default=None):
-    """Returns a whole number from 1 to a maximum, which YAML has as text."""
-    value = fields.get(name, default)
-    number = value
+    """Returns an integer from 1 to a maximum, which YAML has as text."""
+    number = value = fields.get(name, default)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         number = int(value[:20])
     if type(number) is not int or not 0 < number <= maximum:
         raise wrong_value(
-            file, name, value, f"a whole number from 1 to {maximum:,}"
+            file, name, value, f"an integer from 1 to {maximum:,}"
         )
     return number
 
@@ -278,8 +277,8 @@ def find_unsupported_fields(config, supported):
 
     Args:
         config: TransformerConfig.
-        supported: dict, name to a tuple of the values that the format can
-            hold, or ANY. Of other fields it can hold the default alone.
+        supported: dict, name to the values that the format can hold, or ANY.
+            Of other fields it can hold the default alone.
 
     Returns:
         A list of str, each as "name=value".
@@ -293,3 +292,40 @@ def find_unsupported_fields(config, supported):
         if not is_of_training and allowed is not ANY and value not in allowed:
             unsupported.append(f"{field.name}={value}")
     return unsupported
+
+
+def read_bytes(path):
+    """Returns the content of a file; raises InputError if unreadable."""
+    with explain_read_errors(path):
+        return path.read_bytes()
+
+
+def read_json(path):
+    """Returns the object of a JSON file; raises InputError on another."""
+    try:
+        fields = json.loads(
+            read_bytes(path), object_pairs_hook=_refuse_duplicates
+        )
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise InputError(f"{path} must hold a JSON object.")
+    return fields
+
+
+def _refuse_duplicates(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("it has a name twice")
+    return fields
+
+
+def read_fields(path, is_optional=False):
+    """Returns the fields of a JSON file that are not null.
+
+    In transformers null is the default of a field.
+    """
+    if is_optional and not path.exists():
+        return {}
+    fields = read_json(path)
+    return {name: value for name, value in fields.items() if value is not None}
