@@ -183,7 +183,7 @@ def marian_state_dict(model):
     """
     from keras import ops
 
-    from export.pretrained import layout
+    from export.pretrained import weight_mapping
 
     config = model.config
     wanted = config.replace(
@@ -199,13 +199,13 @@ def marian_state_dict(model):
             "and heads that fill d_model; remove transformers from --systems."
         )
     # The order of the residual stream's columns there.
-    columns = np.argsort(layout.stream_order(config.d_model))
+    columns = np.argsort(weight_mapping.marian_columns(config.d_model))
 
     def table(array):
         return np.float32(ops.convert_to_numpy(array))[:, columns]
 
-    arrays = layout.read_layers(
-        model, layout.layer_slots(config, is_hugging_face=True)
+    arrays = weight_mapping.read_layers(
+        model, weight_mapping.layer_slots(config, is_hugging_face=True)
     )
     embeddings = table(model.target_embedding.embeddings)
     rows = np.arange(config.max_positions, dtype="int32")

@@ -31,7 +31,7 @@ from export.server_runtime.session import (
 )
 from export.serving.comparison import READERS
 from export.serving.warm_up import random_texts, read_warm_up
-from export.tokenizers.vocabulary_file import split_sides
+from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
 
@@ -123,7 +123,7 @@ def _reader(version, limits):
             "give the model directory that it was made from."
         )
     count = sum(_BATCHES)
-    source, _ = split_sides(vocabulary)
+    source, _ = split_vocabulary(vocabulary)
     texts = random_texts(source, (_LENGTHS * count)[:count])
     return READERS[task](vocabulary, texts, limits)
 

@@ -13,7 +13,7 @@ import keras_transformer as kt
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.server_runtime.export_directory import newest_version
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 

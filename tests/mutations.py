@@ -477,7 +477,7 @@ MUTATIONS = [
         ),
         (
             "stream columns not interleaved",
-            "export/pretrained/layout.py",
+            "export/pretrained/weight_mapping.py",
             "np.arange(width).reshape(2, width // 2).T.ravel()",
             "np.arange(width)",
             "tests/export/pretrained/test_hugging_face.py"

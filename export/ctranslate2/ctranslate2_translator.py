@@ -9,7 +9,10 @@ from export.ctranslate2.ctranslate2_weights import (
     SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
 )
-from export.tokenizers.plain import PlainTokenizer, load_plain_source_tokenizer
+from export.tokenizers.python_tokenizers import (
+    PythonTokenizer,
+    load_python_source_tokenizer,
+)
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import BLANK, Translation
@@ -19,10 +22,7 @@ _END = "</s>"
 
 
 class CTranslate2Translator:
-    """Beam search by CTranslate2 on a CPU.
-
-    It tokenizes with the SentencePiece models beside the weights, so that its
-    answers are those of the folder alone.
+    """Beam search by CTranslate2 on a CPU, with the vocabulary of its folder.
 
     Args:
         path: folder of `save_ctranslate2`.
@@ -32,7 +32,7 @@ class CTranslate2Translator:
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:
-        compute_type: what CTranslate2 multiplies in, such as "int8_float32".
+        compute_type: the type of its products, such as "int8_float32".
 
     Raises:
         InputError: CTranslate2 cannot load the folder.
@@ -52,9 +52,9 @@ class CTranslate2Translator:
             self._target = sentencepiece.SentencePieceProcessor(
                 model_proto=proto
             )
-            self._source = PlainTokenizer(proto)
+            self._source = PythonTokenizer(proto)
             if (path / SOURCE_VOCABULARY_FILE).exists():
-                self._source = load_plain_source_tokenizer(
+                self._source = load_python_source_tokenizer(
                     (path / SOURCE_VOCABULARY_FILE).read_bytes()
                 )
         except (RuntimeError, ValueError, OSError) as error:
@@ -110,14 +110,12 @@ class CTranslate2Translator:
             return_end_token=True,
         )
         outputs = [result.hypotheses[0] for result in results]
-        # The scores of its search exclude what it must not generate.
-        scored = self._translator.score_batch(
-            sources,
-            [
-                pieces[:-1] if pieces[-1:] == [_END] else pieces
-                for pieces in outputs
-            ],
-        )
+        # The scores of its search are among the allowed tokens only.
+        texts = [
+            pieces[:-1] if pieces[-1:] == [_END] else pieces
+            for pieces in outputs
+        ]
+        scored = self._translator.score_batch(sources, texts)
         for pieces, score in zip(outputs, scored):
             penalty = length_penalty(
                 len(pieces), config.alpha, config.length_penalty

@@ -9,66 +9,62 @@ from keras import ops
 import keras_transformer as kt
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.pretrained.field_tables import any_value, find_unsupported_fields
-from export.tokenizers.vocabulary_file import count_listed_pieces
+from export.pretrained.config_files import (
+    ANY,
+    expand_names,
+    find_unsupported_fields,
+)
+from export.tokenizers.vocabulary_file import (
+    count_table_pieces,
+    split_vocabulary,
+)
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
-# Beside it where the source has a vocabulary of its own.
+# Only if the source has a vocabulary of its own.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
-# A sinusoid has no end; CTranslate2 wants a table. It takes as many pieces of
-# a source, unless it is asked to take more.
+# CTranslate2 needs a table of sinusoids, and truncates sources to as many
+# pieces by default.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-# The values of fields that a folder can hold; others must be the default. The
-# caller of CTranslate2 gives those of a search, which the command prints.
-_SUPPORTED = {
-    **any_value(
+# The values of fields that a folder can hold; others must be the default. A
+# search's are arguments of CTranslate2, which the command prints.
+_SUPPORTED = expand_names(
+    {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
-        "beam_size alpha max_output_extra"
-    ),
-    "norm": ("post", "pre"),
-    "activation": tuple(_ACTIVATIONS),
-    "attention_bias": (False, True),
-    "share_embeddings": ("all", "target-softmax", "none"),
-    "output_bias": (False, True),
-    "positions": ("sinusoidal", "learned"),
-    "sinusoid_rates": ("paper", "marian"),
-    "length_penalty": ("gnmt", "power"),
-    "stop": ("certain", "finished", "likely"),
-}
+        "beam_size alpha max_output_extra": ANY,
+        "norm": ("post", "pre"),
+        "activation": tuple(_ACTIVATIONS),
+        "attention_bias output_bias": (False, True),
+        "share_embeddings": ("all", "target-softmax", "none"),
+        "positions": ("sinusoidal", "learned"),
+        "sinusoid_rates": ("paper", "marian"),
+        "length_penalty": ("gnmt", "power"),
+        "stop": ("certain", "finished", "likely"),
+    }
+)
 
 
 def save_ctranslate2(
-    model,
-    vocabulary,
-    path,
-    quantization="float32",
-    source_vocabulary=None,
-    target_pieces=None,
+    model, vocabulary, path, quantization="float32", target_pieces=None
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
-    The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
-    piece to the source itself. The SentencePiece models lie beside the weights.
+    Its sources and targets are SentencePiece pieces; CTranslate2 adds the end
+    of the source. The folder also has the SentencePiece models.
 
     Args:
         model: Transformer.
-        vocabulary: bytes of the SentencePiece model, of the target where there
-            are two.
+        vocabulary: bytes of its `vocabulary.model`.
         path: path of the folder, which does not exist yet.
-        quantization: how matrices are stored: "float32", "float16", "int16" or
-            "int8".
-        source_vocabulary: bytes of the SentencePiece model of the source; None
-            where there is one for both sides.
+        quantization: one of QUANTIZATIONS, how matrices are stored.
         target_pieces: ids of the target's vocabulary that are written, see
             `kt.TargetPieces`; None for all.
 
     Raises:
-        InputError: the package ctranslate2 is missing, it cannot hold the
-            model or lacks the quantization, a vocabulary is missing or of
-            another model, or writing fails.
+        InputError: ctranslate2 is not installed or cannot hold the model, the
+            vocabulary is of another model, or writing fails.
     """
     require_ctranslate2()
     if quantization not in QUANTIZATIONS:
@@ -78,22 +74,16 @@ def save_ctranslate2(
         )
     config = model.config
     _check_config(config)
-    if config.source_vocabulary_size and source_vocabulary is None:
-        raise InputError(
-            "This model has a vocabulary for the source, source_vocabulary_size"
-            f"={config.source_vocabulary_size}; give source_vocabulary."
-        )
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
     ids = kt.TargetPieces(ids, size).ids
     spec = _make_spec(model, ids)
-    files = {VOCABULARY_FILE: vocabulary}
-    if source_vocabulary is not None:
-        files[SOURCE_VOCABULARY_FILE] = source_vocabulary
-    spec.register_source_vocabulary(
-        _list_pieces(source_vocabulary or vocabulary, config.source_pieces)
-    )
-    pieces = _list_pieces(vocabulary, size)
+    source, target = split_vocabulary(vocabulary)
+    files = {VOCABULARY_FILE: target}
+    if source is not target:
+        files[SOURCE_VOCABULARY_FILE] = source
+    spec.register_source_vocabulary(_list_pieces(source, config.source_pieces))
+    pieces = _list_pieces(target, size)
     spec.register_target_vocabulary([pieces[number] for number in ids])
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
@@ -131,7 +121,7 @@ def _check_config(config):
 def _list_pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == count_listed_pieces(vocabulary):
+    if len(pieces) > size == count_table_pieces(vocabulary):
         # Of a pretrained model: the others count as unknown.
         return pieces[:size]
     if len(pieces) != size:
@@ -154,15 +144,14 @@ def _make_spec(model, ids):
     )
     _fill_stack(spec.encoder, model.encoder)
     _fill_stack(spec.decoder, model.decoder)
-    # CTranslate2's own sinusoids are laid out in another way.
+    rows = config.max_positions
+    if config.positions != "learned":
+        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
+    # CTranslate2 orders the columns of its own sinusoids differently.
     for side, positions in (
         (spec.encoder, model.source_positions),
         (spec.decoder, model.target_positions),
     ):
-        is_learned = config.positions == "learned"
-        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
-        if is_learned:
-            rows = config.max_positions
         side.position_encodings.encodings = _array(
             positions.encode(np.arange(rows, dtype="int32"))
         )

@@ -218,7 +218,7 @@ class Parser:
         """Returns each sentence's words as a tree can hold them."""
         if not sentences:
             return []
-        self.tokenizer.pieces.revive()
+        self.tokenizer.pieces.restore_resources()
         found = self.tokenizer.words(tf.constant(sentences)).to_list()
         return [[word.decode("utf-8") for word in each] for each in found]
 

@@ -61,7 +61,7 @@ class WordTokenizer(tf.Module):
             RaggedTensor string [B, None]; brackets are -LRB- and -RRB-, and
             Unicode's white space beyond ASCII's is left out.
         """
-        text = self.pieces.readable(text)
+        text = self.pieces.clean_text(text)
         for there, written in (
             (ODD_SPACE, ""),
             (r"\(", "-LRB-"),
@@ -80,7 +80,7 @@ class WordTokenizer(tf.Module):
             RaggedTensor int32 [B, None], every row ending with the end id;
             and int32 [B], the number of words of each.
         """
-        words = tf.strings.split(self.pieces.readable(text))
+        words = tf.strings.split(self.pieces.clean_text(text))
         return self.ids(words), tf.cast(words.row_lengths(), tf.int32)
 
     def ids(self, words):
@@ -115,7 +115,7 @@ class WordTokenizer(tf.Module):
         """Splits a list of str; returns a list of int32 arrays."""
         if not texts:
             return []
-        self.pieces.revive()
+        self.pieces.restore_resources()
         ragged, _ = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]

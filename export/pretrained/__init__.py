@@ -2,8 +2,8 @@
 
 Read: directories of Hugging Face's `MarianMTModel.save_pretrained`
 (`hugging_face_reader`) and of Marian itself (`marian_reader`). Written: model
-directories for `MarianMTModel` (`hugging_face_writer`). `field_tables` lists
-the fields that are known, `layout` maps arrays to weights, `vocabulary` pieces
+directories for `MarianMTModel` (`hugging_face_writer`). `config_files` lists
+the known fields, `weight_mapping` maps arrays to weights, `vocabulary` pieces
 to ids, and `checkpoint` and `torch_file` read arrays without running a pickle.
 They import tokenizers and `keras_transformer`, nothing of training or serving.
 """

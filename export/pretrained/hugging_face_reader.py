@@ -1,35 +1,36 @@
 """Reads a directory of `MarianMTModel.save_pretrained`."""
 
+import typing
+
 import numpy as np
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.checkpoint import open_checkpoint
-from export.pretrained.field_tables import (
+from export.pretrained.config_files import (
     CONFIG,
+    GENERATION,
     check_fields,
     read_count,
+    read_fields,
+    shorten,
     wrong_value,
 )
-from export.pretrained.generation import read_generation
-from export.pretrained.incoming import (
+from export.pretrained.vocabulary import MISSING_ROW, MarianTokenizerFiles
+from export.pretrained.weight_mapping import (
     EXCLUDED,
     MAX_VOCABULARY,
-    Pretrained,
+    PretrainedModel,
+    layer_slots,
+    load_transformer,
     make_config,
     set_embeddings,
 )
-from export.pretrained.layout import layer_slots, set_layers
-from export.pretrained.marian_tokenizer import MarianTokenizerFiles
-from export.pretrained.text_files import read_json
-from export.pretrained.vocabulary import NO_ROW
-from export.tokenizers.vocabulary_file import join_sides
+from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # transformers' name of an activation, and the one of a TransformerConfig.
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 # Of PyTorch's LayerNorm, as MarianMTModel uses it; `export.marian` adds it.
 _EPSILON = 1e-5
 # Other names of MarianConfig for the same fields.
@@ -43,7 +44,9 @@ _ENCODER, _DECODER = (
     f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
 )
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
-_POSITIONS = "model.{}.embed_positions.weight"
+_POSITIONS = [
+    f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
+]
 # By `share_embeddings`: the matrices, and the names that each may have.
 _MATRICES = {
     "all": {"target": (_SHARED, _DECODER, _ENCODER, _HEAD)},
@@ -56,6 +59,15 @@ _MATRICES = {
 }
 # How far stored sinusoids may be from the formula, in float32 or bfloat16.
 _TOLERANCE = 5e-3
+# MarianConfig's, for a directory without generation_config.json.
+_DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
+# New tokens of `generate` where no limit is given.
+_DEFAULT_LIMIT = 20
+# Sources are truncated to as many tokens.
+_MAX_SOURCE = 512
+_MAX_PENALTY, _MAX_BEAMS, _MAX_LENGTH = 100, 1000, 2**16
+# By early_stopping: the stopping criterion of a TransformerConfig.
+STOP_CRITERIA = {True: "finished", False: "likely", "never": "certain"}
 
 
 def read_hugging_face(folder):
@@ -69,24 +81,24 @@ def read_hugging_face(folder):
             of the tokenizer.
 
     Returns:
-        Pretrained.
+        PretrainedModel.
 
     Raises:
-        InputError: something is missing, damaged or of another architecture,
-            or a field of a file is not known.
+        InputError: something is missing, damaged or of another architecture.
     """
     # MarianConfig's default, which no model of Marian has.
-    fields = {"scale_embedding": False} | read_json(folder / _CONFIG)
+    fields = {"scale_embedding": False} | read_fields(folder / _CONFIG)
     notes = check_fields(fields, CONFIG, _CONFIG)
-    path = folder / _GENERATION
-    settings = read_json(path) if path.exists() else None
-    generation = read_generation(fields, settings)
+    generation = None
+    if (folder / _GENERATION).exists():
+        generation = read_fields(folder / _GENERATION)
+    generation = read_generation(fields, generation)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     source_rows = rows = _read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
         rows = _read_size(fields, "decoder_vocab_size")
     tokenizer = MarianTokenizerFiles(folder)
-    source, target = tokenizer.vocabularies(
+    source, target = tokenizer.make_vocabularies(
         (source_rows, rows), generation.begin, generation.end
     )
     if is_shared and not np.array_equal(source.rows, target.rows):
@@ -94,34 +106,26 @@ def read_hugging_face(folder):
             f"{_CONFIG} has share_encoder_decoder_embeddings=True, but the "
             "tables of source and target differ; they must be one vocabulary."
         )
-    checkpoint = open_checkpoint(folder, _WEIGHTS)
+    checkpoint = open_checkpoint(
+        folder, ("model.safetensors", "pytorch_model.bin")
+    )
     bias = _read_bias(checkpoint, rows, target, generation, notes)
     config = _make_config(
         fields,
         vocabulary_size=len(target.rows),
         source_vocabulary_size=0 if is_shared else len(source.rows),
-        output_bias=bool(bias.any() or (target.rows == NO_ROW).any()),
+        output_bias=bool(bias.any() or (target.rows == MISSING_ROW).any()),
         **generation.search,
     )
+    config = config.replace(sinusoid_rates=_read_rates(checkpoint, config))
     slots = layer_slots(config, is_hugging_face=True)
     tables = _read_embeddings(checkpoint, config, source_rows, rows)
-    checkpoint.refuse_others(
-        {slot.name for slot in slots}
-        | {_POSITIONS.format(side) for side in ("encoder", "decoder")}
-        | {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS},
-        "MarianMTModel of this config.json",
-    )
-    config = config.replace(sinusoid_rates=_read_rates(checkpoint, config))
-    for slot in slots:
-        checkpoint.check(slot.name, slot.stored_shape)
-    model = kt.Transformer(config)
+    names = {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS, *_POSITIONS}
+    model = load_transformer(config, checkpoint, slots, names)
     set_embeddings(model, tables, bias, source, target)
-    # They are as large as all layers.
-    del tables
-    set_layers(model, slots, checkpoint.read)
-    return Pretrained(
+    return PretrainedModel(
         model,
-        join_sides(source.proto, target.proto),
+        join_vocabularies(source.proto, target.proto),
         *tokenizer.languages,
         [*notes, *tokenizer.notes, *generation.notes],
     )
@@ -151,7 +155,7 @@ def _make_config(fields, **others):
         layers,
         d_ff=_read_equal_sizes(fields, "ffn_dim", 2**20),
         layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
-        activation=ACTIVATIONS[fields.get("activation_function", "gelu")],
+        activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
         share_embeddings="all" if is_tied and is_shared else share_embeddings,
         dropout=fields.get("dropout", 0.1),
         attention_dropout=fields.get("attention_dropout", 0.0),
@@ -219,14 +223,14 @@ def _read_embeddings(checkpoint, config, source_rows, rows):
 
 def _read_rates(checkpoint, config):
     """Returns `sinusoid_rates` of the stored positions; "paper" if none."""
-    for side in ("encoder", "decoder"):
-        name = _POSITIONS.format(side)
-        if name not in checkpoint.names:
-            continue
+    half = config.d_model // 2
+    for name in checkpoint.names.intersection(_POSITIONS):
         length = checkpoint.shape(name)[0]
         stored = checkpoint.read(name, (length, config.d_model))
-        for rates in ("paper", "marian"):
-            expected = _sinusoid(*stored.shape, rates)
+        for rates, steps in (("paper", half), ("marian", half - 1)):
+            frequencies = 10000.0 ** (-np.arange(half) / steps)
+            angles = np.arange(length)[:, None] * frequencies
+            expected = np.concatenate([np.sin(angles), np.cos(angles)], 1)
             if np.allclose(stored, expected, rtol=0.0, atol=_TOLERANCE):
                 return rates
         raise InputError(
@@ -236,9 +240,127 @@ def _read_rates(checkpoint, config):
     return "paper"
 
 
-def _sinusoid(length, width, rates):
-    steps = width / 2 if rates == "paper" else width / 2 - 1
-    angles = np.arange(length)[:, None] * 10000.0 ** (
-        -np.arange(width / 2) / steps
+class GenerationSettings(typing.NamedTuple):
+    """The defaults of `generate` of transformers."""
+
+    # Fields of a TransformerConfig.
+    search: dict
+    # Ids of the checkpoint that begin and end an output.
+    begin: int
+    end: int
+    # Ids that are never generated, and whether the softmax excludes them.
+    suppressed: set[int]
+    is_renormalized: bool
+    # On differences here.
+    notes: list[str]
+
+
+def read_generation(config, generation):
+    """Returns the GenerationSettings, as transformers reads them.
+
+    Args:
+        config: dict of config.json, whose settings count if there is no
+            generation_config.json.
+        generation: dict of generation_config.json, or None.
+
+    Raises:
+        InputError: a field is unknown, or its value is not possible.
+    """
+    file, fields = _GENERATION, generation
+    if generation is None:
+        file = _CONFIG
+        fields = {name: config[name] for name in config if name in GENERATION}
+        fields = _DEFAULT_IDS | fields
+    notes = check_fields(fields, GENERATION, file)
+    end = _read_end(fields, file)
+    begin = fields.get("decoder_start_token_id", fields.get("bos_token_id"))
+    if not _is_id(begin):
+        raise wrong_value(file, "decoder_start_token_id", begin, "one id")
+    for name, value in (
+        ("decoder_start_token_id", begin),
+        ("eos_token_id", end),
+    ):
+        if config.get(name, value) not in (value, [value]):
+            raise wrong_value(
+                *(_CONFIG, name, config[name]), f"{value} as in {file}"
+            )
+    alpha = fields.get("length_penalty", 1.0)
+    if type(alpha) not in (int, float) or not 0 <= alpha <= _MAX_PENALTY:
+        expected = f"a number from 0 to {_MAX_PENALTY}"
+        raise wrong_value(file, "length_penalty", alpha, expected)
+    # max_length includes the token that the decoder begins with.
+    default = _DEFAULT_LIMIT + 1
+    limit = read_count(fields, "max_length", _MAX_LENGTH, file, default) - 1
+    if "max_new_tokens" in fields:
+        limit = read_count(fields, "max_new_tokens", _MAX_LENGTH, file)
+    if limit < _MAX_SOURCE - 1:
+        notes.append(
+            f"{file} ends an output after {limit} tokens, whatever its "
+            f"source; here the limit is {limit} tokens more than the source's "
+            "length"
+        )
+    for name, most in (("min_length", 2), ("min_new_tokens", 1)):
+        value = fields.get(name, 0)
+        if not _is_id(value) or value > most:
+            notes.append(
+                f"{name}={shorten(value)} of {file} has no effect here, where "
+                "an output has at least 1 token"
+            )
+    suppressed = _read_suppressed(fields, end, file, notes)
+    search = {
+        "beam_size": read_count(fields, "num_beams", _MAX_BEAMS, file, 1),
+        "alpha": alpha,
+        "length_penalty": "power",
+        "stop": STOP_CRITERIA[fields.get("early_stopping", False)],
+        "max_output_extra": limit,
+    }
+    is_renormalized = bool(fields.get("renormalize_logits", False))
+    return GenerationSettings(
+        search, begin, end, suppressed, is_renormalized, notes
     )
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def _read_end(fields, file):
+    end = fields.get("eos_token_id")
+    ends = end if isinstance(end, list) else [end]
+    if len(ends) != 1 or not _is_id(ends[0]):
+        raise wrong_value(file, "eos_token_id", end, "one id")
+    forced = fields.get("forced_eos_token_id", ends[0])
+    if forced not in (ends[0], ends):
+        expected = f"eos_token_id, {ends[0]},"
+        raise wrong_value(file, "forced_eos_token_id", forced, expected)
+    return ends[0]
+
+
+def _read_suppressed(fields, end, file, notes):
+    """Returns the set of ids that are never generated."""
+    single = fields.get("suppress_tokens", [])
+    words = fields.get("bad_words_ids", [])
+    if not _is_ids(single):
+        raise wrong_value(file, "suppress_tokens", single, "a list of ids")
+    if not isinstance(words, list) or not all(map(_is_ids, words)):
+        raise wrong_value(file, "bad_words_ids", words, "lists of ids")
+    # `generate` ignores a word that is only the end.
+    words = [word for word in words if word != [end]]
+    suppressed = {*single, *(word[0] for word in words if len(word) == 1)}
+    if end in suppressed:
+        raise InputError(
+            f"{file} has the end, eos_token_id={end}, in suppress_tokens, so "
+            "that no output ends; remove it."
+        )
+    longer = [word for word in words if len(word) != 1]
+    if longer:
+        notes.append(
+            f"bad_words_ids of {file} has {len(longer)} words of several "
+            f"tokens, such as {shorten(longer[0])}, which are not suppressed "
+            "here"
+        )
+    return suppressed
+
+
+def _is_ids(value):
+    return isinstance(value, list) and all(type(each) is int for each in value)
+
+
+def _is_id(value):
+    return type(value) is int and value >= 0

@@ -1,8 +1,7 @@
 """Writes a directory for `MarianMTModel.from_pretrained`.
 
-The begin id is `<pad>` there, with which its decoder begins. Padding has an
-entry `<blank>` of its own where it has a share in the softmax, as in models
-that were trained here.
+Its decoder begins with `<pad>`, which stands for our begin id. Padding is
+`<blank>` if it has a share in the softmax, as in models that were trained here.
 """
 
 import json
@@ -13,11 +12,19 @@ import sentencepiece
 from keras import ops
 
 from export.common.errors import InputError
-from export.pretrained.field_tables import any_value, find_unsupported_fields
-from export.pretrained.generation import STOPS
-from export.pretrained.layout import layer_slots, read_layers, stream_order
+from export.pretrained.config_files import (
+    ANY,
+    expand_names,
+    find_unsupported_fields,
+)
+from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
-from export.tokenizers.vocabulary_file import split_sides
+from export.pretrained.weight_mapping import (
+    layer_slots,
+    marian_columns,
+    read_layers,
+)
+from export.tokenizers.vocabulary_file import split_vocabulary
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,
@@ -28,36 +35,32 @@ from keras_transformer.config import (
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # The values of fields that MarianMTModel can hold; others must be the default.
-_SUPPORTED = {
-    **any_value(
+_SUPPORTED = expand_names(
+    {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
         # Of learned positions, which it lacks.
-        "max_output_extra max_positions"
-    ),
-    "activation": tuple(_ACTIVATIONS),
-    "share_embeddings": ("all", "target-softmax", "none"),
-    "output_bias": (False, True),
-    # It ranks by the second alone, as export.marian prints.
-    "length_penalty": ("gnmt", "power"),
-    "stop": tuple(STOPS.values()),
-}
+        "max_output_extra max_positions": ANY,
+        "activation": tuple(_ACTIVATIONS),
+        "share_embeddings": ("all", "target-softmax", "none"),
+        "output_bias": (False, True),
+        # It ranks by the second only, as export.marian prints.
+        "length_penalty": ("gnmt", "power"),
+        "stop": tuple(STOP_CRITERIA.values()),
+    }
+)
 _SPECIAL = {
     END_ID: "</s>",
     UNKNOWN_ID: "<unk>",
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# The bias of a row that takes no part in the softmax is below.
-_EXCLUDED = -1e8
+# Ids with a smaller bias take no part in the softmax.
+_MIN_BIAS = -1e8
 
 
 def check_marian_config(config):
-    """Refuses a network that the format of Marian's models cannot hold.
-
-    Raises:
-        InputError: naming the field.
-    """
+    """Raises InputError for a field that MarianMTModel cannot hold."""
     unsupported = find_unsupported_fields(config, _SUPPORTED)
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")
@@ -69,12 +72,12 @@ def check_marian_config(config):
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
-    """Writes the files of a directory.
+    """Writes the files of a MarianMTModel and its tokenizer.
 
     Args:
         model: Transformer.
         vocabulary: bytes of a `vocabulary.model`.
-        languages: codes of the source and the target, or None.
+        languages: codes of the source and the target; None if unknown.
         folder: pathlib.Path of an empty folder.
 
     Raises:
@@ -83,7 +86,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
     config = model.config
     check_marian_config(config)
     source_ids, target_ids = _order_ids(model)
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     network, generation = _make_configs(config, source_ids, target_ids)
     source_language, target_language = languages
     files = {
@@ -119,7 +122,7 @@ def _order_ids(model):
     """Returns the ids of source and target in the order of their rows."""
     config = model.config
     if config.source_vocabulary_size:
-        # Ids of padding, begin and end are those of both sides.
+        # Both sides share the ids of padding, begin and end.
         special = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
         return (
             [*special, *range(4, config.source_pieces)],
@@ -127,7 +130,7 @@ def _order_ids(model):
         )
     ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]
     bias = model.output_embedding.bias
-    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _EXCLUDED:
+    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _MIN_BIAS:
         ids.append(PAD_ID)
     ids.append(BEGIN_ID)
     return ids, ids
@@ -167,7 +170,7 @@ def _make_configs(config, source_ids, target_ids):
         "layer_norm_epsilon": config.layer_norm_epsilon,
         **special,
     }
-    early_stopping = {stop: name for name, stop in STOPS.items()}
+    early_stopping = {stop: name for name, stop in STOP_CRITERIA.items()}
     generation = {
         **special,
         "num_beams": config.beam_size,
@@ -200,7 +203,7 @@ def _make_table(proto, ids):
 
 
 def _embedding_arrays(model, source_ids, target_ids):
-    columns = np.argsort(stream_order(model.config.d_model))
+    columns = np.argsort(marian_columns(model.config.d_model))
 
     def rows(embedding, ids):
         matrix = ops.convert_to_numpy(embedding.embeddings)

@@ -1,40 +1,40 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
-Marian's search and the one of this package: score / length ^ normalize counts
-the end in both, and so does a search that goes on until K hypotheses have ended
-(`stop` is "finished"). Yet Marian's beam gets narrower with each of them, so
-that now and then another translation is found. Marian's limit of the length is
-a multiple of the longest source in the batch, and here it is a difference.
+Its search and ours: both rank by score / length ^ normalize, the end included,
+and stop when K hypotheses have ended (`stop` is "finished"). But Marian's beam
+gets narrower with each of them, so that it sometimes finds another translation.
+Its limit of the length is a multiple of the longest source of the batch, and
+ours a difference.
 """
 
-import functools
 import math
 import pathlib
 
 import numpy as np
+import yaml
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.checkpoint import Checkpoint
-from export.pretrained.field_tables import (
+from export.pretrained.config_files import (
     MARIAN_DECODER,
     MARIAN_NETWORK,
     OFF,
     check_fields,
+    read_bytes,
     read_count,
     wrong_value,
 )
-from export.pretrained.incoming import (
+from export.pretrained.vocabulary import complete_table, make_vocabulary
+from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
-    Pretrained,
+    PretrainedModel,
+    layer_slots,
+    load_transformer,
     make_config,
     set_embeddings,
 )
-from export.pretrained.layout import layer_slots, set_layers
-from export.pretrained.text_files import parse_yaml, read_bytes
-from export.pretrained.vocabulary import complete_table, make_vocabulary
-from export.tokenizers.opus_text import OPUS_TEXT
-from export.tokenizers.vocabulary_file import add_text_rules, join_sides
+from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
@@ -44,6 +44,10 @@ _BIAS = "decoder_ff_logit_out_b"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Up to this source length, in pieces, outputs may be as long as Marian's.
 _EQUAL_LIMIT = 128
+# Marian writes a mapping of lists at most.
+_MAX_YAML_DEPTH = 3
+# libyaml's, where PyYAML has it, is twenty times as fast.
+_BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def read_marian(folder):
@@ -54,8 +58,7 @@ def read_marian(folder):
             it names, source.spm and target.spm.
 
     Returns:
-        Pretrained. Its sources are read by the rules of OPUS-MT's scripts;
-        see `export.tokenizers.opus_text`.
+        PretrainedModel, with `export.tokenizers.opus_normalization`.
 
     Raises:
         InputError: something is missing, damaged or of another architecture.
@@ -68,7 +71,8 @@ def read_marian(folder):
     check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
     sizes = _vocabulary_sizes(options)
     tables, notes = _read_tables(folder, decoder, sizes)
-    if _shares_sides(options) and tables[0] != tables[1]:
+    share_embeddings, is_shared = _read_ties(options)
+    if is_shared and tables[0] != tables[1]:
         raise InputError(
             "The model has one matrix of embeddings for source and target, "
             f"but {_DECODER} names different vocabularies."
@@ -77,43 +81,36 @@ def read_marian(folder):
         _make_vocabulary(folder / f"{side}.spm", table)
         for side, table in zip(("source", "target"), tables)
     )
-    is_shared = _share_embeddings(options) == "all"
+    is_joint = share_embeddings == "all"
     config = _make_config(
         options,
+        share_embeddings=share_embeddings,
         vocabulary_size=len(target.rows),
-        source_vocabulary_size=0 if is_shared else len(source.rows),
+        source_vocabulary_size=0 if is_joint else len(source.rows),
         **_read_search(decoder),
     )
     notes += check_fields(decoder, MARIAN_DECODER, _DECODER)
     if _read_real(decoder, "word-penalty", 0.0):
-        notes.append(f"word-penalty of {_DECODER} is not done by our search")
+        notes.append(f"word-penalty of {_DECODER} has no effect here")
     slots = layer_slots(config, is_hugging_face=False)
-    embeddings = _read_embeddings(checkpoint, config, options, sizes)
+    embeddings = _read_embeddings(checkpoint, config, is_shared, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_on(options, "output-omit-bias"):
-        bias = _read(checkpoint, _BIAS, bias.shape)
-    special = {name for name in checkpoint.names if name.startswith("special:")}
-    checkpoint.refuse_others(
-        {slot.name for slot in slots}
-        | {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS, *special},
-        "Transformer of its options",
-    )
-    for slot in slots:
-        shape = _stored_shape(checkpoint, slot.name, slot.shape)
-        checkpoint.check(slot.name, shape)
-    model = kt.Transformer(config)
-    set_layers(model, slots, functools.partial(_read, checkpoint))
+        bias = checkpoint.read(_BIAS, bias.shape)
+    names = {name for name in checkpoint.names if name.startswith("special:")}
+    names |= {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS}
+    model = load_transformer(config, checkpoint, slots, names)
     set_embeddings(model, embeddings, bias, source, target)
-    source_proto = add_text_rules(source.proto, OPUS_TEXT)
-    vocabulary = join_sides(source_proto, target.proto)
-    return Pretrained(model, vocabulary, None, None, notes)
+    source_proto = add_normalizer(source.proto, OPUS_MT)
+    vocabulary = join_vocabularies(source_proto, target.proto)
+    return PretrainedModel(model, vocabulary, None, None, notes)
 
 
 def _find_model(folder, decoder):
     names = _file_names(decoder, "models")
     path = folder / (names[0] if len(names) == 1 else "")
     if path.suffix != ".npz" or not path.exists():
-        # As trained: not what marian-conv makes of it.
+        # As trained, not converted by marian-conv.
         files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
         raise InputError(
             f"{_DECODER}: expected models to name one .npz file of {folder}, "
@@ -160,7 +157,7 @@ def _read_table(path):
     if path.suffix in (".spm", ".fsv"):
         raise InputError(
             f"{path} is a SentencePiece model or a factored vocabulary; only "
-            "tables of pieces beside source.spm and target.spm are supported."
+            "tables of pieces with source.spm and target.spm are supported."
         )
     content = read_bytes(path)
     if path.suffix not in (".yml", ".yaml", ".json"):
@@ -192,7 +189,7 @@ def _read_lines(content, path):
 def _make_vocabulary(spm, table):
     if not spm.exists() and spm.with_suffix(".bpe").exists():
         raise InputError(
-            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is cut "
+            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is split "
             "by subword-nmt, which is not supported; models with .spm are."
         )
     special = table[_UNKNOWN], None, table[_END]
@@ -230,27 +227,20 @@ def _make_config(options, **others):
         # Of Marian's Transformer; 1e-9 is of its other networks.
         layer_norm_epsilon=1e-6,
         activation=_ACTIVATIONS[activation],
-        share_embeddings=_share_embeddings(options),
         output_bias=True,
         sinusoid_rates="marian",
         **others,
     )
 
 
-def _share_embeddings(options):
-    is_output_tied = _is_on(options, "tied-embeddings")
-    if _is_on(options, "tied-embeddings-all") or (
-        is_output_tied and _shares_sides(options)
-    ):
-        return "all"
-    return "target-softmax" if is_output_tied else "none"
-
-
-def _shares_sides(options):
-    """Whether source and target have one matrix of embeddings."""
-    return _is_on(options, "tied-embeddings-all") or _is_on(
-        options, "tied-embeddings-src"
-    )
+def _read_ties(options):
+    """Returns `share_embeddings`, and whether both sides have one matrix."""
+    is_all = _is_on(options, "tied-embeddings-all")
+    is_output = _is_on(options, "tied-embeddings")
+    is_shared = is_all or _is_on(options, "tied-embeddings-src")
+    if is_all or (is_output and is_shared):
+        return "all", True
+    return "target-softmax" if is_output else "none", is_shared
 
 
 def _is_on(options, name):
@@ -258,7 +248,7 @@ def _is_on(options, name):
 
 
 def _read_search(decoder):
-    """Returns the fields of a search that decoder.yml asks for."""
+    """Returns the fields of a TransformerConfig for decoder.yml's search."""
     factor = max(_read_real(decoder, "max-length-factor", 3.0), 1.0)
     return {
         "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
@@ -280,30 +270,58 @@ def _read_real(decoder, name, default):
     return value
 
 
-def _read_embeddings(checkpoint, config, options, sizes):
+def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     width = config.d_model
-    names = [_SHARED] * 2 if _shares_sides(options) else _SIDES
-    target = _read(checkpoint, names[1], (sizes[1], width))
+    names = [_SHARED] * 2 if is_shared else _SIDES
+    target = checkpoint.read(names[1], (sizes[1], width))
     if config.share_embeddings == "all":
         return {"target": target}
-    source = _read(checkpoint, names[0], (sizes[0], width))
+    source = checkpoint.read(names[0], (sizes[0], width))
     tables = {"source": source, "target": target}
     if config.share_embeddings == "target-softmax":
         return tables
     if _OLDER_OUTPUT in checkpoint.names:
-        output = _read(checkpoint, _OLDER_OUTPUT, (width, sizes[1])).T
+        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1])).T
     else:
-        output = _read(checkpoint, _OUTPUT, (sizes[1], width))
+        output = checkpoint.read(_OUTPUT, (sizes[1], width))
     return tables | {"output": output}
 
 
-def _read(checkpoint, name, shape):
-    stored = _stored_shape(checkpoint, name, shape)
-    return checkpoint.read(name, stored).reshape(shape)
+class _TextLoader(_BASE_LOADER):
+    """A safe loader that also keeps every scalar as its text.
+
+    SafeLoader makes false of the piece `no`, and a number of `1_000`.
+    """
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if not all(isinstance(key, str) for key in keys):
+            raise ValueError("it has a name that is not text")
+        if len(set(keys)) != len(keys):
+            raise ValueError("it has a name twice")
+        return super().construct_mapping(node, deep)
 
 
-def _stored_shape(checkpoint, name, shape):
-    """Returns [1, n] for [n] where it is stored so, as Marian does."""
-    is_row = len(shape) == 1 and len(checkpoint.shape(name)) == 2
-    return (1, *shape) if is_row else shape
+def parse_yaml(content, name):
+    """Returns a dict of str to str, list or dict of a YAML file.
+
+    References, by which a small file stands for an endless one, and deep
+    nesting raise InputError, as does YAML that Marian never writes.
+    """
+    try:
+        depth = 0
+        for event in yaml.parse(content, Loader=_BASE_LOADER):
+            if getattr(event, "anchor", None) is not None:
+                raise ValueError(f"it has a reference, {event.anchor}")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_YAML_DEPTH:
+                raise ValueError("it is nested too deeply")
+        fields = yaml.load(content, Loader=_TextLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{name} is not YAML of Marian: {reason}.") from None
+    if not isinstance(fields, dict):
+        raise InputError(f"{name} must hold a YAML mapping, name to value.")
+    return fields

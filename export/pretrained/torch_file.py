@@ -1,12 +1,13 @@
 """Reads the tensors of a file of `torch.save`, without PyTorch.
 
 The file holds a pickle, which names tensors, and storages of plain numbers. A
-pickle is a program, so that its reader here resolves an allow-list alone: four
+pickle is a program, so that its reader here resolves only an allow-list of
 names, none of which does more than describe a tensor. Files of PyTorch 1.6 and
 later are zip archives; older ones are several pickles in a row, followed by
 the storages.
 """
 
+import functools
 import io
 import math
 import pickle
@@ -21,17 +22,29 @@ _DTYPES = {
     "HalfStorage": "<f2",
     "BFloat16Storage": "bfloat16",
     "DoubleStorage": "<f8",
-    # Not weights, but buffers beside them.
+    # Of buffers, not weights.
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ByteStorage": "|u1",
     "BoolStorage": "|b1",
 }
-# A pickle that only names tensors is small.
-_MAX_PICKLE_BYTES = 64 * 2**20
-# Before PyTorch 1.6: what a file begins with, and the bytes of a count.
+# A pickle that only names tensors is small, and so is its memo: that of an
+# Unpickler is as long as the largest index that is used.
+_MAX_PICKLE_BYTES, _MAX_MEMO = 2**26, 2**22
+# Before PyTorch 1.6: the beginning of a file, and the bytes of a count.
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
+# The instructions of a dictionary of tensors, as pickletools names them.
+_INSTRUCTIONS = {
+    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
+    *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("EMPTY_LIST", "APPEND", "APPENDS"),
+    *("EMPTY_DICT", "SETITEM", "SETITEMS"),
+    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BUILD"),
+    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"),
+}
 
 
 class _Storage(typing.NamedTuple):
@@ -51,50 +64,47 @@ class _Tensor(typing.NamedTuple):
     strides: tuple
 
 
-class TorchFile:
-    """The tensors of a `pytorch_model.bin`.
+class LazyArray(typing.NamedTuple):
+    """An array of a file: its declared shape, and a function that reads it."""
 
-    Args:
-        path: pathlib.Path.
+    shape: tuple
+    read: typing.Callable[[], np.ndarray]
+
+
+def open_torch_file(path):
+    """Returns the tensors of a `pytorch_model.bin`: dict, name to LazyArray.
 
     Raises:
         OSError: there is no such file.
         ValueError: the file is damaged, or holds anything but tensors of
             numbers.
     """
+    with path.open("rb") as file:
+        is_zip = file.read(2) == b"PK"
+    storages = (_ZipStorages if is_zip else _LegacyStorages)(path)
+    if not isinstance(storages.content, dict):
+        raise ValueError("it holds no dictionary of tensors")
+    return {
+        name: LazyArray(
+            tensor.shape, functools.partial(_read_tensor, storages, tensor)
+        )
+        for name, tensor in storages.content.items()
+        if isinstance(name, str) and isinstance(tensor, _Tensor)
+    }
 
-    def __init__(self, path):
-        with path.open("rb") as file:
-            is_zip = file.read(2) == b"PK"
-        self._storages = (_ZipStorages if is_zip else _LegacyStorages)(path)
-        content = self._storages.content
-        if not isinstance(content, dict):
-            raise ValueError("it holds no dictionary of tensors")
-        self._tensors = {
-            name: tensor
-            for name, tensor in content.items()
-            if isinstance(name, str) and isinstance(tensor, _Tensor)
-        }
 
-    def names(self):
-        """Returns the names of the tensors."""
-        return self._tensors.keys()
-
-    def shape(self, name):
-        """Returns the shape of a tensor, a tuple of int."""
-        return self._tensors[name].shape
-
-    def read(self, name):
-        """Returns a tensor as a NumPy array."""
-        storage, offset, shape, strides = self._tensors[name]
-        if strides != _row_strides(shape):
-            raise ValueError("it is not stored row by row")
-        content, dtype = self._storages.read(storage), np.dtype(storage.dtype)
-        count = math.prod(shape)
-        if (offset + count) * dtype.itemsize > len(content):
-            raise ValueError("its storage is shorter than its shape")
-        flat = np.frombuffer(content, dtype, count, offset * dtype.itemsize)
-        return flat.reshape(shape)
+def _read_tensor(storages, tensor):
+    storage, offset, shape, strides = tensor
+    if strides != tuple(
+        math.prod(shape[axis + 1 :]) for axis in range(len(shape))
+    ):
+        raise ValueError("it is not stored row by row")
+    content, dtype = storages.read(storage), np.dtype(storage.dtype)
+    count = math.prod(shape)
+    if (offset + count) * dtype.itemsize > len(content):
+        raise ValueError("its storage is shorter than its shape")
+    flat = np.frombuffer(content, dtype, count, offset * dtype.itemsize)
+    return flat.reshape(shape)
 
 
 class _ZipStorages:
@@ -125,24 +135,22 @@ class _LegacyStorages:
     """The pickles and the storages of a file before PyTorch 1.6.
 
     The pickles are a magic number, the version, the sizes of the machine, the
-    tensors and the keys of the storages. Of each storage there is the number
-    of its elements in 8 bytes, and then these.
+    tensors and the keys of the storages. Each storage has the number of its
+    elements in 8 bytes, and then the elements.
     """
 
     def __init__(self, path):
         self._path, storages = path, {}
         with path.open("rb") as file:
             stream = io.BytesIO(file.read(_MAX_PICKLE_BYTES))
-        magic, version, machine = (
-            _unpickle(stream, storages) for _ in range(3)
+        magic, version, machine, self.content, keys = (
+            _unpickle(stream, storages) for _ in range(5)
         )
         if (magic, version) != (_MAGIC, _VERSION):
             raise ValueError("it is not a file of torch.save")
         is_dict = isinstance(machine, dict)
         if not is_dict or machine.get("little_endian") is not True:
             raise ValueError("torch.save has written it on another machine")
-        self.content = _unpickle(stream, storages)
-        keys = _unpickle(stream, storages)
         if set(keys) != storages.keys():
             raise ValueError("it lists other storages than its tensors have")
         self._offsets, offset = {}, stream.tell()
@@ -160,16 +168,8 @@ class _LegacyStorages:
             return file.read(min(storage.num_bytes, remaining))
 
 
-def _row_strides(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
 class _StateDict(dict):
-    """Stands for OrderedDict, whose attributes such as `_metadata` go."""
+    """Stands for OrderedDict; attributes such as `_metadata` are dropped."""
 
     __slots__ = ()
 
@@ -202,23 +202,10 @@ _ALLOWED = {
     ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
     ("torch._utils", "_rebuild_parameter"): _Rebuild(),
 } | {("torch", name): dtype for name, dtype in _DTYPES.items()}
-# The instructions of a dictionary of tensors, as pickletools names them.
-_INSTRUCTIONS = {
-    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
-    *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
-    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-    *("EMPTY_LIST", "APPEND", "APPENDS"),
-    *("EMPTY_DICT", "SETITEM", "SETITEMS"),
-    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BUILD"),
-    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"),
-}
-# The memo of an Unpickler is as long as the largest place that is used.
-_MAX_MEMO = 2**22
 
 
 class _Unpickler(pickle.Unpickler):
-    """Resolves an allow-list alone, and records the storages."""
+    """Resolves only an allow-list, and records the storages."""
 
     def __init__(self, stream, storages):
         super().__init__(stream)
@@ -233,7 +220,7 @@ class _Unpickler(pickle.Unpickler):
         # Before PyTorch 1.6 there is a sixth, for a part of a storage.
         kind, dtype, key, _, size, *view = pid
         if kind != "storage" or dtype not in _DTYPES.values() or any(view):
-            raise ValueError("not a whole storage")
+            raise ValueError("a part of a storage")
         # The key becomes part of a path in the archive.
         if not (isinstance(key, str) and key.isdigit()):
             raise ValueError("a storage without a number")

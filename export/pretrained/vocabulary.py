@@ -1,13 +1,12 @@
-"""Pieces and ids of a Marian model as a vocabulary of this package.
+"""Vocabularies of Marian's models as a vocabulary of this package.
 
-A Marian model has two SentencePiece models, which cut text into pieces, and a
-table from piece to id. Both become one SentencePiece model for each side, which
-gives the ids by itself: its pieces are those of the table, in its order behind
-the four special ones, each with the score that the side's own SentencePiece
-model gives it. A piece of the table that the side's model lacks is marked as
-unused, so that no text is cut into it. Pieces that the table lacks follow at
-the end, behind the V of the model (`trainer_spec.vocab_size`), and count as
-unknown; without them text would be cut otherwise.
+A Marian model has two SentencePiece models, which split text into pieces, and a
+table from piece to id. They become one SentencePiece model for each side, whose
+ids are the four special pieces, then those of the table in its order, each with
+the score of the side's SentencePiece model. A piece that this model lacks is
+marked as unused, so that no text gets it. Pieces that the table lacks follow
+behind the V of the model (`trainer_spec.vocab_size`) and count as unknown;
+without them text would be split differently.
 """
 
 import re
@@ -18,49 +17,171 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
-from export.pretrained.text_files import parse_json, read_bytes
-from export.tokenizers.plain import TAG
-from export.tokenizers.vocabulary_file import crashes_sentencepiece
+from export.pretrained.config_files import (
+    TOKENIZER,
+    check_fields,
+    read_bytes,
+    read_fields,
+    read_json,
+    shorten,
+)
+from export.tokenizers.python_tokenizers import TAG
+from export.tokenizers.vocabulary_file import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
 _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
 # The names of the special ids, in their order.
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+SPECIAL_PIECES = _PADDING, _UNKNOWN, _, _END = "<pad>", "<unk>", "<s>", "</s>"
 # The entry of a table for this package's padding; see `hugging_face_writer`.
 PADDING_ENTRY = "<blank>"
 # The row of an id that a checkpoint has no row for.
-NO_ROW = -1
+MISSING_ROW = -1
+_CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
+_ADDED = "added_tokens.json"
+# Fields of tokens that a text is searched for before it is split into pieces.
+_TOKENS = (
+    *("bos_token", "sep_token", "cls_token", "mask_token"),
+    *("additional_special_tokens", "extra_special_tokens"),
+)
 
 
 class Vocabulary(typing.NamedTuple):
-    """The vocabulary of one side.
+    """The vocabulary of one side."""
+
+    # A SentencePiece model.
+    proto: bytes
+    # int [V]: for each id the row of the checkpoint's matrices, or MISSING_ROW.
+    rows: np.ndarray
+
+
+class MarianTokenizerFiles:
+    """The files of `MarianTokenizer.save_pretrained`.
 
     Attributes:
-        proto: bytes of a SentencePiece model.
-        rows: int array [V]: the row of the checkpoint's matrices of each id,
-            NO_ROW where they have none.
+        languages: codes of the source and the target, None where missing.
+        notes: list of str: the differences here.
+
+    Raises:
+        InputError: a file cannot be read, or has an unknown field.
     """
 
-    proto: bytes
-    rows: np.ndarray
+    def __init__(self, folder):
+        self._folder = folder
+        self.notes = []
+        fields = read_fields(folder / _CONFIG, is_optional=True)
+        self._is_separate = fields.get(
+            "separate_vocabs", (folder / "target_vocab.json").exists()
+        )
+        self.languages = [
+            code if isinstance(code, str) else None
+            for code in (fields.get("source_lang"), fields.get("target_lang"))
+        ]
+        self._added = read_fields(folder / _ADDED, is_optional=True)
+        tokens = self._read_tokens(_CONFIG) | self._read_tokens(_SPECIAL)
+        others = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
+        if others:
+            self.notes.append(
+                f"{len(others)} added tokens, such as {min(others)}, are "
+                "recognized in a source only as a leading tag, such as "
+                ">>fra<<, and special ones are not removed from a translation"
+            )
+
+    def _read_tokens(self, file):
+        """Returns the set of tokens that a file adds without an id."""
+        fields = read_fields(self._folder / file, is_optional=True)
+        fields = {name: _content(value) for name, value in fields.items()}
+        self.notes += check_fields(fields, TOKENIZER, file)
+        tokens = []
+        for name in _TOKENS:
+            listed = fields.get(name, [])
+            listed = [*listed.values()] if isinstance(listed, dict) else listed
+            tokens += listed if isinstance(listed, list) else [listed]
+        tokens = [_content(token) for token in tokens]
+        added = fields.get("added_tokens_decoder", {})
+        added = added.items() if isinstance(added, dict) else [(added, added)]
+        added = [(_content(token), row) for row, token in added]
+        added += self._added.items()
+        for token, row in [*added, *((token, 0) for token in tokens)]:
+            is_text = isinstance(token, str) and token
+            if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
+                raise InputError(
+                    f"{self._folder}: expected a text and an id for each added "
+                    f"token of {_CONFIG} and {_ADDED}, got {shorten(token)} "
+                    f"and {shorten(row)}."
+                )
+        self._added = {token: int(row) for token, row in added}
+        return set(tokens)
+
+    def make_vocabularies(self, sizes, begin, end):
+        """Returns the Vocabulary of the source and of the target.
+
+        Args:
+            sizes: rows of the embeddings of the source and of the target.
+            begin: id that the decoder begins with.
+            end: id that ends an output.
+        """
+        paths = [self._folder / "vocab.json"] * 2
+        tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
+        begins = [begin, begin]
+        if self._is_separate:
+            paths[1] = self._folder / "target_vocab.json"
+            tables[1] = read_table(paths[1])
+            begins[0] = tables[0].get(_PADDING)
+        expected = f"{paths[1]}: expected a piece for decoder_start_token_id"
+        if begin not in tables[1].values():
+            raise InputError(f"{expected}={begin}, got none.")
+        if tables[1].get(_END) != end:
+            raise InputError(
+                f"{paths[1]}: expected the id {end} for </s>, as eos_token_id "
+                f"says, got {tables[1].get(_END)}."
+            )
+        vocabularies = []
+        for side, path, table, size, first in zip(
+            ("source", "target"), paths, tables, sizes, begins
+        ):
+            special = table.get(_UNKNOWN), first, table.get(_END)
+            if None in special[::2] or len({*special}) < 3:
+                raise InputError(
+                    f"{path}: expected three ids for <unk>, the begin and the "
+                    f"end, got {special}."
+                )
+            table, notes = complete_table(table, size, path)
+            self.notes += [note for note in notes if note not in self.notes]
+            spm = self._folder / f"{side}.spm"
+            vocabularies.append(
+                make_vocabulary(table, read_bytes(spm), *special, str(spm))
+            )
+        return vocabularies
+
+    def _add_tokens(self, table, path):
+        pieces = {row: piece for piece, row in table.items()}
+        for token, row in self._added.items():
+            if table.get(token, row) != row or pieces.get(row, token) != token:
+                raise InputError(
+                    f"The added token {token!r} has the id {row}, but {path} "
+                    f"gives that id to {pieces.get(row)!r} and the token the "
+                    f"id {table.get(token)}; give files of one tokenizer."
+                )
+        return table | self._added
+
+
+def _content(token):
+    """Returns the text of a token, which may be an object."""
+    is_object = isinstance(token, dict) and "content" in token
+    return token["content"] if is_object else token
 
 
 def read_table(path):
     """Returns the dict of a `vocab.json`, piece to id."""
-    table = parse_json(read_bytes(path), path)
+    table = read_json(path)
     if not all(type(row) is int and row >= 0 for row in table.values()):
         raise InputError(f"{path} must hold a JSON object, piece to id.")
     return table
 
 
 def complete_table(table, size, path):
-    """Gives a piece to each row of a matrix.
-
-    Args:
-        table: dict, piece to id.
-        size: number of rows of the matrix.
-        path: pathlib.Path of the file, for messages.
+    """Completes a table of a file, piece to id, for a matrix of `size` rows.
 
     Returns:
         A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.
@@ -69,8 +190,8 @@ def complete_table(table, size, path):
         InputError: an id has no row, or several pieces.
     """
     table = dict(table)
-    # Tables of OPUS-MT lack ids whose pieces differed by a kind of space at
-    # the end alone, and may have an empty piece.
+    # Tables of OPUS-MT lack ids whose pieces differed only by a kind of space
+    # at the end, and may have an empty piece.
     table.pop("", None)
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
@@ -104,22 +225,22 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         unknown: id of an unknown piece in the table.
         begin: id that the decoder begins with; None where there is no row.
         end: id of the end.
-        name: name of the file of the SentencePiece model, for messages.
+        name: name of the SentencePiece model's file, for messages.
 
     Raises:
         InputError: the SentencePiece model is damaged, or cannot be used.
     """
-    model = _parse_model(spm, name)
+    model = _parse_spm(spm, name)
     scored = {
         piece.piece: piece
         for piece in model.pieces
         if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
     }
-    begin = NO_ROW if begin is None else begin
-    special = [table.get(PADDING_ENTRY, NO_ROW), unknown, begin, end]
+    begin = MISSING_ROW if begin is None else begin
+    special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
     listed = sorted(table, key=table.get)
     others = [row for row in range(len(table)) if row not in set(special)]
-    _require_text(table, f"The table beside {name}")
+    _check_pieces(table, f"The table of {name}")
     names = _rename_special([listed[row] for row in others])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
     if not is_unigram and not scored.keys() >= set(names):
@@ -153,7 +274,7 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     )
 
 
-def _parse_model(content, name):
+def _parse_spm(content, name):
     model = sentencepiece_model_pb2.ModelProto()
     try:
         model.ParseFromString(content)
@@ -161,12 +282,12 @@ def _parse_model(content, name):
         model.Clear()
     if not model.pieces:
         raise InputError(f"{name} is not a SentencePiece model.")
-    _require_text([each.piece for each in model.pieces], name)
+    _check_pieces([each.piece for each in model.pieces], name)
     return model
 
 
-def _require_text(pieces, name):
-    if crashes_sentencepiece(pieces):
+def _check_pieces(pieces, name):
+    if has_crashing_piece(pieces):
         raise InputError(
             f"{name} has an empty piece, or one that begins with NUL; remove "
             "it."
@@ -174,7 +295,7 @@ def _require_text(pieces, name):
 
 
 def _rename_special(pieces):
-    """Returns the pieces with other names for those of special ids."""
+    """Renames pieces that have the names of special ids."""
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from export.tokenizers.plain import load_plain_tokenizers
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import padded
 from export.translators.text_translator import IMPOSSIBLE
@@ -71,7 +71,7 @@ class AnswerReader(abc.ABC):
     settings = ()
 
     def __init__(self, vocabulary, texts, limits):
-        self._source, self._target = load_plain_tokenizers(vocabulary)
+        self._source, self._target = load_python_tokenizers(vocabulary)
         self.texts = texts
         self.translations = texts[::-1]
         self._beam_size = limits["beam_size"]

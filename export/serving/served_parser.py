@@ -122,7 +122,7 @@ class ServedParser(tf.Module):
         """Returns words, ragged string [B, None], and ids, int32 [B, S]."""
         limit = self._limits["max_source_tokens"]
         lengths = tf.strings.length(
-            self.tokenizer.readable(text), unit="UTF8_CHAR"
+            self.tokenizer.clean_text(text), unit="UTF8_CHAR"
         )
         text = self._require(text, lengths <= character_limit(limit))
         words = self._words.words(text)

@@ -1,6 +1,7 @@
 """Tokenizers: text to ids and back, inside and outside a TensorFlow graph.
 
-`tokenizer` is the one of models trained here, `table_tokenizers` has those of
-pretrained models, and `plain` both without TensorFlow. `vocabulary_file` reads
-and writes `vocabulary.model`. They import `keras_transformer.config` only.
+`tokenizer` has the one of models trained here, `pretrained_tokenizers` those of
+pretrained models, and `python_tokenizers` both without TensorFlow.
+`vocabulary_file` reads and writes `vocabulary.model`, and `opus_normalization`
+is OPUS-MT's. They import `keras_transformer.config` only.
 """

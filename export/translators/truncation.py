@@ -41,7 +41,7 @@ def truncate_text(tokenizer, text, characters):
     Returns:
         string [B], and boolean [B]: which were cut.
     """
-    text = tokenizer.readable(text)
+    text = tokenizer.clean_text(text)
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
     return tf.strings.substr(text, 0, characters, unit="UTF8_CHAR"), too_long
 

@@ -33,7 +33,7 @@ def source_words(tokenizer, text, ids, limit):
         the end id, of padding, and where the tokenizer sees no word.
     """
     read, _ = truncate_text(tokenizer, text, character_limit(limit))
-    read = tokenizer.readable(read)
+    read = tokenizer.clean_text(read)
     _, starts, ends = tokenizer.tokenize_with_offsets(read)
     characters = tf.strings.unicode_split(read, "UTF-8")
     # Where each visible character ends.
@@ -113,7 +113,7 @@ def _numbers(ids, before, after, lengths):
 def _visible(tokenizer, characters):
     """Returns how many visible ones characters are read as: int32 [N]."""
     characters, places = tf.unique(characters)
-    read = tf.strings.unicode_split(tokenizer.readable(characters), "UTF-8")
+    read = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
     # Without the end's.
     pieces = tokenizer.split(read.values)[:, :-1]
     texts = tf.strings.reduce_join(pieces, axis=1)

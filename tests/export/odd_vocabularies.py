@@ -8,7 +8,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from export.pretrained.vocabulary import make_vocabulary
-from export.tokenizers.vocabulary_file import add_text_rules, join_sides
+from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
 from tests import made_up_text
 
 # Code points: "b a" is one word, "k" makes two words of one, "d" is nothing.
@@ -88,6 +88,6 @@ def pair(rules=""):
         make_vocabulary(table, spm, 1, None, 0, name).proto
         for name, spm in models.items()
     )
-    return join_sides(
-        add_text_rules(source, rules) if rules else source, target
+    return join_vocabularies(
+        add_normalizer(source, rules) if rules else source, target
     )

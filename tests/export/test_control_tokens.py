@@ -9,9 +9,9 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.keras_hub_task import TransformerTokenizer
 from export.parsing.words import WordTokenizer
-from export.tokenizers.opus_text import OPUS_TEXT
-from export.tokenizers.plain import load_plain_tokenizers
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.tokenizers.tokenizer import Tokenizer
 from tests.export import odd_vocabularies
 
@@ -57,7 +57,7 @@ def _side(name, rules=""):
 
 def _plain(place, rules=""):
     vocabulary = odd_vocabularies.pair(rules)
-    side = load_plain_tokenizers(vocabulary)[place]
+    side = load_python_tokenizers(vocabulary)[place]
     proto = getattr(
         load_tokenizer(vocabulary), ("source", "target")[place]
     ).proto
@@ -71,10 +71,10 @@ KINDS = {
     "KerasHub on JAX": (_keras_hub_without_tensorflow, "lossless"),
     "source": (_side, "source"),
     "target": (_side, "target"),
-    "OPUS": (_side, "source", OPUS_TEXT),
+    "OPUS": (_side, "source", OPUS_MT),
     "plain source": (_plain, 0),
     "plain target": (_plain, 1),
-    "plain OPUS": (_plain, 0, OPUS_TEXT),
+    "plain OPUS": (_plain, 0, OPUS_MT),
 }
 TAGGED = {"source", "OPUS", "plain source", "plain OPUS"}
 
@@ -123,7 +123,7 @@ def test_a_name_alone_between_words_and_at_both_ends(kind):
             assert not forbidden & {*map(int, row[:-1])}, name
 
 
-@pytest.mark.parametrize("rules", ["", OPUS_TEXT])
+@pytest.mark.parametrize("rules", ["", OPUS_MT])
 def test_a_tag_is_one_in_front_alone(rules):
     source = load_tokenizer(odd_vocabularies.pair(rules)).source
     tagged, second, inside = source.encode(

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from export.common.errors import InputError
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import END_ID
 from trainers.data.normalization import (
     choose_normalization,

@@ -10,8 +10,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.tokenizers.opus_text import OPUS_TEXT
-from export.tokenizers.table_tokenizers import load_tokenizer
+from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.text_ids import padded
 from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import END_ID
@@ -32,7 +32,7 @@ TEXTS = st.lists(
 EVERY = {
     **dict.fromkeys(odd_vocabularies.OPTIONS, odd_vocabularies.proto),
     "": odd_vocabularies.pair,
-    OPUS_TEXT: odd_vocabularies.pair,
+    OPUS_MT: odd_vocabularies.pair,
 }
 
 
@@ -97,7 +97,7 @@ def test_a_pieces_words_are_those_of_its_surface(name, texts):
                 assert set(range(first, last + 1)) <= touched, (text, piece)
 
 
-@pytest.mark.parametrize("name", [*odd_vocabularies.OPTIONS, OPUS_TEXT])
+@pytest.mark.parametrize("name", [*odd_vocabularies.OPTIONS, OPUS_MT])
 @settings(max_examples=10)
 @given(data=st.data())
 def test_generated_pieces_cover_the_words_of_their_text(name, data):
@@ -119,7 +119,7 @@ def test_generated_pieces_cover_the_words_of_their_text(name, data):
     [
         ("", ">>fra<<\u4f60\u597d \u4e16\u754c", [0, 0, 1]),
         ("", " >>fra<< \u4f60\u597d \u4e16\u754c", [0, 1, 2]),
-        (OPUS_TEXT, ">>deu<<\u4f60\u3002\u4e16\x07 \u4e16\u754c", [0, 0, 1]),
+        (OPUS_MT, ">>deu<<\u4f60\u3002\u4e16\x07 \u4e16\u754c", [0, 0, 1]),
         ("nmt_nfkc", "a \x00 b\x00 \u200b \ufb01 \u00b4k", [0, 2, 4, 5]),
         ("custom", "kd d b a ba", [0, 2, 3, 4]),
         ("suffix", "ba ka.  do", [0, 1, 2]),

@@ -1,13 +1,14 @@
-"""The fields of Marian's and transformers' files, and what is done with them.
+"""Allow-lists of the fields of configuration files, and reading them.
 
-Allow-lists: a field that is not listed, or has another value than is listed,
-is refused, for a reader that ignored it would compute something else without
-a word. Values in `noted` entries are those that need no note.
+A field that is not listed, or has another value than is listed, is refused: a
+reader that ignored it would silently compute something else.
 """
 
 import dataclasses
+import json
 
 from export.common.errors import InputError
+from export.common.paths import explain_read_errors
 
 # The reader looks at the value, or no result depends on it.
 ANY = object()
@@ -15,33 +16,30 @@ ANY = object()
 _TRAINING_ROLES = {"training", "ending"}
 
 
-class _Noted(tuple):
-    """Other values of the field are accepted, with a note."""
+class _NoteUnless(tuple):
+    """The values that need no note; others are accepted with one."""
 
 
-def any_value(names):
-    """Returns a dict of ANY for each name of a text."""
-    return dict.fromkeys(names.split(), ANY)
+def expand_names(table):
+    """Returns a dict with an entry for each name in the keys of a table."""
+    return {
+        name: allowed
+        for names, allowed in table.items()
+        for name in names.split()
+    }
 
 
-def _only(values, names):
-    return dict.fromkeys(names.split(), values)
-
-
-def _noted(names, *values):
-    return dict.fromkeys(names.split(), _Noted(values))
-
-
+# By field: the values that are allowed.
 # generation_config.json of transformers 3 to 5.24.
-GENERATION = {
-    **any_value(
+GENERATION = expand_names(
+    {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
         "suppress_tokens bad_words_ids min_length min_new_tokens "
-        # Of sampling alone; do_sample has a note.
+        # For sampling only; do_sample has a note.
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
         "eta_cutoff "
-        # Speed, memory, and what is returned besides.
+        # Speed, memory, and other outputs.
         "use_cache cache_implementation cache_config max_cache_len low_memory "
         "prefill_chunk_size compile_config disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
@@ -51,37 +49,24 @@ GENERATION = {
         "assistant_early_exit assistant_lookbehind target_lookbehind "
         "assistant_ensemble_weight speculation_type prompt_lookup_num_tokens "
         "max_matching_ngram_size transformers_version _from_model_config "
-        "_commit_hash"
-    ),
-    "early_stopping": (False, True, "never"),
-    "renormalize_logits": (False, True),
-    "forced_bos_token_id": (),
-    **_noted("do_sample token_healing", False),
-    **_noted(
+        "_commit_hash": ANY,
+        "early_stopping": (False, True, "never"),
+        "renormalize_logits": (False, True),
+        "forced_bos_token_id": (),
+        "do_sample token_healing": _NoteUnless([False]),
         "repetition_penalty encoder_repetition_penalty num_beam_groups "
-        "guidance_scale num_return_sequences",
-        1,
-    ),
-    **_noted(
+        "guidance_scale num_return_sequences": _NoteUnless([1]),
         "no_repeat_ngram_size encoder_no_repeat_ngram_size diversity_penalty "
-        "penalty_alpha",
-        0,
-    ),
-    **_noted(
+        "penalty_alpha": _NoteUnless([0]),
         "begin_suppress_tokens sequence_bias stop_strings constraints "
-        "force_words_ids",
-        [],
-        {},
-    ),
-    **_noted(
+        "force_words_ids": _NoteUnless([[], {}]),
         "exponential_decay_length_penalty watermarking_config dola_layers "
-        "max_time"
-    ),
-}
+        "max_time": _NoteUnless(),
+    }
+)
 # config.json of a MarianMTModel of transformers 3 to 5.24.
-CONFIG = {
-    **dict.fromkeys(GENERATION, ANY),
-    **any_value(
+CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
+    {
         # Labels and origin.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
@@ -93,64 +78,60 @@ CONFIG = {
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
         "num_attention_heads dropout attention_dropout activation_dropout "
         "layer_norm_epsilon "
-        # Of training or memory alone, or of heads that MarianMTModel lacks.
+        # Training, memory, or heads that MarianMTModel lacks.
         "init_std gradient_checkpointing use_cache return_dict torchscript "
         "use_return_dict chunk_size_feed_forward max_position_embeddings "
         "extra_pos_embeddings classifier_dropout classif_dropout "
-        "tf_legacy_loss output_past sep_token_id"
-    ),
-    "activation_function": ("relu", "gelu", "swish", "silu"),
-    **_only(
-        (False, True), "tie_word_embeddings share_encoder_decoder_embeddings"
-    ),
-    # Of other networks than the one that is read.
-    **_only(
-        (True,), "scale_embedding static_position_embeddings is_encoder_decoder"
-    ),
-    **_only(
-        (False,),
+        "tf_legacy_loss output_past sep_token_id": ANY,
+        "activation_function": ("relu", "gelu", "swish", "silu"),
+        "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
+        # Other values are of other networks.
+        "scale_embedding static_position_embeddings is_encoder_decoder": (
+            True,
+        ),
         "normalize_before normalize_embedding add_final_layer_norm "
         "add_bias_logits force_bos_token_to_be_generated is_decoder "
         "add_cross_attention tie_encoder_decoder use_bfloat16 "
-        "do_blenderbot_90_layernorm",
-    ),
-    "pruned_heads": ({}, []),
-    "tokenizer_class": ("MarianTokenizer",),
-    **_noted("encoder_layerdrop decoder_layerdrop", 0),
-    **_noted("prefix", ""),
-    **_noted("task_specific_params", {}),
-}
+        "do_blenderbot_90_layernorm": (False,),
+        "pruned_heads": ({}, []),
+        "tokenizer_class": ("MarianTokenizer",),
+        "encoder_layerdrop decoder_layerdrop": _NoteUnless([0]),
+        "prefix": _NoteUnless([""]),
+        "task_specific_params": _NoteUnless([{}]),
+    }
+)
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
-TOKENIZER = {
-    **any_value(
+TOKENIZER = expand_names(
+    {
         "source_lang target_lang added_tokens_decoder bos_token sep_token "
         "additional_special_tokens extra_special_tokens cls_token mask_token "
-        # Of batches, of training, or of where a file was.
+        # Batches, training, or origin.
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file "
         "tokenizer_file source_spm target_spm vocab vocab_file "
         "target_vocab_file processor_class backend is_local "
         "local_files_only use_fast chat_template split_special_tokens "
         "spaces_between_special_tokens verbose init_inputs "
-        "transformers_version"
-    ),
-    "separate_vocabs": (False, True),
-    "tokenizer_class": ("MarianTokenizer",),
-    "eos_token": ("</s>",),
-    "unk_token": ("<unk>",),
-    "pad_token": ("<pad>",),
-    "sp_model_kwargs": ({},),
-    **_noted("clean_up_tokenization_spaces", False),
-}
-# YAML's texts of a switch that is off.
+        "transformers_version": ANY,
+        "separate_vocabs": (False, True),
+        "tokenizer_class": ("MarianTokenizer",),
+        "eos_token": ("</s>",),
+        "unk_token": ("<unk>",),
+        "pad_token": ("<pad>",),
+        "sp_model_kwargs": ({},),
+        "clean_up_tokenization_spaces": _NoteUnless([False]),
+    }
+)
+# YAML's texts of a switch.
 OFF = ("false", "False", "no", "No", "off", "Off")
+_SWITCH = (*OFF, "true", "True", "yes", "Yes", "on", "On")
 # special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which a trained
 # network does not do.
-MARIAN_NETWORK = {
-    **any_value(
+MARIAN_NETWORK = expand_names(
+    {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Of networks, factors and masks that are refused, or of training.
+        # Networks, factors and masks that are refused, or training.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -161,67 +142,53 @@ MARIAN_NETWORK = {
         "separator-symbol char-conv-filters-num char-conv-filters-widths "
         "char-highway char-stride transformer-depth-scaling "
         "transformer-guided-alignment-layer embedding-fix-src "
-        "embedding-fix-trg"
-    ),
-    **_only(
-        OFF,
+        "embedding-fix-trg": ANY,
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
-        "embedding-normalization input-join-fields right-left ulr",
-    ),
-    **_only(
-        (*OFF, "true", "True", "yes", "Yes", "on", "On"),
+        "embedding-normalization input-join-fields right-left ulr": OFF,
         "tied-embeddings tied-embeddings-src tied-embeddings-all "
-        "output-omit-bias",
-    ),
-    "type": ("transformer",),
-    # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.
-    "transformer-ffn-activation": ("relu", "swish"),
-    "transformer-preprocess": ("", "d"),
-    "transformer-postprocess": ("dan", "an"),
-    "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("", "d"),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-ffn-depth": ("2",),
-    "transformer-decoder-ffn-depth": ("0", "2"),
-    "transformer-tied-layers": ([],),
-    "transformer-attention-mask": ("default",),
-    "lemma-dim-emb": ("0",),
-    "input-types": ([], ["sequence", "sequence"]),
-    "special-vocab": ([], ""),
-}
+        "output-omit-bias": _SWITCH,
+        "type": ("transformer",),
+        # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.
+        "transformer-ffn-activation": ("relu", "swish"),
+        "transformer-preprocess": ("", "d"),
+        "transformer-postprocess": ("dan", "an"),
+        "transformer-postprocess-emb": ("d", ""),
+        "transformer-postprocess-top": ("", "d"),
+        "transformer-decoder-autoreg": ("self-attention",),
+        "transformer-ffn-depth": ("2",),
+        "transformer-decoder-ffn-depth": ("0", "2"),
+        "transformer-tied-layers": ([],),
+        "transformer-attention-mask": ("default",),
+        "lemma-dim-emb": ("0",),
+        "input-types": ([], ["sequence", "sequence"]),
+        "special-vocab": ([], ""),
+    }
+)
 # decoder.yml of the same.
-MARIAN_DECODER = {
-    **any_value(
+MARIAN_DECODER = expand_names(
+    {
         "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Paths, batches, devices, rounding, and what is printed besides.
+        # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch "
         "maxi-batch-sort max-length max-length-crop workspace devices "
         "num-devices cpu-threads data-threads no-nccl fp16 precision optimize "
         "gemm-type quantize-range model-mmap log log-level log-time-zone quiet "
         "quiet-translation seed port n-best n-best-feature alignment "
         "word-scores stat-freq input output weights version authors cite "
-        "build-info ignore-model-config interpolate-env-vars check-nan"
-    ),
-    **_noted(
+        "build-info ignore-model-config interpolate-env-vars check-nan": ANY,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
-        "no-spm-decode tsv",
-        *OFF,
-    ),
-    **_noted("tsv-fields", "0"),
-    **_noted("shortlist output-approx-knn", [], ""),
-    **_noted("output-sampling", [], "", ["0"]),
-}
+        "no-spm-decode tsv": _NoteUnless(OFF),
+        "tsv-fields": _NoteUnless(["0"]),
+        "shortlist output-approx-knn": _NoteUnless([[], ""]),
+        "output-sampling": _NoteUnless([[], "", ["0"]]),
+    }
+)
 
 
 def check_fields(fields, table, file):
-    """Refuses the fields of a file that are not in a table.
-
-    Args:
-        fields: dict of the fields of the file.
-        table: one of the dicts above.
-        file: name of the file, for messages.
+    """Checks the fields of a file by one of the tables above.
 
     Returns:
         A list of str: notes on settings that have no effect here.
@@ -233,17 +200,16 @@ def check_fields(fields, table, file):
     for name, value in fields.items():
         if name not in table:
             raise InputError(
-                f"{file} has {shorten(name)[1:-1]}={shorten(value)}, a field "
-                "that is not known here; remove it if the model does not need "
-                "it."
+                f"{file} has {shorten(name)[1:-1]}={shorten(value)}, an "
+                "unknown field; remove it if the model does not need it."
             )
         allowed = table[name]
         if allowed is ANY or value in allowed:
             continue
-        if not isinstance(allowed, _Noted):
+        if not isinstance(allowed, _NoteUnless):
             expected = " or ".join(map(shorten, allowed)) or "no such field"
             raise wrong_value(file, name, value, expected)
-        notes.append(f"{name}={shorten(value)} of {file} is not done here")
+        notes.append(f"{name}={shorten(value)} of {file} has no effect here")
     return notes
 
 
@@ -255,14 +221,13 @@ def wrong_value(file, name, value, expected):
 
 
 def read_count(fields, name, maximum, file, default=None):
-    """Returns a whole number from 1 to a maximum, which YAML has as text."""
-    value = fields.get(name, default)
-    number = value
+    """Returns an integer from 1 to a maximum, which YAML has as text."""
+    number = value = fields.get(name, default)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         number = int(value[:20])
     if type(number) is not int or not 0 < number <= maximum:
         raise wrong_value(
-            file, name, value, f"a whole number from 1 to {maximum:,}"
+            file, name, value, f"an integer from 1 to {maximum:,}"
         )
     return number
 
@@ -274,12 +239,12 @@ def shorten(value):
 
 
 def find_unsupported_fields(config, supported):
-    """Returns the fields of a configuration that a format cannot hold.
+    """Returns the fields of a TransformerConfig that a format cannot hold.
 
     Args:
         config: TransformerConfig.
-        supported: dict, name to a tuple of the values that the format can
-            hold, or ANY. Of other fields it can hold the default alone.
+        supported: dict, name to the values that the format can hold, or ANY.
+            Other fields must have their default.
 
     Returns:
         A list of str, each as "name=value".
@@ -293,3 +258,40 @@ def find_unsupported_fields(config, supported):
         if not is_of_training and allowed is not ANY and value not in allowed:
             unsupported.append(f"{field.name}={value}")
     return unsupported
+
+
+def read_bytes(path):
+    """Returns the content of a file; raises InputError if unreadable."""
+    with explain_read_errors(path):
+        return path.read_bytes()
+
+
+def read_json(path):
+    """Returns the object of a JSON file; raises InputError on another."""
+    try:
+        fields = json.loads(
+            read_bytes(path), object_pairs_hook=_refuse_duplicates
+        )
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise InputError(f"{path} must hold a JSON object.")
+    return fields
+
+
+def _refuse_duplicates(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("it has a name twice")
+    return fields
+
+
+def read_fields(path, is_optional=False):
+    """Returns the fields of a JSON file that are not null.
+
+    In transformers null is the default of a field.
+    """
+    if is_optional and not path.exists():
+        return {}
+    fields = read_json(path)
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,14 +1,14 @@
-"""Text to ids and back as pretrained models do it, inside the graph."""
+"""Text to ids and back for pretrained models, inside the graph."""
 
 import tensorflow as tf
 
-from export.tokenizers import opus_text
-from export.tokenizers.plain import TAG, find_text_pieces
+from export.tokenizers import opus_normalization
+from export.tokenizers.python_tokenizers import TAG, text_piece_mask
 from export.tokenizers.tokenizer import Tokenizer
 from export.tokenizers.vocabulary_file import (
-    count_listed_pieces,
-    read_text_rules,
-    split_sides,
+    count_table_pieces,
+    read_normalizer,
+    split_vocabulary,
 )
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
@@ -23,58 +23,52 @@ class TokenizerPair(tf.Module):
 
 
 def load_tokenizer(vocabulary):
-    """Returns the tokenizer of a model directory.
+    """Returns the Tokenizer, or TokenizerPair, of a model directory.
 
     Args:
         vocabulary: bytes of its `vocabulary.model`.
 
-    Returns:
-        Tokenizer, or TokenizerPair of a pretrained model.
-
     Raises:
         ValueError: they are not such a vocabulary.
     """
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    rules = read_text_rules(source)
-    if rules not in _SOURCE_TOKENIZERS:
+    normalizer = read_normalizer(source)
+    if normalizer not in _SOURCE_TOKENIZERS:
         raise ValueError(
-            f"The sources of this vocabulary have the text rules {rules!r}, "
-            "which this version does not know."
+            "The sources of this vocabulary have the unknown normalization "
+            f"{normalizer!r}."
         )
     return TokenizerPair(
-        _SOURCE_TOKENIZERS[rules](source), TableTokenizer(target)
+        _SOURCE_TOKENIZERS[normalizer](source), TableTokenizer(target)
     )
 
 
 class TableTokenizer(Tokenizer):
     """Looks pieces up by their text, as in a table of pieces.
 
-    So do Marian and Hugging Face's tokenizer: text that the SentencePiece
-    model does not know, but a table of both languages has, is known.
+    Marian and Hugging Face's tokenizer do so: text that is unknown to the
+    SentencePiece model may have an id in a table of both languages.
 
     Args:
         proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Pieces
-            behind its V only cut text, and count as unknown.
-
-    Raises:
-        ValueError: the bytes are not such a model.
+            behind its V only split text, and count as unknown.
     """
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = count_listed_pieces(proto)
-        self._is_text = tf.constant(find_text_pieces(proto))
+        self.vocabulary_size = count_table_pieces(proto)
+        self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
-        """See the base class."""
+        """Splits text into ids."""
         return self._look_up(self.split(text))
 
     def tokenize_with_offsets(self, text):
-        """See the base class."""
-        pieces, *offsets = self._written.tokenize_with_offsets(
-            self.readable(text)
+        """Splits text into ids with their byte offsets."""
+        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(
+            self.clean_text(text)
         )
         return self._look_up(pieces), *offsets
 
@@ -90,21 +84,21 @@ class TableTokenizer(Tokenizer):
 class TaggedTokenizer(TableTokenizer):
     """A TableTokenizer of sources that may begin with a tag, as ">>fra<<".
 
-    It is the target language of many-to-many models of OPUS-MT, and one id. A
-    tag that the table lacks, or that stands elsewhere, counts as unknown.
+    A tag is the target language of a multilingual model of OPUS-MT, and one
+    id. A tag that the table lacks, or elsewhere in a text, is unknown.
     """
 
     def tokenize(self, text):
-        """See the base class."""
-        tags, rest = _split_tags(self.readable(text))
-        pieces = self._written.tokenize(rest)
+        """Splits text into ids."""
+        tags, rest = _split_tags(self.clean_text(text))
+        pieces = self._string_tokenizer.tokenize(rest)
         return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
 
     def tokenize_with_offsets(self, text):
-        """See the base class."""
-        text = self.readable(text)
+        """Splits text into ids with their byte offsets."""
+        text = self.clean_text(text)
         tags, rest = _split_tags(text)
-        pieces, *offsets = self._written.tokenize_with_offsets(rest)
+        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(rest)
         before = tf.strings.length(text) - tf.strings.length(rest)
         tag_ends = tf.gather(before, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
@@ -122,9 +116,9 @@ class TaggedTokenizer(TableTokenizer):
         return ids, *with_tags
 
     def split(self, text):
-        """See the base class."""
-        tags, rest = _split_tags(self.readable(text))
-        return tf.concat([tags, self._written.tokenize(rest)], axis=1)
+        """Splits text into pieces."""
+        tags, rest = _split_tags(self.clean_text(text))
+        return tf.concat([tags, self._string_tokenizer.tokenize(rest)], axis=1)
 
     def _tag_ids(self, tags):
         ids = self._pieces.string_to_id(tags.values)
@@ -145,20 +139,23 @@ def _split_tags(text):
 
 
 class OpusTokenizer(TaggedTokenizer):
-    """A TaggedTokenizer that normalizes as OPUS-MT's scripts do."""
+    """A TaggedTokenizer with the normalization of OPUS-MT's scripts."""
 
-    def readable(self, text):
-        """See the base class; here NUL is one more control character."""
+    def clean_text(self, text):
+        """Normalizes the text, too; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
-        text = super().readable(text)
+        text = super().clean_text(text)
         for pattern, replacement in (
-            *opus_text.PUNCTUATION,
-            (opus_text.CONTROL_IN_RE2, " "),
-            *opus_text.SPACES,
+            *opus_normalization.PUNCTUATION,
+            (opus_normalization.CONTROL_IN_RE2, " "),
+            *opus_normalization.SPACES,
         ):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
 
-# By the name of the text rules in a vocabulary.
-_SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_TEXT: OpusTokenizer}
+# By the name of the normalization in a vocabulary.
+_SOURCE_TOKENIZERS = {
+    "": TaggedTokenizer,
+    opus_normalization.OPUS_MT: OpusTokenizer,
+}

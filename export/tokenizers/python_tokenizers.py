@@ -1,27 +1,23 @@
-"""The tokenizers of a vocabulary without TensorFlow.
-
-For processes that must not load it, such as those of `export.check`, and for
-CTranslate2.
-"""
+"""Text to ids and back without TensorFlow: for CTranslate2 and export.check."""
 
 import re
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.opus_text import OPUS_TEXT, normalize_opus
+from export.tokenizers.opus_normalization import OPUS_MT, normalize_opus
 from export.tokenizers.vocabulary_file import (
-    count_listed_pieces,
-    read_text_rules,
-    split_sides,
+    count_table_pieces,
+    read_normalizer,
+    split_vocabulary,
 )
 
-# Without a space, unlike what stands between the quotation marks of some
-# languages. Python's \s has other spaces than RE2's, which reads it in a graph.
+# It has no space inside, unlike quotations in some languages. Python's \s has
+# other spaces than RE2's, which matches it in a graph.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 
 
-class PlainTokenizer:
+class PythonTokenizer:
     """Text to ids and back by one SentencePiece model.
 
     Args:
@@ -47,8 +43,8 @@ class PlainTokenizer:
         return self._processor.decode([i for i in ids if not is_control(i)])
 
 
-class PlainTableTokenizer(PlainTokenizer):
-    """As `table_tokenizers.TableTokenizer`, and of sources TaggedTokenizer.
+class PythonTableTokenizer(PythonTokenizer):
+    """As `pretrained_tokenizers.TableTokenizer`, of sources TaggedTokenizer.
 
     Args:
         proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
@@ -58,18 +54,18 @@ class PlainTableTokenizer(PlainTokenizer):
 
     def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
-        self._is_text = find_text_pieces(proto)
-        self._size = count_listed_pieces(proto)
+        self._is_text = text_piece_mask(proto)
+        self._size = count_table_pieces(proto)
         self._has_tags = has_tags
         self._normalize = normalize
 
     def ids(self, text):
-        """See the base class."""
+        """Returns a list of int, with the end id; a leading tag is one."""
         processor, unknown = self._processor, self._processor.unk_id()
         text, tags = self._normalize(text), []
-        found = re.match(TAG, text) if self._has_tags else None
-        if found:
-            tags, text = [found[1]], text[found.end() :]
+        match = re.match(TAG, text) if self._has_tags else None
+        if match:
+            tags, text = [match[1]], text[match.end() :]
         tags = processor.piece_to_id(tags)
         ids = processor.piece_to_id(processor.encode(text, out_type=str))
         return [
@@ -79,11 +75,11 @@ class PlainTableTokenizer(PlainTokenizer):
         ]
 
 
-def find_text_pieces(proto):
-    """Returns of each id, as a list of bool, whether a text may have it.
+def text_piece_mask(proto):
+    """Returns a list of bool: for each id whether a text may have it.
 
-    Not those behind V, of control pieces, and of tags, which are read at the
-    beginning of a source alone.
+    Excluded are those behind V, control pieces, and tags, which are read only
+    at the beginning of a source.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return [
@@ -94,25 +90,21 @@ def find_text_pieces(proto):
     ]
 
 
-def load_plain_tokenizers(vocabulary):
-    """Returns the PlainTokenizers of sources and of targets.
+def load_python_tokenizers(vocabulary):
+    """Returns the PythonTokenizers of sources and targets of a vocabulary.
 
-    Args:
-        vocabulary: bytes of a `vocabulary.model`.
-
-    Raises:
-        ValueError: they are not a SentencePiece model.
+    Bytes that are no SentencePiece model raise ValueError.
     """
-    source, target = split_sides(vocabulary)
+    source, target = split_vocabulary(vocabulary)
     if source is target:
-        return (PlainTokenizer(vocabulary),) * 2
-    return load_plain_source_tokenizer(source), PlainTableTokenizer(target)
+        return (PythonTokenizer(vocabulary),) * 2
+    return load_python_source_tokenizer(source), PythonTableTokenizer(target)
 
 
-def load_plain_source_tokenizer(proto):
-    """Returns the PlainTokenizer of the sources of a pretrained model."""
-    rules = read_text_rules(proto)
-    if rules not in ("", OPUS_TEXT):
-        raise ValueError(f"There are no text rules {rules!r}.")
-    normalize = normalize_opus if rules else str
-    return PlainTableTokenizer(proto, has_tags=True, normalize=normalize)
+def load_python_source_tokenizer(proto):
+    """Returns the PythonTokenizer of the sources of a pretrained model."""
+    normalizer = read_normalizer(proto)
+    if normalizer not in ("", OPUS_MT):
+        raise ValueError(f"There is no normalization {normalizer!r}.")
+    normalize = normalize_opus if normalizer else str
+    return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)

@@ -1,15 +1,15 @@
 """The text normalization of OPUS-MT's scripts for sources.
 
-Punctuation of full width becomes ASCII, control characters and those that
-Unicode has not assigned become spaces, and spaces are collapsed, as in the text
-that OPUS-MT's models were trained with. Hugging Face's tokenizer skips it.
+Full-width punctuation becomes ASCII, control and unassigned characters become
+spaces, and spaces are collapsed, as in the training text of OPUS-MT's models.
+Hugging Face's tokenizer skips it.
 """
 
 import re
 import unicodedata
 
 # Its name in a vocabulary.
-OPUS_TEXT = "opus-mt"
+OPUS_MT = "opus-mt"
 # Regular expressions of RE2 and of Python, applied in this order. Moses' script
 # for the training text makes a quotation mark of the digit one, too.
 PUNCTUATION = (
@@ -17,22 +17,10 @@ PUNCTUATION = (
     ("。 *", ". "),
     ("[∶：]", ":"),
     ("[”“《》」「１]", '"'),
-    ("？", "?"),
-    ("）", ")"),
-    ("！", "!"),
-    ("（", "("),
-    ("；", ";"),
     *zip("０２３４５６７８９", "023456789"),
     ("． *", ". "),
-    ("～", "~"),
-    ("’", "'"),
     ("…", "..."),
-    ("━", "-"),
-    ("〈", "<"),
-    ("〉", ">"),
-    ("【", "["),
-    ("】", "]"),
-    ("％", "%"),
+    *zip("？）！（；～’━〈〉【】％", "?)!(;~'-<>[]%"),
 )
 # Perl's \p{C} but for the end of a line; RE2's has no unassigned characters.
 CONTROL_IN_RE2 = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
@@ -40,7 +28,7 @@ SPACES = ((" +", " "), ("^ | $", ""))
 
 
 def normalize_opus(text):
-    """Returns a str as OPUS-MT's scripts prepare it.
+    """Returns a str as OPUS-MT's scripts normalize it.
 
     Unicode's version is Python's here, and RE2's in a graph: of characters
     that only one of them knows, the results differ.
