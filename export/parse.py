@@ -26,7 +26,6 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.lines.unfinished import lines_answered
 from export.translators.batches import BATCH_TOKENS
@@ -104,7 +103,13 @@ def main(arguments):
     """Parses a file or standard input."""
     del arguments
     _check_resume()
-    form = _form()
+    # nltk and TensorFlow take seconds to load.
+    from export.parsing.tree_lines import tree_format
+
+    form = tree_format(
+        *(FLAGS.n_best > 1, FLAGS.scores),
+        *(FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg),
+    )
     parser = _parser()
     words = _reader(parser)
     answered = _answered(words) if FLAGS.resume else 0
@@ -119,7 +124,6 @@ def main(arguments):
 
 
 def _parser():
-    # nltk and TensorFlow take seconds to load.
     from export.parsing.parser import Parser
 
     parser = Parser.from_directory(
@@ -143,21 +147,6 @@ def _reader(parser):
     if FLAGS.tokenize == "none":
         return penn_tokens.given_words
     return penn_tokens.words_of(parser.symbols.tags)
-
-
-def _form():
-    from export.parsing import tree_lines
-
-    several = FLAGS.n_best > 1
-    choose = tree_lines.indented_format if FLAGS.pretty else line_format
-    form = choose(several, FLAGS.scores)
-    if FLAGS.skip_blank:
-        form = tree_lines.without_blank(form)
-    if FLAGS.svg is not None:
-        from export.parsing.drawing import Pictures
-
-        form = tree_lines.drawn(form, Pictures(FLAGS.svg, several))
-    return form
 
 
 def _check_resume():

@@ -1,23 +1,18 @@
-"""What every SVG picture is made of: elements, text, and how wide text is."""
+"""Elements and text of SVG pictures."""
 
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
 
 LETTER = 14
-# What XML 1.0 cannot hold.
+# Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile(
     "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 
 
 def picture(width, height):
-    """Returns an empty picture, an Element, on a transparent ground.
-
-    Args:
-        width: in pixels.
-        height: in pixels.
-    """
+    """Returns an empty picture, an Element; sizes are in pixels."""
     return ET.Element(
         "svg",
         {
@@ -32,22 +27,22 @@ def picture(width, height):
 
 
 def add(parent, name, attributes, text=None):
-    """Adds an element to another, and returns it.
+    """Adds an element, and returns it; U+FFFD replaces what XML cannot hold.
 
     Args:
         parent: Element.
-        name: of the new one.
+        name: of the new element.
         attributes: dict of str.
-        text: in it; U+FFFD stands for what XML cannot hold.
+        text: inside the element.
     """
-    made = ET.SubElement(parent, name, attributes)
+    element = ET.SubElement(parent, name, attributes)
     if text is not None:
-        made.text = _NOT_XML.sub("\ufffd", text)
-    return made
+        element.text = _NOT_XML.sub("\ufffd", text)
+    return element
 
 
 def text_width(text):
-    """Returns about how many pixels text takes; its font is the reader's."""
+    """Estimates the width of text in pixels; readers' fonts differ."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return LETTER * (0.6 * (len(text) - wide) + 1.05 * wide)
 

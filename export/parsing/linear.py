@@ -1,10 +1,10 @@
 """Trees as lines of symbols, and the vocabulary of those symbols.
 
-The words of a sentence go into the parser; what comes out are brackets with
-labels and a part-of-speech tag for each word (Vinyals et al. 2015, "Grammar as
-a Foreign Language", section 2). `(TOP (S (NP (DT The) (NN cell)) (VP (VBZ
-divides))))` is `(S (NP DT NN )NP (VP VBZ )VP )S`. The root TOP is said only
-where it stands above several brackets.
+A parser reads words and generates brackets with labels, and a part-of-speech
+tag for each word (Vinyals et al. 2015, "Grammar as a Foreign Language",
+section 2). `(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))` becomes
+`(S (NP DT NN )NP (VP VBZ )VP )S`. The root TOP is written only if it has
+several children.
 """
 
 import dataclasses
@@ -15,20 +15,13 @@ from nltk.tree import Tree
 
 from export.parsing.trees import OPEN, ROOT, WORD, rooted, visits
 
-# Before the symbols come padding, unknown, begin and end: the ids that
-# keras_transformer.config names, which this room cannot import without Keras.
+# The ids of padding, unknown, begin and end come before the symbols, as in
+# keras_transformer.config, which cannot be imported here without Keras.
 FIRST_ID = 4
 
 
 def linearise(tree):
-    """Returns the symbols that say a tree, but not its words.
-
-    Args:
-        tree: nltk.Tree, normalised.
-
-    Returns:
-        list of str.
-    """
+    """Returns the symbols of a normalised nltk.Tree, a list of str."""
     if tree.label() != ROOT:
         raise ValueError(f"A normalised tree has the root {ROOT}.")
     symbols = []
@@ -43,14 +36,11 @@ def linearise(tree):
 
 
 def delinearise(symbols, words):
-    """Returns the tree that symbols say over words.
+    """Returns the normalised nltk.Tree that symbols make over words.
 
     Args:
         symbols: list of str, as `linearise` returns them.
         words: list of str.
-
-    Returns:
-        nltk.Tree, normalised.
 
     Raises:
         ValueError: the symbols are not one tree over exactly these words.
@@ -78,65 +68,51 @@ def delinearise(symbols, words):
         raise ValueError("There are fewer tags than words.")
     trees = opened[0][1]
     if len(trees) != 1:
-        raise ValueError(f"There are {len(trees)} trees; one was expected.")
+        raise ValueError(f"Expected one tree, got {len(trees)}.")
     return rooted(trees[0])
 
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """How far brackets were nested, in lines of symbols.
+    """How deep brackets are nested in lines of symbols.
 
     Attributes:
-        max_depth: most brackets that were open at once.
-        max_chain: most brackets of which each but the innermost holds one
-            other bracket and nothing else: 2 for (S (VP VB NN )VP )S, and 1
-            where no bracket holds just another.
-        max_open: most opening brackets in a row.
+        max_depth: maximum number of brackets that are open at once.
+        max_open: maximum number of opening brackets in a row.
     """
 
     max_depth: int = 0
-    max_chain: int = 0
     max_open: int = 0
 
-    @classmethod
-    def of(cls, symbols):
-        """Measures one line of symbols, a list of str."""
-        depth = chain = run = longest_run = 0
-        # Of each open bracket: how many things it holds, and the chain that
-        # the last of them begins.
-        opened = [(0, 0)]
-        for symbol in symbols:
-            if symbol.startswith("("):
-                opened.append((0, 0))
-                depth = max(depth, len(opened) - 1)
-                run += 1
-                longest_run = max(longest_run, run)
-                continue
-            run = length = 0
-            if symbol.startswith(")"):
-                held, inner = opened.pop()
-                length = 1 + (inner if held == 1 else 0)
-                chain = max(chain, length)
-            opened[-1] = (opened[-1][0] + 1, length)
-        return cls(depth, chain, longest_run)
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self).items():
+            if type(value) is not int or value < 0:
+                raise ValueError(
+                    f"Expected a whole number as {name}, got {value!r}."
+                )
 
-    def joined(self, other):
-        """Returns the Bounds that both keep to."""
-        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other))
-        return Bounds(*map(max, pairs))
+    def including(self, symbols):
+        """Returns Bounds that also hold for a line, a list of str."""
+        max_depth, max_open, depth, run = self.max_depth, self.max_open, 0, 0
+        for symbol in symbols:
+            is_open = symbol.startswith("(")
+            depth += is_open - symbol.startswith(")")
+            run = run + 1 if is_open else 0
+            max_depth, max_open = max(max_depth, depth), max(max_open, run)
+        return Bounds(max_depth, max_open)
 
 
 @dataclasses.dataclass(frozen=True)
 class Symbols:
-    """The vocabulary of lines of symbols.
+    """The target vocabulary of a parser.
 
-    After `FIRST_ID` ids of every vocabulary come the opening brackets in the
-    order of `labels`, the closing ones, and the tags.
+    The ids from `FIRST_ID` on are of the opening brackets in the order of
+    `labels`, then of the closing brackets, then of the tags.
 
     Attributes:
-        labels: sorted tuple of str, of brackets.
-        tags: sorted tuple of str, of words.
-        bounds: Bounds of the trees that it was made from.
+        labels: sorted tuple of str, the labels of brackets.
+        tags: sorted tuple of str, the part-of-speech tags.
+        bounds: Bounds of the trees that the vocabulary was made from.
     """
 
     labels: tuple
@@ -146,67 +122,36 @@ class Symbols:
     def __post_init__(self):
         for name in ("labels", "tags"):
             _check_names(name, getattr(self, name))
-        for name, value in dataclasses.asdict(self.bounds).items():
-            if type(value) is not int or value < 0:
-                raise ValueError(f"{name} must be a whole number: {value!r}.")
         if not self.tags:
-            raise ValueError("There must be a tag at least.")
+            raise ValueError("Expected one tag at least, got none.")
 
     @classmethod
     def of(cls, trees):
-        """Returns the symbols that trees need.
-
-        Args:
-            trees: iterable of normalised nltk.Tree.
-
-        Raises:
-            ValueError: there are no trees.
-        """
+        """Returns the symbols of normalised trees; ValueError if none."""
         return cls.of_lines(map(linearise, trees))
 
     @classmethod
     def of_lines(cls, lines):
-        """Returns the symbols of linearised trees.
-
-        Args:
-            lines: iterable of lists of str, as `linearise` returns them.
-
-        Raises:
-            ValueError: there are no lines.
-        """
+        """Returns the symbols of linearised trees; ValueError if none."""
         seen, bounds = set(), Bounds()
         for symbols in lines:
             seen.update(symbols)
-            bounds = bounds.joined(Bounds.of(symbols))
+            bounds = bounds.including(symbols)
         labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
         tags = {symbol for symbol in seen if symbol[0] not in "()"}
         return cls(tuple(sorted(labels)), tuple(sorted(tags)), bounds)
 
     @classmethod
     def from_json(cls, text):
-        """Returns the symbols that `to_json` wrote.
-
-        Raises:
-            ValueError: the text is not that, or was changed since into
-                something that no trees have.
-        """
+        """Returns the symbols that `to_json` wrote; ValueError otherwise."""
         fields = json.loads(text)
-        if not isinstance(fields, dict) or set(fields) != _fields(cls):
-            raise ValueError(
-                "Symbols must be a JSON object of labels, tags and bounds."
-            )
-        bounds = fields["bounds"]
-        if not isinstance(bounds, dict) or set(bounds) != _fields(Bounds):
-            raise ValueError(
-                "The bounds of symbols must be a JSON object of "
-                f"{', '.join(sorted(_fields(Bounds)))}."
-            )
+        _check_fields(fields, cls)
+        _check_fields(fields["bounds"], Bounds)
         for name in ("labels", "tags"):
             if not isinstance(fields[name], list):
-                raise ValueError(f"The {name} must be a list.")
-        return cls(
-            tuple(fields["labels"]), tuple(fields["tags"]), Bounds(**bounds)
-        )
+                raise ValueError(f"Expected a list of {name}.")
+        labels, tags = tuple(fields["labels"]), tuple(fields["tags"])
+        return cls(labels, tags, Bounds(**fields["bounds"]))
 
     def to_json(self):
         """Returns the symbols as an indented JSON object."""
@@ -223,28 +168,25 @@ class Symbols:
     def difference(self, other):
         """Names a label or tag that only one of two vocabularies has.
 
-        Args:
-            other: Symbols.
-
         Returns:
-            str, such as "the label 'NP'"; empty where all ids mean the same.
+            str, such as "the label 'NP'"; empty if all ids mean the same.
         """
         for kind in ("label", "tag"):
-            ours, theirs = (
+            one, two = (
                 set(getattr(each, f"{kind}s")) for each in (self, other)
             )
-            if ours != theirs:
-                return f"the {kind} {min(ours ^ theirs)!r}"
+            if one != two:
+                return f"the {kind} {min(one ^ two)!r}"
         return ""
 
     @property
     def vocabulary_size(self):
-        """Number of ids, those before FIRST_ID included."""
+        """Number of ids, including those before FIRST_ID."""
         return FIRST_ID + len(self.names)
 
     @property
     def tags_from(self):
-        """The ids from here on are tags."""
+        """The lowest id of a tag."""
         return FIRST_ID + 2 * len(self.labels)
 
     @functools.cached_property
@@ -252,16 +194,10 @@ class Symbols:
         return {name: FIRST_ID + n for n, name in enumerate(self.names)}
 
     def ids(self, symbols):
-        """Returns the ids of symbols, without begin and end.
-
-        Args:
-            symbols: list of str, as `linearise` returns them.
-
-        Returns:
-            list of int.
+        """Returns the ids of symbols, a list of int, without begin and end.
 
         Raises:
-            ValueError: a label or tag is none of these.
+            ValueError: a label or tag is not in the vocabulary.
         """
         try:
             return [self._ids[symbol] for symbol in symbols]
@@ -270,20 +206,14 @@ class Symbols:
             kind = "label" if symbol[:1] in ("(", ")") else "tag"
             raise ValueError(
                 f"The {kind} {symbol.lstrip('()')!r} is in none of the trees "
-                "that the symbols were made from."
+                "that the vocabulary was made from."
             ) from None
 
     def symbols_of(self, ids):
-        """Returns the symbols of ids.
-
-        Args:
-            ids: ints, without begin, end and padding.
-
-        Returns:
-            list of str.
+        """Returns the symbols of ids without begin, end and padding.
 
         Raises:
-            ValueError: an id is that of no symbol.
+            ValueError: an id is not of a symbol.
         """
         for id_ in ids:
             if not FIRST_ID <= id_ < self.vocabulary_size:
@@ -291,8 +221,12 @@ class Symbols:
         return [self.names[id_ - FIRST_ID] for id_ in ids]
 
 
-def _fields(kind):
-    return {field.name for field in dataclasses.fields(kind)}
+def _check_fields(values, kind):
+    expected = {field.name for field in dataclasses.fields(kind)}
+    if not isinstance(values, dict) or set(values) != expected:
+        raise ValueError(
+            f"Expected a JSON object of {', '.join(sorted(expected))}."
+        )
 
 
 def _check_names(name, values):
@@ -302,6 +236,6 @@ def _check_names(name, values):
             or value.split() != [value]
             or set("()") & set(value)
         ):
-            raise ValueError(f"One of the {name} cannot be one: {value!r}.")
+            raise ValueError(f"One of the {name} is not a name: {value!r}.")
     if list(values) != sorted(set(values)):
-        raise ValueError(f"The {name} must be sorted, each there once.")
+        raise ValueError(f"The {name} must be sorted and all different.")

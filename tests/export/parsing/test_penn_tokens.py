@@ -14,63 +14,61 @@ from export.parsing.trees import read_trees, tags, words
 from tests.export.parsing.made_trees import TRAIN
 
 
-# The words as Robert MacIntyre's script for the Penn Treebank splits them.
+# Penn words are those of Robert MacIntyre's script for the Penn Treebank.
 @pytest.mark.parametrize(
-    "text, expected",
+    "split, text, expected",
     [
         (
+            penn_words,
             'He said, "The protein binds to DNA (see Fig. 2)."',
             "He said , `` The protein binds to DNA -LRB- see Fig. 2 -RRB- . ''",
         ),
         (
+            penn_words,
             "It cannot bind; we can't say it's John's.",
             "It can not bind ; we ca n't say it 's John 's .",
         ),
         (
+            penn_words,
             "At 3.14, or 1,000 in U.S. dollars, 10% of $5.",
             "At 3.14 , or 1,000 in U.S. dollars , 10 % of $ 5 .",
         ),
-        ("The mice' tails ... end.", "The mice ' tails ... end ."),
-        ("“I don’t,” he said.", "`` I do n't , '' he said ."),
-        ("-LRB- given -RRB- [a]", "-LRB- given -RRB- [ a ]"),
-        ("Is it and/or long-range?", "Is it and/or long-range ?"),
+        (penn_words, "The mice' tails ... end.", "The mice ' tails ... end ."),
+        (penn_words, "“I don’t,” he said.", "`` I do n't , '' he said ."),
+        (penn_words, "-LRB- given -RRB- [a]", "-LRB- given -RRB- [ a ]"),
+        (penn_words, "Is it and/or long-range?", "Is it and/or long-range ?"),
         # One line is one sentence.
-        ("It ends. It begins.", "It ends. It begins ."),
-        ("a\u00a0b\u2028c\0", "a b c"),
-        (" \u2009 \0", ""),
+        (penn_words, "It ends. It begins.", "It ends. It begins ."),
+        (penn_words, "a\u00a0b\u2028c\0", "a b c"),
+        (penn_words, " \u2009 \0", ""),
+        (ontonotes_words, "New York-based", "New York - based"),
+        (ontonotes_words, "A/J and -/- mice", "A / J and - / - mice"),
+        (
+            ontonotes_words,
+            "non-zero, anti-BMP-4, 2-fold",
+            "non-zero , anti-BMP - 4 , 2-fold",
+        ),
+        (ontonotes_words, "T-fork (x) -- or", "T - fork -LRB- x -RRB- -- or"),
+        (ontonotes_words, "- -a a- /", "- -a a- /"),
+        (
+            given_words,
+            " (a\tb)\u2009c\0 [d] cannot ",
+            "-LRB-a b-RRB-c [d] cannot",
+        ),
+        (given_words, "\0 \u2009", ""),
     ],
 )
-def test_text_is_split_as_the_penn_treebank_is(text, expected):
-    assert " ".join(penn_words(text)) == expected
+def test_text_is_split_into_words(split, text, expected):
+    assert " ".join(split(text)) == expected
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("New York-based", "New York - based"),
-        ("A/J and -/- mice", "A / J and - / - mice"),
-        ("non-zero, anti-BMP-4, 2-fold", "non-zero , anti-BMP - 4 , 2-fold"),
-        ("T-fork (x) -- or", "T - fork -LRB- x -RRB- -- or"),
-        ("- -a a- /", "- -a a- /"),
-    ],
-)
-def test_newer_treebanks_have_hyphens_as_words(text, expected):
-    assert " ".join(ontonotes_words(text)) == expected
-
-
-def test_the_treebank_decides():
+def test_the_tags_of_the_treebank_decide_about_hyphens():
     assert words_of(["HYPH", "NN"]) is ontonotes_words
     assert words_of(["NN"]) is penn_words
 
 
-def test_spaces_separate_given_words():
-    text = " (a\tb)\u2009c\0 [d] cannot "
-    assert given_words(text) == ["-LRB-a", "b-RRB-c", "[d]", "cannot"]
-    assert given_words("\0 \u2009") == []
-
-
 def test_hyphens_are_those_of_craft():
-    """Words that stand around hyphens in CRAFT, written together."""
+    """Words around hyphens in CRAFT, written together and split again."""
     right = wrong = 0
     for tree in read_trees(TRAIN):
         for parts in _written_together(words(tree), tags(tree)):
@@ -95,7 +93,7 @@ def _written_together(its_words, its_tags):
 
 
 @given(st.text(st.sampled_from("ab1 -/().,'`\"’“$\u2009\0")) | st.text())
-def test_any_text_gives_words_that_stay(text):
+def test_splitting_words_again_changes_nothing(text):
     for split in (given_words, penn_words, ontonotes_words):
         found = split(text)
         assert given_words(" ".join(found)) == found

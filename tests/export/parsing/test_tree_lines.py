@@ -1,19 +1,29 @@
-"""Trees as lines of several formats."""
+"""Output formats of trees: indented lines and pictures."""
+
+import itertools
+import xml.etree.ElementTree as ET
 
 import pytest
 from nltk.tree import Tree
 
+from export.common.errors import InputError
+from export.common.svg import text_width
 from export.lines.formats import line_format
 from export.parsing.parser import Parse
-from export.parsing.tree_lines import drawn, indented_format, without_blank
-from export.parsing.trees import read_tree, read_trees
+from export.parsing.tree_lines import tree_format, tree_svg
+from export.parsing.trees import read_tree, read_trees, tags, visits, words
 from tests.export.parsing.made_trees import DEV
 
+SVG = "{http://www.w3.org/2000/svg}"
 FIRST = read_tree("(S (NP (DT The) (NN cell)) (VP (VBZ divides)))")
 SECOND = read_tree("(FRAG (DT The) (NN cell) (VBZ divides))")
-FOUND = [Parse(FIRST, -0.25), Parse(SECOND, -1.5)]
+PARSES = [Parse(FIRST, -0.25), Parse(SECOND, -1.5)]
 BLANK = [Parse(None, 0.0)]
 LINES = [str(FIRST), ""]
+
+
+def form(several=False, scores=False, pretty=True, skip=False, pictures=None):
+    return tree_format(several, scores, pretty, skip, pictures)
 
 
 @pytest.mark.parametrize(
@@ -28,44 +38,99 @@ LINES = [str(FIRST), ""]
         ),
     ],
 )
-def test_what_was_asked_for_stands_before_the_tree(several, scores, expected):
-    form = indented_format(several, scores)
-    assert form(7, FOUND) == expected
+def test_scores_stand_before_indented_trees(several, scores, expected):
+    assert form(several, scores)(7, PARSES) == expected
     # A blank line has all but the tree.
-    assert form(7, BLANK) == [
+    blank = [
         line.replace("-0.25", "0.00")
         for line in expected[: expected.index("") + 1]
         if line != str(FIRST)
     ]
+    assert form(several, scores)(7, BLANK) == blank
+    assert form(several, scores, skip=True)(7, BLANK) == []
+    plain = form(several, scores, pretty=False)(7, PARSES)
+    assert plain == line_format(several, scores)(7, PARSES)
 
 
-def test_indented_trees_are_those_of_one_line():
-    form = indented_format(False, False)
+def test_indented_trees_equal_those_of_one_line():
     for tree in read_trees(DEV):
-        *lines, blank = form(0, [Parse(tree, 0.0)])
+        *lines, blank = form()(0, [Parse(tree, 0.0)])
         assert blank == ""
         assert Tree.fromstring("\n".join(lines)) == tree
+        assert all(line.startswith("  (") for line in map(_half, lines[1:]))
         for line in lines:
-            # A word that stands deep may lie beyond the margin.
+            # A deeply nested word may lie beyond the margin.
             assert len(line.rstrip(")")) < 79 or line.count("(") == 1
-        for line in lines[1:]:
-            assert line.startswith("  ")
-            assert line.lstrip()[0] == "("
 
 
-@pytest.mark.parametrize("form", [line_format, indented_format])
-def test_blank_lines_may_be_left_out(form):
-    form = form(False, False)
-    assert without_blank(form)(3, FOUND) == form(3, FOUND)
-    assert form(3, BLANK) == [""]
-    assert without_blank(form)(3, BLANK) == []
+def _half(line):
+    """Keeps two spaces of an indentation."""
+    return f"  {line.lstrip()}" if line.startswith("  ") else line
 
 
-def test_what_is_written_is_drawn_as_well():
-    class Pictures:
-        draw = staticmethod(lambda *given: seen.append(given))
+def test_pictures_are_named_by_line_and_tree(tmp_path):
+    names = []
+    for several in (False, True):
+        folder = tmp_path / f"{several}" / "new"
+        draw = form(several, pictures=folder)
+        for number, parses in ((0, PARSES), (1, BLANK), (11, PARSES[:1])):
+            parses = parses if several else parses[:1]
+            assert draw(number, parses) == form(several)(number, parses)
+        names += sorted(path.stem for path in folder.iterdir())
+        with pytest.raises(InputError):
+            form(pictures=folder)
+    assert names == [
+        *("line-000001", "line-000012", "line-000001-tree-1"),
+        *("line-000001-tree-2", "line-000012-tree-1"),
+    ]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError):
+        form(pictures=tmp_path / "file" / "folder")
+    picture = folder / "line-000012-tree-1.svg"
+    assert picture.read_text("utf-8") == tree_svg(FIRST)
 
-    seen = []
-    form = line_format(False, True)
-    assert drawn(form, Pictures)(3, FOUND) == form(3, FOUND)
-    assert seen == [(3, FOUND)]
+
+def _texts(drawing):
+    """Returns (text, x, y) of each."""
+    return [
+        (each.text, float(each.get("x")), float(each.get("y")))
+        for each in ET.fromstring(drawing).iter(f"{SVG}text")
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 24])
+def test_words_and_tags_stand_in_rows_without_overlap(number):
+    tree = list(read_trees(DEV))[number]
+    drawing = tree_svg(tree)
+    rows = {}
+    for text, x, y in _texts(drawing):
+        rows.setdefault(y, []).append((x, text))
+    *brackets, its_tags, its_words = [
+        [text for _, text in sorted(row)] for _, row in sorted(rows.items())
+    ]
+    assert its_words == words(tree)
+    assert its_tags == tags(tree)
+    labels = [node.label() for event, node in visits(tree) if event == "open"]
+    assert sorted(itertools.chain(*brackets)) == sorted(labels)
+    width = float(ET.fromstring(drawing).get("width"))
+    for row in rows.values():
+        assert all(0 < x < width for x, _ in row)
+        for (left, one), (right, other) in itertools.pairwise(sorted(row)):
+            assert right - left > (text_width(one) + text_width(other)) / 2
+
+
+def test_a_bracket_is_over_the_middle_of_its_children():
+    places = {text: (x, y) for text, x, y in _texts(tree_svg(FIRST))}
+    middle = (places["DT"][0] + places["NN"][0]) / 2
+    assert places["NP"][0] == pytest.approx(middle, abs=0.1)
+    assert places["VP"][0] == places["VBZ"][0] == places["divides"][0]
+    assert places["TOP"][1] < places["S"][1] < places["NP"][1]
+    assert places["NP"][1] == places["VP"][1] < places["DT"][1]
+
+
+def test_long_labels_and_any_character_can_be_drawn():
+    tree = read_tree("(S (LONGLABEL (NN a)) (LONGLABEL (NN <&>\x01\ufffe)))")
+    found = _texts(tree_svg(tree))
+    left, right = [x for text, x, _ in found if text == "LONGLABEL"]
+    assert right - left > text_width("LONGLABEL")
+    assert "<&>\ufffd\ufffd" in [text for text, _, _ in found]

@@ -1,4 +1,4 @@
-"""Trees written in a graph are those that nltk writes."""
+"""Trees written in a graph equal those that nltk writes."""
 
 import numpy as np
 import tensorflow as tf
@@ -17,25 +17,6 @@ TAGS = [*made_trees.TAGS, "TOP"]
 SYMBOLS = Symbols(tuple(sorted(LABELS)), tuple(sorted(TAGS)), Bounds())
 END = 3
 
-
-def tagged_words():
-    return st.builds(
-        lambda tag, word: Tree(tag, [word]),
-        st.sampled_from(TAGS),
-        st.sampled_from(made_trees.WORDS),
-    )
-
-
-def brackets():
-    # Roots often, for these are where the forms differ.
-    labels = st.sampled_from([*LABELS, ROOT, ROOT, "ROOT"])
-    return st.recursive(
-        tagged_words(),
-        lambda inner: st.builds(Tree, labels, st.lists(inner, min_size=1)),
-        max_leaves=8,
-    )
-
-
 write = tf.function(
     TreeWriter(SYMBOLS).write,
     input_signature=[
@@ -45,35 +26,40 @@ write = tf.function(
 )
 
 
-def padded(rows, shape):
+def padded(lines, shape):
     tokens = np.zeros(shape, np.int32)
-    for place, row in zip(np.ndindex(*shape[:-1]), rows):
-        tokens[place][: len(row)] = row
+    for place, line in zip(np.ndindex(*shape[:-1]), lines):
+        ids = [*SYMBOLS.ids(line), END]
+        tokens[place][: len(ids)] = ids
     return tokens
 
 
 @settings(max_examples=100)
-@given(st.lists(brackets(), min_size=1, max_size=6))
+@given(
+    st.lists(
+        # Roots often, because they are removed.
+        made_trees.brackets([*LABELS, ROOT, ROOT, "ROOT"], TAGS, max_leaves=8),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_the_text_is_that_of_one_line(trees):
-    """Whatever a search that is held to the grammar can say."""
-    said = [linearise(Tree(ROOT, [tree])) for tree in trees]
+    """For all trees that a search with the grammar can find."""
+    lines = [linearise(Tree(ROOT, [tree])) for tree in trees]
     words = [words_of(tree) for tree in trees]
-    expected = [one_line(delinearise(*pair)) for pair in zip(said, words)]
-    rows = [[*SYMBOLS.ids(each), END] for each in said]
-    shape = len(rows), 1, max(map(len, rows)) + 2
-    found = write(padded(rows, shape), tf.ragged.constant(words))
+    expected = [one_line(delinearise(*pair)) for pair in zip(lines, words)]
+    shape = len(lines), 1, max(map(len, lines)) + 3
+    found = write(padded(lines, shape), tf.ragged.constant(words))
     assert [text.decode() for text in found.numpy()[:, 0]] == expected
 
 
 def test_several_trees_of_a_sentence_have_its_words():
-    said = [
+    lines = [
         ["(NP", "NN", "DT", ")NP"],
         ["(TOP", "(S", "NN", ")S", "DT", ")TOP"],
     ]
-    rows = [[*SYMBOLS.ids(each), END] for each in said]
     words = tf.ragged.constant([["a", "b"], []], dtype=tf.string)
-    tokens = padded([*rows, [], []], (2, 2, 8))
-    found = write(tokens, words).numpy()
+    found = write(padded([*lines, [], []], (2, 2, 8)), words).numpy()
     assert found[0].tolist() == [
         b"(TOP (NP (NN a) (DT b)))",
         b"(TOP (S (NN a)) (DT b))",

@@ -1,6 +1,5 @@
 """The words of a sentence can be counted in its ids."""
 
-import pathlib
 import string
 import sys
 
@@ -30,7 +29,7 @@ def tokenizer():
     return WordTokenizer(train_vocabulary(iter(SENTENCES), 90, "½°α"))
 
 
-def _read_slowly(tokenizer, word):
+def _ids_of_word(tokenizer, word):
     """The ids of one word, by SentencePiece's own library."""
     processor = sentencepiece.SentencePieceProcessor(
         model_proto=tokenizer.pieces.proto
@@ -46,16 +45,22 @@ def _read_slowly(tokenizer, word):
     return [order.index(names.index(each)) for each in [first, *later]]
 
 
-def test_ids_are_sentencepieces_own_in_another_order(tokenizer):
-    for sentence in SENTENCES[:4]:
-        (ids,) = tokenizer.encode([sentence])
+def test_ids_are_those_of_sentencepiece_in_another_order(tokenizer):
+    texts = [*SENTENCES[:4], "", " \t "]
+    together = tokenizer.encode(texts)
+    for text, ids in zip(texts, together):
         expected = [
             number
-            for word in sentence.split()
-            for number in _read_slowly(tokenizer, word)
+            for word in text.split()
+            for number in _ids_of_word(tokenizer, word)
         ]
+        assert ids.dtype == np.int32
         assert ids.tolist() == [*expected, END]
-    assert ids.dtype == np.int32
+        np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
+    # A global seed must not drop the pieces.
+    tf.random.set_seed(3)
+    for one, other in zip(together, tokenizer.encode(texts)):
+        np.testing.assert_array_equal(one, other)
 
 
 def _count(tokenizer, ids):
@@ -95,39 +100,9 @@ def test_all_white_space_is_ascii_or_odd():
     )
 
 
-def test_text_that_no_user_means(tokenizer):
+def test_words_of_hostile_text_are_counted(tokenizer):
     texts = fuzzed.fuzzed(300, ["the", "cell"])
     texts = [text for text in texts if len(text) < 10_000]
     ragged, counts = tokenizer.tokenize(tf.constant(texts))
     for ids, count in zip(ragged.to_list(), counts.numpy()):
         assert _count(tokenizer, ids) == count
-
-
-def test_sentences_together_are_those_alone(tokenizer):
-    texts = [*SENTENCES[:4], "", " \t "]
-    together = tokenizer.encode(texts)
-    for text, ids in zip(texts, together):
-        np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
-    assert together[-1].tolist() == [END]
-
-
-def test_it_can_be_saved_in_a_graph(tokenizer, tmp_path):
-    module = tf.Module()
-    module.tokenizer = tokenizer
-    module.run = tf.function(
-        lambda text: tokenizer.tokenize(text)[0].to_tensor(),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-    )
-    tf.saved_model.save(module, str(pathlib.Path(tmp_path, "m")))
-    loaded = tf.saved_model.load(str(pathlib.Path(tmp_path, "m")))
-    text = tf.constant(SENTENCES[:4])
-    np.testing.assert_array_equal(
-        loaded.run(text), tokenizer.tokenize(text)[0].to_tensor()
-    )
-
-
-def test_a_global_seed_does_not_drop_the_pieces(tokenizer):
-    before = tokenizer.encode(SENTENCES[:2])
-    tf.random.set_seed(3)
-    for one, other in zip(before, tokenizer.encode(SENTENCES[:2])):
-        np.testing.assert_array_equal(one, other)

@@ -165,7 +165,7 @@ def test_given_symbols(tmp_path, corpus):
         corpus.trees("train"), _sides(prepared, "train")
     ):
         assert delinearise(given.symbols_of(target), tree.leaves()) == tree
-    none = Symbols(("NP",), ("#",), Bounds(1, 1, 1))
+    none = Symbols(("NP",), ("#",), Bounds(1, 1))
     _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
     assert not (tmp_path / "new").exists()
 
@@ -187,7 +187,7 @@ def test_other_symbols_than_those_of_the_data_are_refused(
         _refused(name, folder, corpus, symbols=given)
         assert contents(folder) == before
     # Bounds are of the search, and not of what the ids mean.
-    deeper = dataclasses.replace(own, bounds=Bounds(99, 99, 99))
+    deeper = dataclasses.replace(own, bounds=Bounds(99, 99))
     assert _prepare(folder, corpus, symbols=deeper).symbols == own
 
 
