@@ -1,5 +1,7 @@
 """Draws one view of attention as an SVG picture for a paper."""
 
+import numpy as np
+
 from export.common.svg import LETTER, add, picture, text_width, written
 
 # After Okabe and Ito's, darker where white paper needs it; the same stand in
@@ -25,17 +27,17 @@ _ROW = 22
 _GAP = 220
 _MARGIN = 12
 _LEGEND = 34
-# Weaker lines would only grey the picture.
-_LEAST_OF_ALL = 0.02
-_LEAST_OF_WORD = 0.01
+# Weaker lines would only make the picture grey.
+_MIN_WEIGHT = 0.02
+_MIN_WEIGHT_OF_WORD = 0.01
 
 
 def attention_svg(sentence, view):
     """Draws two columns of tokens and a line for each weight.
 
-    As in the paper's Figures 3 to 5, a colour is a head and the strength of
-    a line is the weight. Weights under 2 % are left out, and of the lines of
-    one word, which are stronger, those under 1 %.
+    As in the paper's Figures 3 to 5, the colour of a line is the head and its
+    strength the weight. Weights under 2 % are omitted; of a single word, whose
+    lines are stronger, those under 1 %.
 
     Args:
         sentence: AttendedSentence.
@@ -66,20 +68,19 @@ def attention_svg(sentence, view):
 
 def _add_lines(svg, weights, head, word, ends, shift):
     group = add(svg, "g", {"fill": "none", **_look(head)})
-    bend = 0.4 * _GAP
     left, right = ends
-    rows = range(len(weights)) if word is None else [word]
-    least = _LEAST_OF_ALL if word is None else _LEAST_OF_WORD
-    for row in rows:
-        for column, weight in enumerate(weights[row].tolist()):
-            if weight < least:
-                continue
-            start, end = _middle(row) + shift, _middle(column) + shift
-            curve = (
-                f"M{left:.1f} {start:.1f}C{left + bend:.1f} {start:.1f} "
-                f"{right - bend:.1f} {end:.1f} {right:.1f} {end:.1f}"
-            )
-            add(group, "path", {"d": curve, **_stroke(weight, word)})
+    bends = left + 0.4 * _GAP, right - 0.4 * _GAP
+    least = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
+    for row, column in np.argwhere(weights >= least).tolist():
+        if word not in (None, row):
+            continue
+        start, end = _middle(row) + shift, _middle(column) + shift
+        curve = (
+            f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
+            f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}"
+        )
+        stroke = _stroke(float(weights[row, column]), word)
+        add(group, "path", {"d": curve, **stroke})
 
 
 def _stroke(weight, word):
@@ -129,5 +130,5 @@ def _middle(row):
 
 
 def _shift(lane, lanes):
-    """Heads run beside each other, so that none hides another."""
+    # Lines of different heads must not hide one another.
     return _ROW * (lane - (lanes - 1) / 2) * min(0.14, 0.7 / lanes)

@@ -1,9 +1,8 @@
-"""Which part of all attention is shown: a user's choice, or the paper's."""
+"""Chooses the layer and heads to show, by flags or as in the paper."""
 
 import dataclasses
 import itertools
 import re
-import typing
 
 import numpy as np
 
@@ -12,15 +11,14 @@ from export.common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """A choice of what to show; all numbers count from 0.
+    """Selects what is shown; all numbers count from 0.
 
     Attributes:
         kind: "encoder" or "decoder" for their self-attention, or "cross".
         layer: number of the layer.
         heads: tuple of the numbers of the heads, ascending.
         unit: "words" or "pieces".
-        word: number of the row whose lines alone are shown; None for the
-            lines of all.
+        word: number of the only row that is shown; None for all rows.
     """
 
     kind: str
@@ -33,35 +31,29 @@ class AttentionView:
 def chosen_view(
     view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
 ):
-    """Changes a view to what was asked for; None leaves what it is.
+    """Changes the given attributes of a view.
 
-    Where encoder and decoder differ in layers, another kind is shown in the
-    layer at the depth of the paper's, unless one is asked for.
+    If encoder and decoder differ in layers, another kind is shown in the layer
+    at the depth of the paper's, unless a layer is given.
 
     Args:
         view: AttentionView.
         sentence: AttendedSentence that is to be shown.
-        kind: of its KINDS.
+        kind: one of its KINDS.
         layer: number of the layer, from 1.
-        heads: list of str: numbers of the heads from 1, or "all" alone.
-        unit: of its UNITS.
-        word: str: a word that looks, the first such, or "#4" for the fourth
-            of all where none is "#4" itself.
-
-    Returns:
-        An AttentionView.
+        heads: list of str: numbers of the heads from 1, or ["all"].
+        unit: one of its UNITS.
+        word: str, the first such query, or "#4" for the fourth query if no
+            query is "#4" itself.
 
     Raises:
         InputError: there is no such layer, head or word.
     """
     changes = {}
     if kind or unit:
-        # A word of other lists would be another word.
-        changes = {
-            "kind": kind or view.kind,
-            "unit": unit or view.unit,
-            "word": None,
-        }
+        # The number of a row means another word there.
+        changes = {"word": None}
+        changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
     layers = sentence.layers[kind or view.kind]
     if layer is not None:
         changes["layer"] = _number("layer", layer, layers)
@@ -85,7 +77,7 @@ def _number(name, given, count):
         number = 0
     if not 1 <= number <= count:
         raise InputError(
-            f"There is no {name} {given}; they are numbered from 1 to {count}."
+            f"Expected the number of a {name} from 1 to {count}, got {given}."
         )
     return number - 1
 
@@ -97,8 +89,8 @@ def _word(word, view, sentence):
         return _number("word", word[1:], len(rows))
     if found is None:
         raise InputError(
-            f"--word={word} is none of the {view.unit} that look; take one of "
-            f"these, or its number as #1: {' '.join(rows)}"
+            f"Expected one of these {view.unit} as --word, or its number as "
+            f"#1, got {word}: {' '.join(rows)}"
         )
     return found
 
@@ -116,31 +108,20 @@ SENTENCES = {
 }
 
 
-class PaperFigure(typing.NamedTuple):
-    """What a figure shows, fitted to a model.
-
-    Attributes:
-        views: pairs of a name and an AttentionView, in the paper's order.
-        note: what the paper shows and what is shown instead.
-    """
-
-    views: tuple[tuple[str, AttentionView], ...]
-    note: str
-
-
 def paper_figure(number, sentence):
-    """Fits a figure to a model.
+    """Fits a figure of the paper to a model.
 
-    Which number a head has is chance, so heads are chosen by what the
-    figure is about: for Figure 4 the two that put the largest weight on one
-    word, seen from "its"; for Figure 5 the two whose maps differ most.
+    The numbers of heads are arbitrary, so heads are chosen by the subject of
+    the figure: for Figure 4 the two that put the largest weight on one word,
+    seen from "its"; for Figure 5 the two whose maps differ most.
 
     Args:
         number: 3, 4 or 5.
         sentence: AttendedSentence of `SENTENCES[number]`.
 
     Returns:
-        A PaperFigure.
+        (views, note): pairs of a name and an AttentionView, in the paper's
+        order; and how they differ from the paper's figure.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
@@ -149,7 +130,7 @@ def paper_figure(number, sentence):
         f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
         f"{paper}. Here: layer {layer + 1} of {layers}, {here}."
     )
-    return PaperFigure(tuple(views), note)
+    return views, note
 
 
 def paper_layer(layers):
@@ -160,9 +141,8 @@ def paper_layer(layers):
 def _long_distance(sentence, layer):
     heads = tuple(range(sentence.heads))
     making = sentence.find("words", "encoder", "making")
-    view = AttentionView("encoder", layer, heads, word=making)
     return (
-        [("Figure 3", view)],
+        [("Figure 3", AttentionView("encoder", layer, heads, word=making))],
         "all 8 heads, from the word \u201cmaking\u201d",
         f"all heads, {sentence.heads} of them",
     )
@@ -192,12 +172,9 @@ def _structure(sentence, layer):
         key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
         default=(0,),
     )
-    names = ("Figure 5, top", "Figure 5, bottom")
+    views = [AttentionView("encoder", layer, (head,)) for head in pair]
     return (
-        [
-            (name, AttentionView("encoder", layer, (head,)))
-            for name, head in zip(names, pair)
-        ],
+        list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
         "two heads that do different things",
         f"{_named(pair)}, whose maps differ most",
     )

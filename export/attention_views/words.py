@@ -1,4 +1,4 @@
-"""A sentence's attention between words and between pieces."""
+"""Attention of a sentence between words and between pieces."""
 
 import dataclasses
 import itertools
@@ -6,27 +6,24 @@ import typing
 
 import numpy as np
 
+_SPACES = "\u2581 "
+_PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "
+
 
 def merged_words(maps):
-    """Merges pieces to words: keys are summed, queries averaged.
+    """Merges pieces to words in AttentionMaps.
 
-    What a word is attended to is the sum over its pieces; what it attends to
-    is the mean over its pieces; a piece of several words counts for each a
-    part. So every row sums to 1 as before. The begin and the end stand alone.
-    Text without white space is one word; words without a piece are not shown.
-
-    Args:
-        maps: AttentionMaps of pieces.
-
-    Returns:
-        AttentionMaps of words.
+    The weight on a word is the sum over its pieces; the row of a word is the
+    mean over its pieces; a piece of several words counts for each in equal
+    parts. So every row still sums to 1. Begin and end stay alone; words
+    without a piece are not shown.
     """
     source = _ranges(maps.source_words, maps.text)
     target = _ranges(maps.target_words, maps.translation)
-    source, source_words = _words(source, maps.text)
+    source, source_words = _shares(source, maps.text)
     inputs = np.concatenate([[[-1, -1]], target[:-1]])
-    inputs, input_words = _words(inputs, maps.translation)
-    target, target_words = _words(target, maps.translation)
+    inputs, input_words = _shares(inputs, maps.translation)
+    target, target_words = _shares(target, maps.translation)
     return dataclasses.replace(
         maps,
         source_tokens=source_words,
@@ -39,26 +36,21 @@ def merged_words(maps):
 
 
 def _ranges(words, text):
-    """Numbers the end like a word behind the text's."""
+    # The end is numbered as a word after the last one of the text.
     return np.where(words < 0, len(text.split()), words)
 
 
-def _words(ranges, text):
-    """Finds what pieces make up: words, -1 the begin, the highest the end.
-
-    Returns which part of each piece is of each, float64 [words, pieces], and
-    how they read.
-    """
+def _shares(ranges, text):
+    """Returns the share of pieces in words [words, pieces], and the words."""
     names = ["<s>", *text.split(), "</s>"]
     numbers = np.arange(-1, len(names) - 1)[:, None]
     members = (numbers >= ranges[:, 0]) & (numbers <= ranges[:, 1])
     shown = members.any(axis=1)
-    parts = members[shown] / members.sum(axis=0)
-    return parts, tuple(itertools.compress(names, shown))
+    shares = members[shown] / members.sum(axis=0)
+    return shares, tuple(itertools.compress(names, shown))
 
 
 def _merged(weights, queries, keys):
-    """[..., Q, M] to [..., words of Q, words of M]."""
     queries = queries / queries.sum(axis=1, keepdims=True)
     merged = queries @ weights.astype(np.float64) @ keys.T
     return merged.astype(np.float32)
@@ -68,8 +60,8 @@ class AttentionPart(typing.NamedTuple):
     """One kind of attention, between words or between pieces.
 
     Attributes:
-        rows: tuple of str [Q]: the tokens that look.
-        columns: tuple of str [M]: the tokens that are looked at.
+        rows: tuple of str [Q], the queries.
+        columns: tuple of str [M], the keys.
         weights: float32 [L, H, Q, M] of L layers with H heads; rows sum to 1.
     """
 
@@ -79,13 +71,12 @@ class AttentionPart(typing.NamedTuple):
 
 
 class AttendedSentence:
-    """Attention in one sentence pair.
+    """Attention of one sentence pair, between words and between pieces.
 
     Args:
-        maps: AttentionMaps of pieces.
+        maps: AttentionMaps of pieces, kept as an attribute.
 
     Attributes:
-        maps: as given.
         layers: dict, the number of layers of each of `KINDS`.
         heads: number of heads of a layer.
     """
@@ -110,22 +101,15 @@ class AttendedSentence:
         return AttentionPart(rows, columns, getattr(maps, kind))
 
     def find(self, unit, kind, word):
-        """Finds a word among those that look.
+        """Returns the number of the first row that is a word, or None.
 
         Args:
-            unit: of `UNITS`.
-            kind: of `KINDS`.
+            unit: one of `UNITS`.
+            kind: one of `KINDS`.
             word: str, with its punctuation or without.
-
-        Returns:
-            The number of the first row that is the word; None if none is.
         """
         rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
         for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):
             if word and word in names:
                 return names.index(word)
         return None
-
-
-_SPACES = "\u2581 "
-_PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "

@@ -18,7 +18,6 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 from tests.export.attention_views import chromium  # noqa: E402
 from tests.export.attention_views.page_user import (
     Page,
-    by_words,
     check_cells,
     check_lines,
     embedded,
@@ -80,33 +79,50 @@ def maps():
     return attended.maps(TEXT, TRANSLATION)
 
 
+def plain(text):
+    """Removes the isolates around words of either direction."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
 def test_it_shows_every_word_and_a_line_for_every_weight(visit, maps):
     page = visit(maps)
-    assert page.texts("#from .word") == [*TRANSLATION.split(), "</s>"]
-    assert page.texts("#to .word") == [*TEXT.split(), "</s>"]
-    assert page.texts("#source") == [TEXT]
-    assert page.texts("#translation") == [TRANSLATION]
-    check_lines(page, by_words(maps, "cross")[1])
+    weights = attended.by_words(maps, "cross")[1]
+    rows, columns = [[*t.split(), "</s>"] for t in (TRANSLATION, TEXT)]
+    assert page.texts("#from .word") == rows
+    assert page.texts("#to .word") == columns
+    assert page.texts("#source, #translation") == [TEXT, TRANSLATION]
+    check_lines(page, weights)
     labels = page.texts("#matrix text")
-    assert labels == [
-        f"\u2068{word}\u2069"
-        for word in [*TRANSLATION.split(), "</s>", *TEXT.split(), "</s>"]
-    ]
+    assert labels == [f"\u2068{word}\u2069" for word in [*rows, *columns]]
+    # For screen readers.
+    for button in page.all("button, input"):
+        assert button.accessible_name
+    page.point("from", 1)
+    best = columns[int(np.argmax(weights.mean(axis=0)[1]))]
+    [title] = map(plain, page.texts("[role='status']"))
+    assert title.startswith(
+        f"\u201cTier\u201d looks most at \u201c{best}\u201d"
+    )
+    page.choose("units", "pieces")
+    assert page.texts("#from .word") == list(maps.target_tokens)
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    check_lines(page, maps.cross[1])
+    page.choose("kinds", "decoder")
+    assert page.texts("#to .word") == list(maps.target_inputs)
 
 
 def test_a_word_that_is_pointed_at_shows_its_lines_alone(visit, maps):
     page = visit(maps)
-    weights = by_words(maps, "cross")[1]
+    weights = attended.by_words(maps, "cross")[1]
     page.point("from", 3)
     check_lines(page, weights, row=3)
     page.point("to", 7)
     check_lines(page, weights, column=7)
     best = np.argmax(weights[:, :, 7], axis=1)
-    columns = page.all("#word-table tbody tr")
     words = [*TRANSLATION.split(), "</s>"]
-    for head, row in enumerate(columns):
-        name = row.find_element("css selector", "bdi").text
-        assert name == words[best[head]]
+    heads = page.all("#word-table tbody tr")
+    names = [head.find_element("css selector", "bdi").text for head in heads]
+    assert names == [words[row] for row in best]
     page.driver.execute_script("window.scrollTo(0, 0)")
     [title] = page.all("h1")
     ActionChains(page.driver).move_to_element(title).perform()
@@ -115,7 +131,7 @@ def test_a_word_that_is_pointed_at_shows_its_lines_alone(visit, maps):
 
 def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
     page = visit(maps)
-    weights = by_words(maps, "cross")[1]
+    weights = attended.by_words(maps, "cross")[1]
     [frame] = page.all("#matrix .frame")
     box = frame.rect
     rows, columns = weights.shape[1:]
@@ -124,12 +140,12 @@ def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
     ActionChains(page.driver).move_to_element_with_offset(
         frame, int(x), int(y)
     ).perform()
-    [text] = page.texts("#cell")
-    row, rest = text.replace("\u2068", "").split("\u2069 \u2192 ")
-    column, percent = rest.split("\u2069: ")
-    assert (row, column) == (TRANSLATION.split()[6], TEXT.split()[3])
+    [text] = map(plain, page.texts("#cell"))
+    words, percent = text.split(": ")
+    assert words == f"{TRANSLATION.split()[6]} \u2192 {TEXT.split()[3]}"
+    expected = 100 * weights.mean(axis=0)[6, 3]
     assert float(percent.removesuffix(" %")) == pytest.approx(
-        100 * weights.mean(axis=0)[6, 3], abs=0.51
+        expected, abs=0.51
     )
     check_lines(page, weights, row=6)
 
@@ -138,7 +154,7 @@ def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
 def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
     page = visit(maps)
     page.choose("kinds", kind)
-    weights = by_words(maps, kind)
+    weights = attended.by_words(maps, kind)
     check_lines(page, weights[1])
     page.choose("layers", 2)
     check_lines(page, weights[2])
@@ -165,29 +181,19 @@ def test_each_kind_has_the_layers_that_there_are(visit):
     page.choose("kinds", "encoder")
     assert shown() == ["1", "2", "3", "4"]
     page.choose("layers", 3)
-    check_lines(page, by_words(maps, "encoder")[3])
+    check_lines(page, attended.by_words(maps, "encoder")[3])
     page.choose("kinds", "decoder")
     assert shown() == ["1", "2"]
-    check_lines(page, by_words(maps, "decoder")[1])
+    check_lines(page, attended.by_words(maps, "decoder")[1])
     [chosen] = page.all("#layers input:checked")
     assert chosen.get_attribute("value") == "1"
     for (unit, kind), weights in embedded(page).items():
         assert len(weights) == {"encoder": 4}.get(kind, 2), unit
 
 
-def test_pieces_are_shown_as_they_are(visit, maps):
-    page = visit(maps)
-    page.choose("units", "pieces")
-    assert page.texts("#from .word") == list(maps.target_tokens)
-    assert page.texts("#to .word") == list(maps.source_tokens)
-    check_lines(page, maps.cross[1])
-    page.choose("kinds", "decoder")
-    assert page.texts("#to .word") == list(maps.target_inputs)
-
-
 def test_it_works_with_keys_alone(visit, maps):
     page = visit(maps)
-    weights = by_words(maps, "cross")
+    weights = attended.by_words(maps, "cross")
     last = len(TRANSLATION.split())
     # Past kinds, layers, units, four heads and two buttons.
     page.press(*[Keys.TAB] * 10)
@@ -224,23 +230,6 @@ def test_it_works_with_keys_alone(visit, maps):
         Keys.SHIFT
     ).perform()
     check_lines(page, weights[0], {1})
-
-
-def test_what_a_screen_reader_is_told(visit, maps):
-    page = visit(maps)
-    for button in page.all("button, input"):
-        assert button.accessible_name
-    weights = by_words(maps, "cross")[1].mean(axis=0)
-    page.point("from", 1)
-    best = int(np.argmax(weights[1]))
-    [title] = page.texts("[role='status']")
-    assert (
-        title.replace("\u2068", "")
-        .replace("\u2069", "")
-        .startswith(
-            f"\u201cTier\u201d looks most at \u201c{TEXT.split()[best]}\u201d: "
-        )
-    )
 
 
 def test_hostile_text_stays_text(visit):
@@ -283,7 +272,7 @@ def test_a_hundred_tokens_with_six_layers_of_eight_heads(visit, tmp_path):
 def test_sixteen_heads_look_different(visit):
     maps = attended.maps(TEXT, TRANSLATION, layers=1, heads=16)
     page = visit(maps, AttentionView("encoder", 0, tuple(range(16))))
-    check_lines(page, by_words(maps, "encoder")[0])
+    check_lines(page, attended.by_words(maps, "encoder")[0])
     looks = {
         (head.get_attribute("data-colour"), head.get_attribute("data-dash"))
         for head in page.all("#heads .head")
@@ -298,7 +287,7 @@ def test_the_rows_of_all_maps_sum_to_1(visit, maps):
         assert (weights.sum(axis=-1, dtype=np.int64) == 4095).all()
         exact = getattr(maps, kind)
         if unit == "words":
-            exact = by_words(maps, kind)
+            exact = attended.by_words(maps, kind)
         np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)
 
 
@@ -308,7 +297,7 @@ def test_a_figure_has_buttons_for_its_views(visit, maps):
         ("Bottom", AttentionView("encoder", 2, (1, 3), word=4)),
     ]
     page = visit(maps, views[0][1], views)
-    weights = by_words(maps, "encoder")
+    weights = attended.by_words(maps, "encoder")
     check_lines(page, weights[0], {2})
     top, bottom = page.all("#views button")
     bottom.click()
@@ -317,26 +306,21 @@ def test_a_figure_has_buttons_for_its_views(visit, maps):
     check_lines(page, weights[0], {2})
 
 
-def test_it_is_dark_where_the_reader_likes_it_dark(visit, maps):
+def test_it_is_dark_where_the_reader_likes_it_dark_and_prints(visit, maps):
     page = visit(maps)
+
+    def emulate(**media):
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
     style = "return getComputedStyle(document.documentElement).backgroundColor"
     found = []
     for scheme in ("light", "dark"):
-        page.driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
+        emulate(features=[{"name": "prefers-color-scheme", "value": scheme}])
         found.append(page.driver.execute_script(style))
     assert found == ["rgb(246, 247, 249)", "rgb(17, 20, 24)"]
-
-
-def test_it_prints(visit, maps):
-    page = visit(maps)
     pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
     assert base64.b64decode(pdf).startswith(b"%PDF")
-    page.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"media": "print"}
-    )
+    emulate(media="print")
     shown = [each.is_displayed() for each in page.all("#controls, #lines")]
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    emulate(media="")
     assert shown == [False, True]
