@@ -15,7 +15,7 @@ from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# Source lengths that are compiled are multiples of it.
+# Compiled source lengths are multiples of it.
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # The settings that are fields of a TransformerConfig.
@@ -27,15 +27,15 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty: section 6.1, as in export.translate.
 
     KerasHub's own "beam" neither keeps finished hypotheses apart nor has a
-    length penalty. Of settings that are None the configuration's hold.
+    length penalty. Arguments that are None take the configuration's values.
 
     Args:
         beam_size: K.
         alpha: exponent of the length penalty.
-        max_output_extra: an output has at most as many tokens as its source
-            + this.
-        min_length: least pieces of an output.
-        stop: when a sentence stops, of kt.SearchRules.
+        max_output_extra: maximum tokens of an output beyond those of its
+            source.
+        min_length: minimum tokens of an output.
+        stop: `stop` of kt.SearchRules.
         **kwargs: arguments of Sampler.
 
     Example:
@@ -65,14 +65,14 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return {**super().get_config(), **self.settings}
 
     def __call__(self, *args, **kwargs):
-        """Raises ValueError: it needs the model, which Sampler has not."""
+        """Raises ValueError: KerasHub gives samplers no model."""
         raise ValueError(
             "TranslationSearch is for TransformerSeq2SeqLM alone; give another "
             "task one of KerasHub's samplers."
         )
 
     def update_config(self, transformer):
-        """Returns the TransformerConfig with the settings in it."""
+        """Returns the model's TransformerConfig with the settings in it."""
         given = {
             name: self.settings[name]
             for name in _FIELDS
@@ -86,7 +86,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         Args:
             transformer: kt.Transformer.
             inputs: dict, as TransformerBackbone takes; the decoder's ids are
-                what translations begin with, and as long as they may be.
+                the prefixes of translations, padded to their maximum length.
 
         Returns:
             int32 [B, T]: the begin id, the best translation, padding.
@@ -116,12 +116,12 @@ class ShapedTranslator(ModelTranslator):
     """Translates in batches of few shapes, each of which is compiled.
 
     Args:
-        function: function of a dict as TransformerBackbone takes, that returns
-            a dict of `decoder_token_ids`.
+        function: maps a dict as TransformerBackbone takes to a dict of
+            `decoder_token_ids`.
         tokenizer: Tokenizer.
         config: TransformerConfig, with the settings of the search in it.
-        max_output_tokens: tokens of a translation, the end included; None for
-            no such limit.
+        max_output_tokens: maximum tokens of a translation with its end, or
+            None.
     """
 
     batch_tokens = _BATCH_TOKENS
