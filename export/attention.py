@@ -136,7 +136,7 @@ def _check_model():
 
 def _read(text):
     from export.attention_views.reader import AttentionReader
-    from export.attention_views.words import AttendedSentence
+    from export.attention_views.word_attention import AttendedSentence
 
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]

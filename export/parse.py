@@ -104,7 +104,7 @@ def main(arguments):
     del arguments
     _check_resume()
     # nltk and TensorFlow take seconds to load.
-    from export.parsing.tree_lines import tree_format
+    from export.parsing.tree_formats import tree_format
 
     form = tree_format(
         *(FLAGS.n_best > 1, FLAGS.scores),
@@ -142,11 +142,11 @@ def _parser():
 
 def _reader(parser):
     """Returns the function that splits a line into words."""
-    from export.parsing import penn_tokens
+    from export.parsing import penn_tokenizer
 
     if FLAGS.tokenize == "none":
-        return penn_tokens.given_words
-    return penn_tokens.words_of(parser.symbols.tags)
+        return penn_tokenizer.split_at_spaces
+    return penn_tokenizer.tokenizer_for_tags(parser.symbols.tags)
 
 
 def _check_resume():
@@ -171,16 +171,16 @@ def _check_resume():
 
 def _answered(words_of):
     """Returns how many lines of --input --output has the answers to."""
-    from export.parsing.penn_tokens import given_words
-    from export.parsing.trees import read_tree, words
+    from export.parsing.penn_tokenizer import split_at_spaces
+    from export.parsing.trees import read_tree, tree_words
 
     def has_answer(line):
-        return not FLAGS.skip_blank or bool(given_words(line))
+        return not FLAGS.skip_blank or bool(split_at_spaces(line))
 
     def fits(line, answer):
         before, tab, tree = answer.rpartition("\t")
         try:
-            found = words(read_tree(tree)) if tree else []
+            found = tree_words(read_tree(tree)) if tree else []
         except ValueError:
             return False
         return bool(tab) == FLAGS.scores and found == words_of(line)

@@ -9,9 +9,9 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line, penn_word
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import SymbolVocabulary, delinearize
+from export.parsing.trees import escape_brackets, format_tree
+from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
@@ -20,12 +20,12 @@ from keras_transformer.config import END_ID
 
 # Maximum ids of a sentence, several times those of the longest sentence of any
 # treebank: attention takes memory that grows with their square.
-MOST_IDS = 2048
+MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree for each of its words, far more than trees have.
-_SYMBOLS_A_WORD = 8
+_MAX_SYMBOLS_PER_WORD = 8
 _IDS = 2048
 # Brackets that a tree may have for each of its words: far more than any.
-_SYMBOLS_A_WORD = 8
+_MAX_SYMBOLS_PER_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
@@ -46,10 +46,10 @@ class Parse(typing.NamedTuple):
     @property
     def text(self):
         """The tree as a bracketed line; "" for a sentence without words."""
-        return "" if self.tree is None else one_line(self.tree)
+        return "" if self.tree is None else format_tree(self.tree)
 
 
-def symbols_of(directory):
+def load_symbols(directory):
     """Returns the Symbols of a parser's ModelDirectory.
 
     Raises:
@@ -58,7 +58,7 @@ def symbols_of(directory):
     """
     text = directory.read_symbols()
     try:
-        return Symbols.from_json(text)
+        return SymbolVocabulary.from_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{directory.symbols_path} cannot be used: {error}"
@@ -75,7 +75,7 @@ class Parser:
     Args:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
-        symbols: export.parsing.linear.Symbols.
+        symbols: SymbolVocabulary.
         beam_size: K; the model's own by default.
         alpha: exponent of the length penalty; the model's own by default.
         batch_tokens: source positions in a batch, padding included.
@@ -111,9 +111,9 @@ class Parser:
         self.symbols = symbols
         self._batch_tokens = batch_tokens
         self._extra = config.max_output_extra
-        self._most_ids = MOST_IDS
+        self._max_ids = MAX_SOURCE_IDS
         if config.positions == "learned":
-            self._most_ids = min(MOST_IDS, config.max_positions)
+            self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
         self._grammar = kt.TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
@@ -144,7 +144,7 @@ class Parser:
                 vocabularies.
         """
         directories = [ModelDirectory(path) for path in paths]
-        symbols = [symbols_of(directory) for directory in directories]
+        symbols = [load_symbols(directory) for directory in directories]
         require_one(paths, symbols, "symbols of trees")
         protos = [directory.read_vocabulary() for directory in directories]
         require_one(paths, protos, "vocabularies")
@@ -168,8 +168,8 @@ class Parser:
             one Parse without a tree.
 
         Raises:
-            InputError: a sentence has more than `MOST_IDS` ids, or the model
-                has fewer learned positions than it or its tree needs.
+            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it
+                or its tree needs more learned positions than there are.
         """
         words = self._words(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
@@ -207,9 +207,9 @@ class Parser:
 
     def _check_length(self, words, pieces):
         # The smallest tree has a bracket around the words, and an end.
-        if max(pieces, len(words) + 3) > self._most_ids:
+        if max(pieces, len(words) + 3) > self._max_ids:
             raise InputError(
-                f"Expected a sentence a line of at most {self._most_ids:,} "
+                f"Expected a sentence a line of at most {self._max_ids:,} "
                 f"tokens, got {len(words):,} words, {pieces:,} tokens, which "
                 f"begin {' '.join(words)[:40]!r}; split it."
             )
@@ -219,7 +219,7 @@ class Parser:
         if not sentences:
             return []
         self.tokenizer.pieces.revive()
-        found = self.tokenizer.words(tf.constant(sentences)).to_list()
+        found = self.tokenizer.split_words(tf.constant(sentences)).to_list()
         return [[word.decode("utf-8") for word in each] for each in found]
 
     def _parse_batch(self, ids, words, n_best):
@@ -236,8 +236,8 @@ class Parser:
         ]
 
     def _tree(self, row, words):
-        symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
-        return delinearise(symbols, list(map(penn_word, words)))
+        symbols = self.symbols.decode(row[: row.index(END_ID)])
+        return delinearize(symbols, list(map(escape_brackets, words)))
 
     def _graph(self, n_best):
         if n_best not in self._graphs:
@@ -262,11 +262,13 @@ class Parser:
             and scores, float32 [B, K], best first; rows without the end id
             are no trees.
         """
-        longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
+        longest = tf.minimum(
+            _MAX_SYMBOLS_PER_WORD * words + 2, words + self._extra
+        )
         # The smallest tree, as in `_check_length`.
         longest = tf.maximum(longest, words + 3)
         if self.model.config.positions == "learned":
-            longest = tf.minimum(longest, self._most_ids)
+            longest = tf.minimum(longest, self._max_ids)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
             # The maximum of an empty batch is below 0.

@@ -19,19 +19,19 @@ ROOT = "TOP"
 ROOTS = frozenset(["", "ROOT", ROOT])
 TRACE = "-NONE-"
 
-# Events of `visits`.
+# Events of `traverse`.
 OPEN, WORD, CLOSE = "open", "word", "close"
 
 # A regular expression for Unicode's white space beyond ASCII's, of which none
 # has a code point over U+3000. In treebanks it separates nothing.
-ODD_SPACE = "[{}]".format(
+UNICODE_SPACE = "[{}]".format(
     "".join(
         character
         for character in map(chr, range(0x3001))
         if character.isspace() and character not in string.whitespace
     )
 )
-_ODD_SPACE = re.compile(ODD_SPACE)
+_UNICODE_SPACE = re.compile(UNICODE_SPACE)
 # nltk would take a bracket after a backslash as part of a word.
 _BACKSLASH = re.compile(r"\\(?=[()])")
 
@@ -67,20 +67,20 @@ def read_tree(text):
             (500), there is text outside of them, or the tree cannot be
             normalised. The message is a part of a sentence.
     """
-    text = _BACKSLASH.sub(r"\\ ", without_odd_spaces(text))
+    text = _BACKSLASH.sub(r"\\ ", remove_unicode_spaces(text))
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
         raise ValueError(_nltk_reason(error)) from None
-    return normalised(tree)
+    return normalize(tree)
 
 
-def without_odd_spaces(text):
+def remove_unicode_spaces(text):
     """Removes Unicode's white space beyond ASCII's, such as thin spaces."""
-    return _ODD_SPACE.sub("", text)
+    return _UNICODE_SPACE.sub("", text)
 
 
-def normalised(tree):
+def normalize(tree):
     """Returns a copy of a tree as EVALB compares it, with the root TOP.
 
     Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
@@ -93,7 +93,7 @@ def normalised(tree):
             sentence.
     """
     opened = [[]]
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             _check_bracket(node, is_root=node is tree)
             opened.append([])
@@ -106,17 +106,17 @@ def normalised(tree):
                 opened[-1].append(Tree(_plain_label(node.label()), children))
     if not opened[0]:
         raise ValueError("it has no words")
-    return rooted(opened[0][0])
+    return add_root(opened[0][0])
 
 
-def rooted(tree):
+def add_root(tree):
     """Returns a copy of a tree with exactly one TOP as its root."""
     while _is_root(tree) and len(tree) == 1 and _is_root(tree[0]):
         tree = tree[0]
     return Tree(ROOT, list(tree) if _is_root(tree) else [tree])
 
 
-def visits(tree):
+def traverse(tree):
     """Yields (event, node) for each bracket of a tree, left to right.
 
     The event is WORD for a bracket around a single word; for other brackets
@@ -126,7 +126,7 @@ def visits(tree):
     while waiting:
         event, node = waiting.pop()
         if event is OPEN:
-            if is_tagged_word(node):
+            if is_preterminal(node):
                 event = WORD
             else:
                 waiting.append((CLOSE, node))
@@ -138,39 +138,39 @@ def visits(tree):
         yield event, node
 
 
-def is_tagged_word(node):
+def is_preterminal(node):
     """Returns whether a bracket holds one word and nothing else."""
     return len(node) == 1 and isinstance(node[0], str)
 
 
-def words(tree):
+def tree_words(tree):
     """Returns the words of a tree as a list of str."""
-    return [node[0] for event, node in visits(tree) if event is WORD]
+    return [node[0] for event, node in traverse(tree) if event is WORD]
 
 
-def tags(tree):
+def tree_tags(tree):
     """Returns the part-of-speech tags of a tree's words as a list of str."""
-    return [node.label() for event, node in visits(tree) if event is WORD]
+    return [node.label() for event, node in traverse(tree) if event is WORD]
 
 
-def one_line(tree):
+def format_tree(tree):
     """Returns a normalised tree as a bracketed line, which `read_tree` reads.
 
     Raises:
         ValueError: a word is empty or holds white space.
     """
     parts = []
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             parts.append(f" ({node.label()}")
         elif event is WORD:
-            parts.append(f" ({node.label()} {penn_word(node[0])})")
+            parts.append(f" ({node.label()} {escape_brackets(node[0])})")
         else:
             parts.append(")")
     return "".join(parts).lstrip()
 
 
-def penn_word(word):
+def escape_brackets(word):
     """Replaces brackets in a word by -LRB- and -RRB-, as Penn trees do.
 
     Raises:
@@ -184,7 +184,7 @@ def penn_word(word):
 
 
 def _is_root(node):
-    return node.label() in ROOTS and not is_tagged_word(node)
+    return node.label() in ROOTS and not is_preterminal(node)
 
 
 @functools.cache

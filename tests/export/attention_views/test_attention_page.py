@@ -7,7 +7,7 @@ import pytest
 
 from export.attention_views.html import attention_html
 from export.attention_views.view import AttentionView
-from export.attention_views.words import AttendedSentence
+from export.attention_views.word_attention import AttendedSentence
 from tests.export.attention_views import attended
 
 pytest.importorskip("selenium", reason="selenium is not installed")

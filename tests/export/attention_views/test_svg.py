@@ -8,7 +8,7 @@ import pytest
 
 from export.attention_views.svg import COLOURS, attention_svg
 from export.attention_views.view import AttentionView
-from export.attention_views.words import AttendedSentence
+from export.attention_views.word_attention import AttendedSentence
 from tests.export import tiny
 from tests.export.attention_views import attended
 

@@ -14,7 +14,7 @@ from export.attention_views.view import (
     paper_figure,
     paper_layer,
 )
-from export.attention_views.words import AttendedSentence
+from export.attention_views.word_attention import AttendedSentence
 from export.common.errors import InputError
 from tests.export.attention_views import attended
 

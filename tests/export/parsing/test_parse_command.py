@@ -2,8 +2,8 @@
 
 import pytest
 
-from export.parsing.penn_tokens import ontonotes_words
-from export.parsing.trees import one_line, read_tree, read_trees, words
+from export.parsing.penn_tokenizer import ontonotes_tokenize
+from export.parsing.trees import format_tree, read_tree, read_trees, tree_words
 from tests import processes
 from tests.export.parsing import tiny_parser
 
@@ -43,10 +43,10 @@ def test_silver_trees_of_several_models_are_resumed(path, tmp_path):
     done = _run(path, *flags, folder=tmp_path)
     assert (done.code, done.out) == (0, ""), done.err
     first, *others = read_trees(output)
-    assert one_line(first) == begun
-    assert [words(tree) for tree in others] == [
-        ontonotes_words(TEXTS[2]),
-        ontonotes_words(TEXTS[4]),
+    assert format_tree(first) == begun
+    assert [tree_words(tree) for tree in others] == [
+        ontonotes_tokenize(TEXTS[2]),
+        ontonotes_tokenize(TEXTS[4]),
     ]
 
 
@@ -60,8 +60,8 @@ def test_pictures_and_indented_trees_with_scores(path, tmp_path):
     assert [head.split(" ||| ")[0] for head in heads] == ["0", "0", "2", "2"]
     best, second, *others = map(read_tree, trees)
     assert best != second
-    assert words(best) == words(second) == ["A", "cell", "."]
-    assert all(words(tree) == ["-LRB-x", "-RRB-"] for tree in others)
+    assert tree_words(best) == tree_words(second) == ["A", "cell", "."]
+    assert all(tree_words(tree) == ["-LRB-x", "-RRB-"] for tree in others)
     scores = [float(head.split(" ||| ")[1]) for head in heads]
     assert 0 > scores[0] >= scores[1] and 0 > scores[2] >= scores[3]
     assert len(list((tmp_path / "pictures").iterdir())) == 4

@@ -8,10 +8,10 @@ import pytest
 
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols, linearise
-from export.parsing.parser import MOST_IDS, Parser
-from export.parsing.trees import read_tree, tags, words
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import SymbolVocabulary, linearize
+from export.parsing.parser import MAX_SOURCE_IDS, Parser
+from export.parsing.trees import read_tree, tree_tags, tree_words
+from export.parsing.word_tokenizer import WordTokenizer
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests.export.parsing import tiny_parser
 
@@ -72,8 +72,8 @@ def _check(path, beam, n_best, lengths):
     for parses, its_words in zip(parser.parse(texts, n_best), expected):
         assert 1 <= len(parses) <= n_best
         for parse in parses:
-            assert words(parse.tree) == its_words
-            assert set(tags(parse.tree)) <= set(parser.symbols.tags)
+            assert tree_words(parse.tree) == its_words
+            assert set(tree_tags(parse.tree)) <= set(parser.symbols.tags)
             assert read_tree(parse.text) == parse.tree
         assert len({parse.text for parse in parses}) == len(parses)
 
@@ -119,7 +119,7 @@ def test_several_parse_by_the_mean_of_their_probabilities(path, tmp_path):
     models = [ModelDirectory(each).load_model() for each in paths]
     tokenizer = WordTokenizer(ModelDirectory(path).read_vocabulary())
     for sentence, (parse,) in zip(SENTENCES, parser.parse(SENTENCES)):
-        ids = parser.symbols.ids(linearise(parse.tree))
+        ids = parser.symbols.encode(linearize(parse.tree))
         (source,) = tokenizer.encode([sentence])
         inputs = {
             "source": source[None],
@@ -137,7 +137,7 @@ def test_several_parse_by_the_mean_of_their_probabilities(path, tmp_path):
 def test_directories_that_do_not_fit_are_refused(path, tmp_path):
     def change_symbols(directory):
         trees = tiny_parser.trees()[:50]
-        directory.write_symbols(Symbols.of(trees).to_json())
+        directory.write_symbols(SymbolVocabulary.from_trees(trees).to_json())
 
     def change_vocabulary(directory):
         directory.write_vocabulary(directory.read_vocabulary() + b"\0")
@@ -162,18 +162,18 @@ def test_directories_that_do_not_fit_are_refused(path, tmp_path):
 def test_a_text_too_long_for_a_sentence_is_refused(path):
     parser = Parser.from_directory(path)
     with pytest.raises(InputError, match="4,096 words.*a b a b"):
-        parser.parse(["x", "a b " * MOST_IDS])
+        parser.parse(["x", "a b " * MAX_SOURCE_IDS])
 
 
 def test_learned_positions_bound_a_sentence(tmp_path):
     learned = {"positions": "learned", "max_positions": 40}
-    words_from = {"source_words_from": 0, "target_words_from": 0}
-    tiny_parser.write(tmp_path, **learned, **words_from)
+    first_ids = {"source_words_from": 0, "target_words_from": 0}
+    tiny_parser.write(tmp_path, **learned, **first_ids)
     parser = Parser.from_directory(tmp_path)
     # A tree over 9 words has tens of symbols where there is room.
     (parse,), (short,) = parser.parse([" ".join("abcdefghi"), "a"])
-    assert words(parse.tree) == list("abcdefghi")
-    assert len(linearise(parse.tree)) < 40
-    assert words(short.tree) == ["a"]
+    assert tree_words(parse.tree) == list("abcdefghi")
+    assert len(linearize(parse.tree)) < 40
+    assert tree_words(short.tree) == ["a"]
     with pytest.raises(InputError, match="at most 40 "):
         parser.parse([" ".join(["a"] * 38)])

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from export.common.errors import InputError
-from export.parsing.linear import delinearise, linearise
+from export.parsing.linearization import delinearize, linearize
 from export.parsing.trees import (
-    one_line,
-    penn_word,
+    escape_brackets,
+    format_tree,
     read_tree,
     read_trees,
-    tags,
-    words,
+    tree_tags,
+    tree_words,
 )
 from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
 
@@ -50,7 +50,7 @@ from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
     ],
 )
 def test_trees_are_normalised(text, normal):
-    assert one_line(read_tree(text)) == normal
+    assert format_tree(read_tree(text)) == normal
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_a_line_that_is_no_tree_is_refused(text, reason, tmp_path):
     path = tmp_path / "some.ptb"
     path.write_text(f"(S (NN x))\n{text}\n", "utf-8")
     trees = read_trees(path)
-    assert one_line(next(trees)) == "(TOP (S (NN x)))"
+    assert format_tree(next(trees)) == "(TOP (S (NN x)))"
     with pytest.raises(InputError, match=f"Line 2 of {path}.*{reason}"):
         next(trees)
 
 
 @given(normal_trees())
 def test_a_line_reads_back(tree):
-    line = one_line(tree)
+    line = format_tree(tree)
     assert line == " ".join(tree.pformat(margin=1 << 20).split())
-    assert words(tree) == tree.leaves()
-    assert list(zip(words(tree), tags(tree))) == tree.pos()
+    assert tree_words(tree) == tree.leaves()
+    assert list(zip(tree_words(tree), tree_tags(tree))) == tree.pos()
     assert read_tree(line) == tree
 
 
@@ -99,8 +99,8 @@ def refused_or_reads_back(text):
         tree = read_tree(text)
     except ValueError:
         return
-    assert read_tree(one_line(tree)) == tree
-    assert delinearise(linearise(tree), words(tree)) == tree
+    assert read_tree(format_tree(tree)) == tree
+    assert delinearize(linearize(tree), tree_words(tree)) == tree
 
 
 @given(st.text("()SN \\-=\u2009\x1c\0") | st.text())
@@ -110,7 +110,7 @@ def test_any_text_is_refused_or_reads_back(text):
 
 @given(normal_trees(), st.data())
 def test_changed_brackets_are_refused_or_read_back(tree, data):
-    line = one_line(tree)
+    line = format_tree(tree)
     place = data.draw(st.integers(0, len(line)))
     put = data.draw(st.sampled_from(["", "(", ")", " ", "-", "\\", "(X"]))
     cut = data.draw(st.integers(0, 1))
@@ -122,17 +122,17 @@ def test_deep_trees_need_no_recursion():
     tree = Tree("NN", ["x"])
     for _ in range(depth):
         tree = Tree("S", [tree])
-    assert (words(tree), tags(tree)) == (["x"], ["NN"])
-    assert one_line(tree).count("(S ") == depth
+    assert (tree_words(tree), tree_tags(tree)) == (["x"], ["NN"])
+    assert format_tree(tree).count("(S ") == depth
 
 
 def test_brackets_in_words_are_escaped():
     tree = Tree("TOP", [Tree("NN", ["f(x)"])])
-    assert one_line(tree) == "(TOP (NN f-LRB-x-RRB-))"
-    assert words(read_tree(one_line(tree))) == [penn_word("f(x)")]
+    assert format_tree(tree) == "(TOP (NN f-LRB-x-RRB-))"
+    assert tree_words(read_tree(format_tree(tree))) == [escape_brackets("f(x)")]
     for word in ("", " ", "a b", "a\u2009b", "a\n"):
         with pytest.raises(ValueError):
-            one_line(Tree("TOP", [Tree("NN", [word])]))
+            format_tree(Tree("TOP", [Tree("NN", [word])]))
 
 
 @pytest.mark.parametrize("path, count", [(TRAIN, 126), (DEV, 41)])
@@ -148,6 +148,6 @@ def test_trees_of_craft(path, count, tmp_path):
             assert "=" not in node.label()
             assert "-" not in node.label().strip("-")
         # Splitting at white space finds the words again, thin spaces or not.
-        assert " ".join(words(tree)).split() == words(tree)
-        assert "-NONE-" not in tags(tree)
-    assert path == DEV or any("XpdTTD" in words(tree) for tree in trees)
+        assert " ".join(tree_words(tree)).split() == tree_words(tree)
+        assert "-NONE-" not in tree_tags(tree)
+    assert path == DEV or any("XpdTTD" in tree_words(tree) for tree in trees)

@@ -5,7 +5,7 @@ import re
 
 from nltk.tokenize import NLTKWordTokenizer
 
-from export.parsing.trees import penn_word, without_odd_spaces
+from export.parsing.trees import escape_brackets, remove_unicode_spaces
 
 # Typographic quotation marks as the Penn Treebank types them.
 _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
@@ -23,17 +23,17 @@ _PREFIX = re.compile(
 _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
 
-def given_words(text):
+def split_at_spaces(text):
     """Splits a sentence at ASCII's white space, as `read_tree` does.
 
     Returns:
-        list of str, as `penn_word` writes them; empty for blank text.
+        list of str, as `escape_brackets` writes them; empty for blank text.
     """
-    text = without_odd_spaces(text.replace("\0", ""))
-    return [penn_word(word) for word in text.split()]
+    text = remove_unicode_spaces(text.replace("\0", ""))
+    return [escape_brackets(word) for word in text.split()]
 
 
-def penn_words(text):
+def penn_tokenize(text):
     """Splits a sentence of raw text as the Penn Treebank does.
 
     Punctuation stands alone, quotation marks are `` and '', contractions are
@@ -41,26 +41,26 @@ def penn_words(text):
     end is split off: one line is one sentence. Returns a list of str.
     """
     words = _tokenizer().tokenize(text.translate(_QUOTES))
-    return given_words(" ".join(words))
+    return split_at_spaces(" ".join(words))
 
 
-def ontonotes_words(text):
-    """As `penn_words`, with hyphens and slashes as words of their own.
+def ontonotes_tokenize(text):
+    """As `penn_tokenize`, with hyphens and slashes as words of their own.
 
     English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
     "and / or"; a word with one of some prefixes stays whole (non-zero).
     """
-    return [part for word in penn_words(text) for part in _parts(word)]
+    return [part for word in penn_tokenize(text) for part in _parts(word)]
 
 
-def words_of(tags):
+def tokenizer_for_tags(tags):
     """Returns the function that splits raw text as a treebank does.
 
     Args:
         tags: part-of-speech tags of the treebank. With HYPH among them, its
             hyphens are words.
     """
-    return ontonotes_words if "HYPH" in tags else penn_words
+    return ontonotes_tokenize if "HYPH" in tags else penn_tokenize
 
 
 @functools.cache

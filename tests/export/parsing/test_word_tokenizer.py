@@ -10,8 +10,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.parsing.trees import penn_word, without_odd_spaces
-from export.parsing.words import WordTokenizer
+from export.parsing.trees import escape_brackets, remove_unicode_spaces
+from export.parsing.word_tokenizer import WordTokenizer
 from tests.export import fuzzed
 from trainers.data.vocabulary import train_vocabulary
 
@@ -64,7 +64,7 @@ def test_ids_are_those_of_sentencepiece_in_another_order(tokenizer):
 
 
 def _count(tokenizer, ids):
-    return int((np.array(ids) >= tokenizer.words_from).sum())
+    return int((np.array(ids) >= tokenizer.first_word_id).sum())
 
 
 @settings(max_examples=300)
@@ -79,7 +79,7 @@ def test_each_word_begins_once(tokenizer, words):
     assert ids[-1] == END and END not in ids[:-1]
     assert ids.min() > 0
     # The first piece of a sentence begins its first word.
-    assert not count or ids[0] >= tokenizer.words_from
+    assert not count or ids[0] >= tokenizer.first_word_id
 
 
 @settings(max_examples=100)
@@ -87,14 +87,16 @@ def test_each_word_begins_once(tokenizer, words):
 def test_words_are_those_of_a_tree(tokenizer, text):
     """In a graph as in Python, character by character."""
     text += "a( \u00a0b)\x1cc\u3000\td\u200be"
-    (found,) = tokenizer.words(tf.constant([text])).to_list()
-    expected = without_odd_spaces(text.replace("\0", "")).split()
-    assert [word.decode() for word in found] == list(map(penn_word, expected))
+    (found,) = tokenizer.split_words(tf.constant([text])).to_list()
+    expected = remove_unicode_spaces(text.replace("\0", "")).split()
+    assert [word.decode() for word in found] == list(
+        map(escape_brackets, expected)
+    )
 
 
 def test_all_white_space_is_ascii_or_odd():
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
-    left = without_odd_spaces(everything)
+    left = remove_unicode_spaces(everything)
     assert [each for each in left if each.isspace()] == sorted(
         string.whitespace
     )

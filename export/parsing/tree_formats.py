@@ -11,7 +11,7 @@ from export.common.atomic_files import atomic_write
 from export.common.command import require_new
 from export.common.paths import explain_file_errors
 from export.lines.formats import line_format
-from export.parsing.trees import CLOSE, OPEN, WORD, visits, words
+from export.parsing.trees import CLOSE, OPEN, WORD, traverse, tree_words
 
 _LINE_LENGTH = 79
 
@@ -56,7 +56,7 @@ def tree_format(several, scores, pretty, skip_blank, pictures):
             if several:
                 name += f"-tree-{place}"
             with atomic_write(pictures / f"{name}.svg") as temporary:
-                temporary.write_text(tree_svg(parse.tree), encoding="utf-8")
+                temporary.write_text(draw_tree(parse.tree), encoding="utf-8")
         return to_lines(number, parses)
 
     return lines
@@ -78,7 +78,7 @@ def _indented_format(several, scores):
     return lines
 
 
-def tree_svg(tree):
+def draw_tree(tree):
     """Draws a normalised tree, with tags and words in the last two rows.
 
     nltk's own drawing has columns of equal width, in which longer words
@@ -90,7 +90,7 @@ def tree_svg(tree):
     widths, rows = _measure(tree)
     last = _base(rows)
     picture = svg.picture(widths[id(tree)] + 2 * _MARGIN, last + _ROW)
-    svg.add(picture, "title", {}, " ".join(words(tree)))
+    svg.add(picture, "title", {}, " ".join(tree_words(tree)))
     lines = svg.add(picture, "g", {"stroke": "#808890", "fill": "none"})
     texts = svg.add(picture, "g", {"text-anchor": "middle"})
 
@@ -101,7 +101,7 @@ def tree_svg(tree):
     # For each open bracket, where its next child begins, and the positions of
     # the children so far: the middle and the upper end.
     opened = [(_MARGIN, [])]
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is CLOSE:
             _, children = opened.pop()
             middle = (children[0][0] + children[-1][0]) / 2
@@ -128,7 +128,7 @@ def tree_svg(tree):
 def _measure(tree):
     """Returns the width of each bracket, by its id, and the tree's depth."""
     widths, depth, max_depth = {}, 0, 0
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         width = svg.text_width(node.label())
         if event is WORD:
             width = max(width, svg.text_width(node[0]))

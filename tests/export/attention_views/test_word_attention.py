@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from export.attention_views.words import merged_words
+from export.attention_views.word_attention import merged_words
 from tests.export.attention_views import attended
 
 TEXT = "The animal 😀!"

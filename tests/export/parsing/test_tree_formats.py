@@ -10,8 +10,14 @@ from export.common.errors import InputError
 from export.common.svg import text_width
 from export.lines.formats import line_format
 from export.parsing.parser import Parse
-from export.parsing.tree_lines import tree_format, tree_svg
-from export.parsing.trees import read_tree, read_trees, tags, visits, words
+from export.parsing.tree_formats import draw_tree, tree_format
+from export.parsing.trees import (
+    read_tree,
+    read_trees,
+    traverse,
+    tree_tags,
+    tree_words,
+)
 from tests.export.parsing.made_trees import DEV
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -87,7 +93,7 @@ def test_pictures_are_named_by_line_and_tree(tmp_path):
     with pytest.raises(InputError):
         form(pictures=tmp_path / "file" / "folder")
     picture = folder / "line-000012-tree-1.svg"
-    assert picture.read_text("utf-8") == tree_svg(FIRST)
+    assert picture.read_text("utf-8") == draw_tree(FIRST)
 
 
 def _texts(drawing):
@@ -101,16 +107,16 @@ def _texts(drawing):
 @pytest.mark.parametrize("number", [0, 24])
 def test_words_and_tags_stand_in_rows_without_overlap(number):
     tree = list(read_trees(DEV))[number]
-    drawing = tree_svg(tree)
+    drawing = draw_tree(tree)
     rows = {}
     for text, x, y in _texts(drawing):
         rows.setdefault(y, []).append((x, text))
     *brackets, its_tags, its_words = [
         [text for _, text in sorted(row)] for _, row in sorted(rows.items())
     ]
-    assert its_words == words(tree)
-    assert its_tags == tags(tree)
-    labels = [node.label() for event, node in visits(tree) if event == "open"]
+    assert its_words == tree_words(tree)
+    assert its_tags == tree_tags(tree)
+    labels = [node.label() for event, node in traverse(tree) if event == "open"]
     assert sorted(itertools.chain(*brackets)) == sorted(labels)
     width = float(ET.fromstring(drawing).get("width"))
     for row in rows.values():
@@ -120,7 +126,7 @@ def test_words_and_tags_stand_in_rows_without_overlap(number):
 
 
 def test_a_bracket_is_over_the_middle_of_its_children():
-    places = {text: (x, y) for text, x, y in _texts(tree_svg(FIRST))}
+    places = {text: (x, y) for text, x, y in _texts(draw_tree(FIRST))}
     middle = (places["DT"][0] + places["NN"][0]) / 2
     assert places["NP"][0] == pytest.approx(middle, abs=0.1)
     assert places["VP"][0] == places["VBZ"][0] == places["divides"][0]
@@ -130,7 +136,7 @@ def test_a_bracket_is_over_the_middle_of_its_children():
 
 def test_long_labels_and_any_character_can_be_drawn():
     tree = read_tree("(S (LONGLABEL (NN a)) (LONGLABEL (NN <&>\x01\ufffe)))")
-    found = _texts(tree_svg(tree))
+    found = _texts(draw_tree(tree))
     left, right = [x for text, x, _ in found if text == "LONGLABEL"]
     assert right - left > text_width("LONGLABEL")
     assert "<&>\ufffd\ufffd" in [text for text, _, _ in found]

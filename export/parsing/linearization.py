@@ -13,19 +13,19 @@ import json
 
 from nltk.tree import Tree
 
-from export.parsing.trees import OPEN, ROOT, WORD, rooted, visits
+from export.parsing.trees import OPEN, ROOT, WORD, add_root, traverse
 
 # The ids of padding, unknown, begin and end come before the symbols, as in
 # keras_transformer.config, which cannot be imported here without Keras.
-FIRST_ID = 4
+FIRST_SYMBOL_ID = 4
 
 
-def linearise(tree):
+def linearize(tree):
     """Returns the symbols of a normalised nltk.Tree, a list of str."""
     if tree.label() != ROOT:
         raise ValueError(f"A normalised tree has the root {ROOT}.")
     symbols = []
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             symbols.append(f"({node.label()}")
         elif event is WORD:
@@ -35,11 +35,11 @@ def linearise(tree):
     return symbols[1:-1] if len(tree) == 1 else symbols
 
 
-def delinearise(symbols, words):
+def delinearize(symbols, words):
     """Returns the normalised nltk.Tree that symbols make over words.
 
     Args:
-        symbols: list of str, as `linearise` returns them.
+        symbols: list of str, as `linearize` returns them.
         words: list of str.
 
     Raises:
@@ -69,11 +69,11 @@ def delinearise(symbols, words):
     trees = opened[0][1]
     if len(trees) != 1:
         raise ValueError(f"Expected one tree, got {len(trees)}.")
-    return rooted(trees[0])
+    return add_root(trees[0])
 
 
 @dataclasses.dataclass(frozen=True)
-class Bounds:
+class NestingBounds:
     """How deep brackets are nested in lines of symbols.
 
     Attributes:
@@ -99,15 +99,15 @@ class Bounds:
             depth += is_open - symbol.startswith(")")
             run = run + 1 if is_open else 0
             max_depth, max_open = max(max_depth, depth), max(max_open, run)
-        return Bounds(max_depth, max_open)
+        return NestingBounds(max_depth, max_open)
 
 
 @dataclasses.dataclass(frozen=True)
-class Symbols:
+class SymbolVocabulary:
     """The target vocabulary of a parser.
 
-    The ids from `FIRST_ID` on are of the opening brackets in the order of
-    `labels`, then of the closing brackets, then of the tags.
+    The ids from `FIRST_SYMBOL_ID` on belong to the opening brackets in the
+    order of `labels`, to the closing brackets, and to the tags.
 
     Attributes:
         labels: sorted tuple of str, the labels of brackets.
@@ -117,7 +117,7 @@ class Symbols:
 
     labels: tuple
     tags: tuple
-    bounds: Bounds
+    bounds: NestingBounds
 
     def __post_init__(self):
         for name in ("labels", "tags"):
@@ -126,14 +126,14 @@ class Symbols:
             raise ValueError("Expected one tag at least, got none.")
 
     @classmethod
-    def of(cls, trees):
+    def from_trees(cls, trees):
         """Returns the symbols of normalised trees; ValueError if none."""
-        return cls.of_lines(map(linearise, trees))
+        return cls.from_lines(map(linearize, trees))
 
     @classmethod
-    def of_lines(cls, lines):
+    def from_lines(cls, lines):
         """Returns the symbols of linearised trees; ValueError if none."""
-        seen, bounds = set(), Bounds()
+        seen, bounds = set(), NestingBounds()
         for symbols in lines:
             seen.update(symbols)
             bounds = bounds.including(symbols)
@@ -146,12 +146,12 @@ class Symbols:
         """Returns the symbols that `to_json` wrote; ValueError otherwise."""
         fields = json.loads(text)
         _check_fields(fields, cls)
-        _check_fields(fields["bounds"], Bounds)
+        _check_fields(fields["bounds"], NestingBounds)
         for name in ("labels", "tags"):
             if not isinstance(fields[name], list):
                 raise ValueError(f"Expected a list of {name}.")
         labels, tags = tuple(fields["labels"]), tuple(fields["tags"])
-        return cls(labels, tags, Bounds(**fields["bounds"]))
+        return cls(labels, tags, NestingBounds(**fields["bounds"]))
 
     def to_json(self):
         """Returns the symbols as an indented JSON object."""
@@ -159,13 +159,13 @@ class Symbols:
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
     @functools.cached_property
-    def names(self):
+    def symbols(self):
         """All symbols, a tuple of str; the first has the id FIRST_ID."""
         opening = [f"({label}" for label in self.labels]
         closing = [f"){label}" for label in self.labels]
         return (*opening, *closing, *self.tags)
 
-    def difference(self, other):
+    def describe_difference(self, other):
         """Names a label or tag that only one of two vocabularies has.
 
         Returns:
@@ -182,18 +182,20 @@ class Symbols:
     @property
     def vocabulary_size(self):
         """Number of ids, including those before FIRST_ID."""
-        return FIRST_ID + len(self.names)
+        return FIRST_SYMBOL_ID + len(self.symbols)
 
     @property
-    def tags_from(self):
+    def first_tag_id(self):
         """The lowest id of a tag."""
-        return FIRST_ID + 2 * len(self.labels)
+        return FIRST_SYMBOL_ID + 2 * len(self.labels)
 
     @functools.cached_property
     def _ids(self):
-        return {name: FIRST_ID + n for n, name in enumerate(self.names)}
+        return {
+            name: FIRST_SYMBOL_ID + n for n, name in enumerate(self.symbols)
+        }
 
-    def ids(self, symbols):
+    def encode(self, symbols):
         """Returns the ids of symbols, a list of int, without begin and end.
 
         Raises:
@@ -209,16 +211,16 @@ class Symbols:
                 "that the vocabulary was made from."
             ) from None
 
-    def symbols_of(self, ids):
+    def decode(self, ids):
         """Returns the symbols of ids without begin, end and padding.
 
         Raises:
             ValueError: an id is not of a symbol.
         """
         for id_ in ids:
-            if not FIRST_ID <= id_ < self.vocabulary_size:
+            if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:
                 raise ValueError(f"There is no symbol with the id {id_}.")
-        return [self.names[id_ - FIRST_ID] for id_ in ids]
+        return [self.symbols[id_ - FIRST_SYMBOL_ID] for id_ in ids]
 
 
 def _check_fields(values, kind):

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from nltk.tree import Tree
 
-from export.parsing.linear import (
-    FIRST_ID,
-    Bounds,
-    Symbols,
-    delinearise,
-    linearise,
+from export.parsing.linearization import (
+    FIRST_SYMBOL_ID,
+    NestingBounds,
+    SymbolVocabulary,
+    delinearize,
+    linearize,
 )
-from export.parsing.trees import read_tree, read_trees, words
+from export.parsing.trees import read_tree, read_trees, tree_words
 from keras_transformer import config
 from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
 
@@ -35,29 +35,29 @@ from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
 )
 def test_lines_written_by_hand(tree, line):
     tree = read_tree(tree)
-    assert linearise(tree) == line.split()
-    assert delinearise(line.split(), words(tree)) == tree
+    assert linearize(tree) == line.split()
+    assert delinearize(line.split(), tree_words(tree)) == tree
 
 
 @given(normal_trees())
 def test_there_and_back(tree):
-    assert delinearise(linearise(tree), tree.leaves()) == tree
+    assert delinearize(linearize(tree), tree.leaves()) == tree
 
 
 def test_there_and_back_over_craft():
     trees = [*read_trees(TRAIN), *read_trees(DEV)]
-    symbols = Symbols.of(trees)
+    symbols = SymbolVocabulary.from_trees(trees)
     for tree in trees:
-        ids = symbols.ids(linearise(tree))
-        assert delinearise(symbols.symbols_of(ids), words(tree)) == tree
-    assert Symbols.from_json(symbols.to_json()) == symbols
+        ids = symbols.encode(linearize(tree))
+        assert delinearize(symbols.decode(ids), tree_words(tree)) == tree
+    assert SymbolVocabulary.from_json(symbols.to_json()) == symbols
 
 
 def test_deep_trees_need_no_recursion():
     depth = 20_000
     symbols = [*["(S"] * depth, "NN", *[")S"] * depth]
-    assert linearise(delinearise(symbols, ["x"])) == symbols
-    assert Bounds().including(symbols) == Bounds(depth, depth)
+    assert linearize(delinearize(symbols, ["x"])) == symbols
+    assert NestingBounds().including(symbols) == NestingBounds(depth, depth)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_deep_trees_need_no_recursion():
 )
 def test_symbols_that_are_no_tree_are_refused(line, count):
     with pytest.raises(ValueError):
-        delinearise(line.split(), ["x"] * count)
+        delinearize(line.split(), ["x"] * count)
 
 
 def test_of_all_short_lines_exactly_those_of_trees_are_read():
@@ -89,11 +89,11 @@ def test_of_all_short_lines_exactly_those_of_trees_are_read():
         for symbols in itertools.product(alphabet, repeat=length):
             for count in range(4):
                 try:
-                    tree = delinearise(symbols, "xyz"[:count])
+                    tree = delinearize(symbols, "xyz"[:count])
                 except ValueError:
                     continue
                 read += 1
-                assert linearise(tree) == list(symbols)
+                assert linearize(tree) == list(symbols)
                 assert tree.leaves() == list("xyz"[:count])
     # t; in one bracket 1 to 3 words (lines of 3, 4, 5) of 2 labels, in two
     # around all of 1 or 2 (lines of 5, 6) 4 each; two words in brackets of
@@ -102,16 +102,16 @@ def test_of_all_short_lines_exactly_those_of_trees_are_read():
 
 
 def test_a_needless_root_is_one_root():
-    assert delinearise(["(TOP", "NN", ")TOP"], ["x"]) == read_tree("(NN x)")
+    assert delinearize(["(TOP", "NN", ")TOP"], ["x"]) == read_tree("(NN x)")
     with pytest.raises(ValueError):
-        linearise(Tree.fromstring("(S (NN x))"))
+        linearize(Tree.fromstring("(S (NN x))"))
 
 
 @given(normal_trees())
 def test_bounds_are_those_of_the_tree(tree):
     inner = tree[0] if len(tree) == 1 else tree
-    runs = re.findall(r"(?:\(\S+ )+", " ".join(linearise(tree)))
-    assert Bounds().including(linearise(tree)) == Bounds(
+    runs = re.findall(r"(?:\(\S+ )+", " ".join(linearize(tree)))
+    assert NestingBounds().including(linearize(tree)) == NestingBounds(
         max_depth=inner.height() - 2,
         max_open=max((run.count("(") for run in runs), default=0),
     )
@@ -119,30 +119,30 @@ def test_bounds_are_those_of_the_tree(tree):
 
 def test_symbols_and_their_ids():
     lines = ["(S (VP (VB go) (NP (NN x))))", "(NP (X (NN y)))", "(NN x)"]
-    symbols = Symbols.of(map(read_tree, lines))
-    assert symbols == Symbols(
-        ("NP", "S", "VP", "X"), ("NN", "VB"), Bounds(3, 2)
+    symbols = SymbolVocabulary.from_trees(map(read_tree, lines))
+    assert symbols == SymbolVocabulary(
+        ("NP", "S", "VP", "X"), ("NN", "VB"), NestingBounds(3, 2)
     )
     # Padding, unknown, begin and end come first.
     ids = config.PAD_ID, config.UNKNOWN_ID, config.BEGIN_ID, config.END_ID
-    assert max(ids) + 1 == FIRST_ID
+    assert max(ids) + 1 == FIRST_SYMBOL_ID
     assert symbols.vocabulary_size == 4 + 4 + 4 + 2
-    assert symbols.tags_from == 12
+    assert symbols.first_tag_id == 12
     line = ["(NP", "(S", "(VP", "(X", ")NP", ")S", ")VP", ")X", "NN", "VB"]
-    assert symbols.ids(line) == list(range(4, 14))
-    assert symbols.symbols_of(range(4, 14)) == line
+    assert symbols.encode(line) == list(range(4, 14))
+    assert symbols.decode(range(4, 14)) == line
     for symbol, name in (
         ("(NX", "label 'NX'"),
         (")NX", "label 'NX'"),
         ("NP", "tag 'NP'"),
     ):
         with pytest.raises(ValueError, match=name):
-            symbols.ids([symbol])
+            symbols.encode([symbol])
     for id_ in (-1, 0, 3, 14):
         with pytest.raises(ValueError):
-            symbols.symbols_of([4, id_])
+            symbols.decode([4, id_])
     with pytest.raises(ValueError):
-        Symbols.of([])
+        SymbolVocabulary.from_trees([])
 
 
 def test_changed_json_is_refused():
@@ -151,7 +151,7 @@ def test_changed_json_is_refused():
         "tags": ["NN"],
         "bounds": {"max_depth": 1, "max_open": 1},
     }
-    assert Symbols.from_json(json.dumps(good)).tags == ("NN",)
+    assert SymbolVocabulary.from_json(json.dumps(good)).tags == ("NN",)
     bounds = good["bounds"]
     wrong = {
         "labels": [["S", "NP"], ["S", "S"], [""], ["N P"], ["(S"], [1], "S", 0],
@@ -168,4 +168,4 @@ def test_changed_json_is_refused():
     ]
     for text in [*texts, "", "[]", "{}", '{"labels": []}', "null"]:
         with pytest.raises(ValueError):
-            Symbols.from_json(text)
+            SymbolVocabulary.from_json(text)

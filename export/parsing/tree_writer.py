@@ -1,13 +1,13 @@
 """Trees as lines of text, written inside a TensorFlow graph.
 
-A served model has neither nltk nor Python. The text equals `delinearise` of
-export.parsing.linear followed by `one_line` of export.parsing.trees.
+A served model has neither nltk nor Python. The text equals `delinearize` of
+export.parsing.linearization followed by `one_line` of export.parsing.trees.
 """
 
 import numpy as np
 import tensorflow as tf
 
-from export.parsing.linear import FIRST_ID
+from export.parsing.linearization import FIRST_SYMBOL_ID
 from export.parsing.trees import ROOT, ROOTS
 
 
@@ -15,18 +15,18 @@ class TreeWriter:
     """Writes trees from the ids of their symbols and from their words.
 
     Args:
-        symbols: export.parsing.linear.Symbols.
+        symbols: SymbolVocabulary.
     """
 
     def __init__(self, symbols):
-        self._tags_from = symbols.tags_from
+        self._first_tag_id = symbols.first_tag_id
         labels, tags = symbols.labels, symbols.tags
-        counts = [FIRST_ID, len(labels), len(labels), len(tags)]
+        counts = [FIRST_SYMBOL_ID, len(labels), len(labels), len(tags)]
         # For each id: its text, by how much it changes the number of open
         # brackets, and whether it opens one with a label of roots.
         self._texts = np.array(
             [
-                *[""] * FIRST_ID,
+                *[""] * FIRST_SYMBOL_ID,
                 *[f" ({label}" for label in labels],
                 *[")" for _ in labels],
                 *[f" ({tag} " for tag in tags],
@@ -34,7 +34,7 @@ class TreeWriter:
         )
         self._opens = np.repeat(np.array([0, 1, -1, 0], np.int32), counts)
         self._is_root = np.zeros(len(self._texts), bool)
-        for number, label in enumerate(labels, FIRST_ID):
+        for number, label in enumerate(labels, FIRST_SYMBOL_ID):
             self._is_root[number] = label in ROOTS
 
     def write(self, tokens, words):
@@ -45,13 +45,13 @@ class TreeWriter:
         Args:
             tokens: int32 [B, K, T], symbols that kt.TreeGrammar allows, the
                 end id, then padding.
-            words: RaggedTensor string [B, None], as `WordTokenizer.words`
+            words: RaggedTensor string [B, None], as `WordTokenizer.split_words`
                 returns them.
 
         Returns:
             string [B, K]; undefined for rows that are no tree.
         """
-        is_tag = tokens >= self._tags_from
+        is_tag = tokens >= self._first_tag_id
         place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
         # One more word, for sentences that have none.
         blank = tf.fill([words.nrows(), 1], "")
@@ -74,7 +74,7 @@ class TreeWriter:
         depth = tf.cumsum(opens, axis=-1)
         is_root = tf.gather(self._is_root, tokens)
         begun = tf.cumsum(tf.cast(~is_root, tf.int32), axis=-1) > 0
-        continues = (opens > 0) | (tokens >= self._tags_from)
+        continues = (opens > 0) | (tokens >= self._first_tag_id)
         continues = tf.cumsum(
             tf.cast(continues, tf.int32), axis=-1, reverse=True
         )
@@ -82,7 +82,7 @@ class TreeWriter:
         leading = tf.reduce_sum(tf.cast(~begun, tf.int32), axis=-1)
         roots = tf.minimum(leading, tf.reduce_min(between, axis=-1))
         roots = roots[..., None]
-        is_symbol = tokens >= FIRST_ID
+        is_symbol = tokens >= FIRST_SYMBOL_ID
         length = tf.reduce_sum(tf.cast(is_symbol, tf.int32), axis=-1)
         places = tf.range(tf.shape(tokens)[-1])
         is_last = is_symbol & (places >= length[..., None] - roots)

@@ -6,15 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from export.parsing.linear import Bounds, Symbols, delinearise, linearise
-from export.parsing.tree_text import TreeWriter
-from export.parsing.trees import ROOT, one_line
-from export.parsing.trees import words as words_of
+from export.parsing.linearization import (
+    NestingBounds,
+    SymbolVocabulary,
+    delinearize,
+    linearize,
+)
+from export.parsing.tree_writer import TreeWriter
+from export.parsing.trees import ROOT, format_tree
+from export.parsing.trees import tree_words as words_of
 from tests.export.parsing import made_trees
 
 LABELS = [*made_trees.LABELS, "ROOT", ROOT, "α"]
 TAGS = [*made_trees.TAGS, "TOP"]
-SYMBOLS = Symbols(tuple(sorted(LABELS)), tuple(sorted(TAGS)), Bounds())
+SYMBOLS = SymbolVocabulary(
+    tuple(sorted(LABELS)), tuple(sorted(TAGS)), NestingBounds()
+)
 END = 3
 
 write = tf.function(
@@ -29,7 +36,7 @@ write = tf.function(
 def padded(lines, shape):
     tokens = np.zeros(shape, np.int32)
     for place, line in zip(np.ndindex(*shape[:-1]), lines):
-        ids = [*SYMBOLS.ids(line), END]
+        ids = [*SYMBOLS.encode(line), END]
         tokens[place][: len(ids)] = ids
     return tokens
 
@@ -45,9 +52,9 @@ def padded(lines, shape):
 )
 def test_the_text_is_that_of_one_line(trees):
     """For all trees that a search with the grammar can find."""
-    lines = [linearise(Tree(ROOT, [tree])) for tree in trees]
+    lines = [linearize(Tree(ROOT, [tree])) for tree in trees]
     words = [words_of(tree) for tree in trees]
-    expected = [one_line(delinearise(*pair)) for pair in zip(lines, words)]
+    expected = [format_tree(delinearize(*pair)) for pair in zip(lines, words)]
     shape = len(lines), 1, max(map(len, lines)) + 3
     found = write(padded(lines, shape), tf.ragged.constant(words))
     assert [text.decode() for text in found.numpy()[:, 0]] == expected

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from export.parsing.trees import ODD_SPACE
+from export.parsing.trees import UNICODE_SPACE
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
@@ -25,7 +25,7 @@ class WordTokenizer(tf.Module):
     Attributes:
         pieces: Tokenizer.
         vocabulary_size: number of ids.
-        words_from: the lowest id of a piece that begins a word.
+        first_word_id: the lowest id of a piece that begins a word.
 
     Raises:
         ValueError: the bytes are not such a model, or it has no piece of a
@@ -42,14 +42,14 @@ class WordTokenizer(tf.Module):
             raise ValueError("This SentencePiece model has no lone space.")
         order = np.argsort(begins, kind="stable")
         ids = np.argsort(order).astype(np.int32)
-        self.words_from = int(self.vocabulary_size - begins.sum())
+        self.first_word_id = int(self.vocabulary_size - begins.sum())
         lone = ids[names.tolist().index(_SPACE)]
         self._lone = int(lone)
         # The id of each piece as the first of a word, and as a later one.
         self._first = tf.constant(np.where(begins, ids, lone))
         self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
 
-    def words(self, text):
+    def split_words(self, text):
         """Splits sentences into their words, as Penn trees write them.
 
         Args:
@@ -61,7 +61,7 @@ class WordTokenizer(tf.Module):
         """
         text = self.pieces.readable(text)
         for pattern, replacement in (
-            (ODD_SPACE, ""),
+            (UNICODE_SPACE, ""),
             (r"\(", "-LRB-"),
             (r"\)", "-RRB-"),
         ):
@@ -79,9 +79,9 @@ class WordTokenizer(tf.Module):
             and int32 [B], the number of words of each.
         """
         words = tf.strings.split(self.pieces.readable(text))
-        return self.ids(words), tf.cast(words.row_lengths(), tf.int32)
+        return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)
 
-    def ids(self, words):
+    def encode_words(self, words):
         """Splits words, a RaggedTensor string [B, None], into ids.
 
         Returns:
