@@ -16,11 +16,11 @@ import sys
 from absl import flags
 
 from export.attention_views.view import (
-    SENTENCES,
+    FIGURE_SENTENCES,
     AttentionView,
-    chosen_view,
     paper_figure,
     paper_layer,
+    update_view,
 )
 from export.common import command
 from export.common.atomic_files import atomic_write
@@ -97,7 +97,7 @@ def main(arguments):
         views, note = paper_figure(int(FLAGS.figure), sentence)
         view = views[0][1]
     asked = {name: FLAGS[name].value for name in _VIEW}
-    view = chosen_view(view, sentence, **asked)
+    view = update_view(view, sentence, **asked)
     if FLAGS.svg:
         from export.attention_views.svg import attention_svg
 
@@ -121,7 +121,7 @@ def _text():
             "sentence is the paper's."
         )
     if FLAGS.text is None:
-        return SENTENCES[int(FLAGS.figure)]
+        return FIGURE_SENTENCES[int(FLAGS.figure)]
     return FLAGS.text
 
 
@@ -136,20 +136,20 @@ def _check_model():
 
 def _read(text):
     from export.attention_views.reader import AttentionReader
-    from export.attention_views.word_attention import AttendedSentence
+    from export.attention_views.word_attention import SentenceAttention
 
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]
-    return AttendedSentence(reader.read([text], given)[0])
+    return SentenceAttention(reader.read([text], given)[0])
 
 
 def _texts(sentence, note):
     notes = [note] if note else []
-    for side, is_cut in (
+    for side, is_truncated in (
         ("text", sentence.maps.source_truncated),
-        ("translation", sentence.maps.target_is_cut),
+        ("translation", sentence.maps.target_truncated),
     ):
-        if is_cut:
+        if is_truncated:
             notes.append(
                 f"The {side} is longer than the model takes; only its "
                 "beginning is shown."

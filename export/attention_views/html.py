@@ -12,7 +12,7 @@ import numpy as np
 
 # The integer of a weight of 1. Steps of 0.02 % are finer than the numbers on
 # the page, and compress to half of the size of 16 bits.
-ONE = 4095
+WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")
 # Joined in this order into one script.
@@ -58,7 +58,7 @@ def attention_html(sentence, view, texts, views=()):
     )
 
 
-def rounded_rows(weights):
+def round_rows(weights):
     """Rounds rows that sum to 1 to integers that sum to 4095.
 
     Plain rounding would let the sum of long rows drift.
@@ -72,7 +72,7 @@ def rounded_rows(weights):
         a weight of 0.
     """
     weights = np.asarray(weights, np.float64)
-    exact = ONE * weights / weights.sum(axis=-1, keepdims=True)
+    exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
     sums = np.rint(np.cumsum(exact, axis=-1))
     return np.diff(sums, axis=-1, prepend=0).astype(np.uint16)
 
@@ -93,7 +93,7 @@ def _data(sentence, view, texts, views):
         for kind in sentence.KINDS:
             part = sentence.part(unit, kind)
             units[unit][kind] = {"from": part.rows, "to": part.columns}
-            weights.append(rounded_rows(part.weights).astype("<u2").tobytes())
+            weights.append(round_rows(part.weights).astype("<u2").tobytes())
     return {
         **texts,
         "source": sentence.maps.text,

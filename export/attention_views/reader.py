@@ -40,7 +40,7 @@ class AttentionMaps:
             each token belongs to, -1 for the end; see `word_numbers`.
         target_words: int32 [T, 2], the same for `translation`.
         source_truncated: whether the text was longer than the model's maximum.
-        target_is_cut: whether a given translation was.
+        target_truncated: whether a given translation was.
     """
 
     text: str
@@ -54,7 +54,7 @@ class AttentionMaps:
     source_words: np.ndarray
     target_words: np.ndarray
     source_truncated: bool = False
-    target_is_cut: bool = False
+    target_truncated: bool = False
 
 
 class AttentionReader:
@@ -145,7 +145,7 @@ class AttentionReader:
                 source_words=source_numbers,
                 target_words=target_numbers,
                 source_truncated=pair.source_truncated,
-                target_is_cut=pair.target_is_cut,
+                target_truncated=pair.target_is_cut,
                 **each,
             )
             for (

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from export.common.svg import LETTER, add, picture, text_width, written
+from export.common.svg import (
+    FONT_SIZE,
+    add_element,
+    create_picture,
+    picture_to_string,
+    text_width,
+)
 
 # After Okabe and Ito's, darker where white paper needs it; the same stand in
 # page/page.css. Further heads repeat them, dashed.
@@ -53,9 +59,9 @@ def attention_svg(sentence, view):
     height = (
         2 * _MARGIN + _ROW * max(len(part.rows), len(part.columns)) + _LEGEND
     )
-    svg = picture(width, height)
+    svg = create_picture(width, height)
     title = f"{KIND_NAMES[view.kind]}, layer {view.layer + 1}"
-    add(svg, "title", {}, title)
+    add_element(svg, "title", {}, title)
     for lane, head in enumerate(view.heads):
         shift = _shift(lane, len(view.heads))
         weights = part.weights[view.layer, head]
@@ -63,11 +69,11 @@ def attention_svg(sentence, view):
     _add_tokens(svg, part.rows, left - 6, "end", view.word)
     _add_tokens(svg, part.columns, right + 6, "start", None)
     _add_legend(svg, title, view.heads, height)
-    return written(svg)
+    return picture_to_string(svg)
 
 
 def _add_lines(svg, weights, head, word, ends, shift):
-    group = add(svg, "g", {"fill": "none", **_look(head)})
+    group = add_element(svg, "g", {"fill": "none", **_look(head)})
     left, right = ends
     bends = left + 0.4 * _GAP, right - 0.4 * _GAP
     least = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
@@ -80,7 +86,7 @@ def _add_lines(svg, weights, head, word, ends, shift):
             f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}"
         )
         stroke = _stroke(float(weights[row, column]), word)
-        add(group, "path", {"d": curve, **stroke})
+        add_element(group, "path", {"d": curve, **stroke})
 
 
 def _stroke(weight, word):
@@ -92,20 +98,20 @@ def _stroke(weight, word):
 
 
 def _add_tokens(svg, tokens, x, anchor, word):
-    group = add(svg, "g", {"text-anchor": anchor})
+    group = add_element(svg, "g", {"text-anchor": anchor})
     for number, token in enumerate(tokens):
-        y = _middle(number) + 0.35 * LETTER
+        y = _middle(number) + 0.35 * FONT_SIZE
         place = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
         if number == word:
             place["font-weight"] = "bold"
-        add(group, "text", place, token)
+        add_element(group, "text", place, token)
 
 
 def _add_legend(svg, title, heads, height):
     y = height - _MARGIN
     small = {"font-size": "11", "fill": "#444444"}
-    legend = add(svg, "g", small)
-    add(
+    legend = add_element(svg, "g", small)
+    add_element(
         legend,
         "text",
         {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"},
@@ -114,9 +120,9 @@ def _add_legend(svg, title, heads, height):
     for place, head in enumerate(heads):
         x = _MARGIN + 34 * place
         swatch = {"d": f"M{x} {y - 4:.1f}h14", "stroke-width": "3"}
-        add(legend, "path", {**swatch, **_look(head)})
+        add_element(legend, "path", {**swatch, **_look(head)})
         number = {"x": f"{x + 17}", "y": f"{y:.1f}"}
-        add(legend, "text", number, f"{head + 1}")
+        add_element(legend, "text", number, f"{head + 1}")
 
 
 def _look(head):

@@ -28,7 +28,7 @@ class AttentionView:
     word: int | None = None
 
 
-def chosen_view(
+def update_view(
     view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
 ):
     """Changes the given attributes of a view.
@@ -99,7 +99,7 @@ _LAW = (
     "The Law will never be perfect, but its application should be just - "
     "this is what we are missing, in my opinion."
 )
-SENTENCES = {
+FIGURE_SENTENCES = {
     3: "It is in this spirit that a majority of American governments have "
     "passed new laws since 2009 making the registration or voting process "
     "more difficult.",

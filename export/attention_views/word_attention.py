@@ -10,7 +10,7 @@ _SPACES = "\u2581 "
 _PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "
 
 
-def merged_words(maps):
+def merge_pieces(maps):
     """Merges pieces to words in AttentionMaps.
 
     The weight on a word is the sum over its pieces; the row of a word is the
@@ -29,9 +29,9 @@ def merged_words(maps):
         source_tokens=source_words,
         target_tokens=target_words,
         target_inputs=input_words,
-        encoder=_merged(maps.encoder, source, source),
-        decoder=_merged(maps.decoder, target, inputs),
-        cross=_merged(maps.cross, target, source),
+        encoder=_merge(maps.encoder, source, source),
+        decoder=_merge(maps.decoder, target, inputs),
+        cross=_merge(maps.cross, target, source),
     )
 
 
@@ -50,7 +50,7 @@ def _shares(ranges, text):
     return shares, tuple(itertools.compress(names, shown))
 
 
-def _merged(weights, queries, keys):
+def _merge(weights, queries, keys):
     queries = queries / queries.sum(axis=1, keepdims=True)
     merged = queries @ weights.astype(np.float64) @ keys.T
     return merged.astype(np.float32)
@@ -70,7 +70,7 @@ class AttentionPart(typing.NamedTuple):
     weights: np.ndarray
 
 
-class AttendedSentence:
+class SentenceAttention:
     """Attention of one sentence pair, between words and between pieces.
 
     Args:
@@ -88,7 +88,7 @@ class AttendedSentence:
         self.maps = maps
         self.layers = {kind: len(getattr(maps, kind)) for kind in self.KINDS}
         self.heads = maps.encoder.shape[1]
-        self._units = {"words": merged_words(maps), "pieces": maps}
+        self._units = {"words": merge_pieces(maps), "pieces": maps}
 
     def part(self, unit, kind):
         """Returns the AttentionPart of a unit and a kind."""

@@ -44,7 +44,7 @@ class GrpcServer(ModelServer):
         channel = grpc.insecure_channel(target, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-    def ask(self, signature, texts):
+    def predict(self, signature, texts):
         """Runs a signature; see `ModelServer`. Outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from export.client.served_model import Unavailable
+from export.client.served_model import UnavailableError
 from export.common.errors import InputError
 from export.translators.batches import by_count
 from export.translators.signature_translator import SignatureTranslator
@@ -64,7 +64,7 @@ class RemoteTranslator(SignatureTranslator):
         return 1
 
     def _ask(self, signature, texts):
-        outputs = self._ask_with_retries(signature, texts)
+        outputs = self._predict_with_retries(signature, texts)
         if {"tree", "trees"} & set(outputs):
             raise InputError(
                 f"Expected translations from {self.name}, got the trees of a "
@@ -84,15 +84,15 @@ class RemoteTranslator(SignatureTranslator):
             raise self._server.error("unreadable", error) from None
         return answer
 
-    def _ask_with_retries(self, signature, texts):
+    def _predict_with_retries(self, signature, texts):
         pause = _FIRST_PAUSE_SECONDS
         for _ in range(self._retries):
             try:
-                return self._server.ask(signature, texts)
-            except Unavailable:
+                return self._server.predict(signature, texts)
+            except UnavailableError:
                 self._sleep(pause)
                 pause *= 2
-        return self._server.ask(signature, texts)
+        return self._server.predict(signature, texts)
 
 
 def _to_array(name, value, dtype, rank, count):

@@ -40,7 +40,7 @@ class RestServer(ModelServer):
         self._url = _parse(url)
         self._path = f"{self._url.path.rstrip('/')}{model.path()}:predict"
 
-    def ask(self, signature, texts):
+    def predict(self, signature, texts):
         """Runs a signature; see `ModelServer`. Outputs are nested lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
         status, answer = self._post(json.dumps(request).encode("utf-8"))

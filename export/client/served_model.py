@@ -54,7 +54,7 @@ class ServedModel(typing.NamedTuple):
         return f"version {version} of {self.name}" if version else self.name
 
 
-class Unavailable(InputError):
+class UnavailableError(InputError):
     """The server cannot be reached or is too busy; a retry may succeed."""
 
 
@@ -73,7 +73,7 @@ class ModelServer(abc.ABC):
         self._timeout = timeout_seconds
 
     @abc.abstractmethod
-    def ask(self, signature, texts):
+    def predict(self, signature, texts):
         """Runs a signature with the input `text` on a list of str.
 
         Returns:
@@ -93,5 +93,5 @@ class ModelServer(abc.ABC):
         message = _MESSAGES[kind].format(
             server=self.address, model=self._model, reason=reason
         )
-        error = Unavailable if kind in _WORTH_RETRYING else InputError
+        error = UnavailableError if kind in _WORTH_RETRYING else InputError
         return error(f"{message}.")

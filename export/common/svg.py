@@ -4,14 +4,14 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ET
 
-LETTER = 14
+FONT_SIZE = 14
 # Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile(
     "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 
 
-def picture(width, height):
+def create_picture(width, height):
     """Returns an empty picture, an Element; sizes are in pixels."""
     return ET.Element(
         "svg",
@@ -21,12 +21,12 @@ def picture(width, height):
             "width": f"{width:.0f}",
             "height": f"{height:.0f}",
             "font-family": "Helvetica, Arial, sans-serif",
-            "font-size": f"{LETTER}",
+            "font-size": f"{FONT_SIZE}",
         },
     )
 
 
-def add(parent, name, attributes, text=None):
+def add_element(parent, name, attributes, text=None):
     """Adds an element, and returns it; U+FFFD replaces what XML cannot hold.
 
     Args:
@@ -44,10 +44,10 @@ def add(parent, name, attributes, text=None):
 def text_width(text):
     """Estimates the width of text in pixels; readers' fonts differ."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return LETTER * (0.6 * (len(text) - wide) + 1.05 * wide)
+    return FONT_SIZE * (0.6 * (len(text) - wide) + 1.05 * wide)
 
 
-def written(svg):
+def picture_to_string(svg):
     """Returns a picture as str, with text as text."""
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"

@@ -16,7 +16,7 @@ _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
 _PRESET_FIELD = "registered_name"
 
 
-class FromModelDirectory:
+class ModelDirectoryMixin:
     """A mixin: `from_preset` takes a model directory, too."""
 
     @classmethod
@@ -43,7 +43,7 @@ def is_model_directory(path):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
+class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
     Letters: B batch, S source length, T target length, D d_model. Inputs are

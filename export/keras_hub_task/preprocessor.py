@@ -9,7 +9,7 @@ import tensorflow_text as tf_text
 
 from export.common.errors import InputError
 from export.keras_hub_task.backbone import (
-    FromModelDirectory,
+    ModelDirectoryMixin,
     TransformerBackbone,
 )
 from export.tokenizers.tokenizer import Tokenizer
@@ -22,7 +22,7 @@ _NOT_UTF_8 = "Text is not UTF-8; convert it first."
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerTokenizer(
-    FromModelDirectory, keras_hub.tokenizers.SentencePieceTokenizer
+    ModelDirectoryMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
     """Splits text into the ids of a model directory's `vocabulary.model`.
 
@@ -105,7 +105,7 @@ class TransformerTokenizer(
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLMPreprocessor(
-    FromModelDirectory, keras_hub.models.Seq2SeqLMPreprocessor
+    ModelDirectoryMixin, keras_hub.models.Seq2SeqLMPreprocessor
 ):
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 

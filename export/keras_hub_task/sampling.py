@@ -12,7 +12,7 @@ from keras_transformer.decoding.translate import output_limits
 _EXCLUDED = -1e9
 
 
-def sample(task, transformer, inputs, stop_token_ids):
+def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
     As in the beam search a translation has at most `max_output_extra` tokens

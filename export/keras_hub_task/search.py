@@ -112,7 +112,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return ops.concatenate([begin, found.tokens[:, 0]], axis=1)
 
 
-class ShapedTranslator(ModelTranslator):
+class FixedShapeTranslator(ModelTranslator):
     """Translates in batches of few shapes, each of which is compiled.
 
     Args:

@@ -13,12 +13,12 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import (
-    FromModelDirectory,
+    ModelDirectoryMixin,
     TransformerBackbone,
 )
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
-from export.keras_hub_task.sampling import sample
-from export.keras_hub_task.search import ShapedTranslator, TranslationSearch
+from export.keras_hub_task.sampling import sample_translations
+from export.keras_hub_task.search import FixedShapeTranslator, TranslationSearch
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
@@ -26,7 +26,7 @@ from keras_transformer.schedule import update_schedule
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
+class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     """Translates strings, and learns from pairs of strings.
 
     Called on inputs of TransformerBackbone, it returns logits, float32
@@ -218,7 +218,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         else:
             function = self.make_generate_function()
             config = search.update_config(transformer)
-            translator = ShapedTranslator(function, tokenizer, config, most)
+            translator = FixedShapeTranslator(function, tokenizer, config, most)
         self._translators[max_length] = translator
         return translator
 
@@ -239,7 +239,9 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             ids = self.sampler.search(transformer, inputs)
             mask = ops.not_equal(ids, PAD_ID)
         else:
-            ids, mask = sample(self, transformer, inputs, stop_token_ids)
+            ids, mask = sample_translations(
+                self, transformer, inputs, stop_token_ids
+            )
         return {
             "decoder_token_ids": ids,
             "decoder_padding_mask": ops.cast(mask, "int32"),

@@ -17,10 +17,10 @@ _LINE_LENGTH = 79
 
 # Of pictures, in pixels.
 _GAP = 12
-_ROW = 2 * svg.LETTER + _GAP
+_ROW = 2 * svg.FONT_SIZE + _GAP
 _MARGIN = 12
 # From the base line of a text to the line above it, and to the one below it.
-_ABOVE, _BELOW = svg.LETTER + 1, 5
+_ABOVE, _BELOW = svg.FONT_SIZE + 1, 5
 
 
 def tree_format(several, scores, pretty, skip_blank, pictures):
@@ -89,14 +89,14 @@ def draw_tree(tree):
     """
     widths, rows = _measure(tree)
     last = _base(rows)
-    picture = svg.picture(widths[id(tree)] + 2 * _MARGIN, last + _ROW)
-    svg.add(picture, "title", {}, " ".join(tree_words(tree)))
-    lines = svg.add(picture, "g", {"stroke": "#808890", "fill": "none"})
-    texts = svg.add(picture, "g", {"text-anchor": "middle"})
+    picture = svg.create_picture(widths[id(tree)] + 2 * _MARGIN, last + _ROW)
+    svg.add_element(picture, "title", {}, " ".join(tree_words(tree)))
+    lines = svg.add_element(picture, "g", {"stroke": "#808890", "fill": "none"})
+    texts = svg.add_element(picture, "g", {"text-anchor": "middle"})
 
     def add_text(x, y, text, **attributes):
         place = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
-        svg.add(texts, "text", place | attributes, text)
+        svg.add_element(texts, "text", place | attributes, text)
 
     # For each open bracket, where its next child begins, and the positions of
     # the children so far: the middle and the upper end.
@@ -108,7 +108,7 @@ def draw_tree(tree):
             base = _base(len(opened) - 1)
             add_text(middle, base, node.label())
             path = _fork(middle, base + _BELOW, children)
-            svg.add(lines, "path", {"d": path})
+            svg.add_element(lines, "path", {"d": path})
             opened[-1][1].append((middle, base - _ABOVE))
             continue
         left, siblings = opened[-1]
@@ -120,9 +120,9 @@ def draw_tree(tree):
             middle = left + widths[id(node)] / 2
             add_text(middle, last, node.label())
             # Colour tells words from tags.
-            add_text(middle, last + svg.LETTER + 4, node[0], fill="#0072b2")
+            add_text(middle, last + svg.FONT_SIZE + 4, node[0], fill="#0072b2")
             siblings.append((middle, last - _ABOVE))
-    return svg.written(picture)
+    return svg.picture_to_string(picture)
 
 
 def _measure(tree):
@@ -144,7 +144,7 @@ def _measure(tree):
 
 
 def _base(row):
-    return _MARGIN + svg.LETTER + row * _ROW
+    return _MARGIN + svg.FONT_SIZE + row * _ROW
 
 
 def _fork(middle, top, children):

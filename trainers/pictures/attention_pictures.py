@@ -14,7 +14,7 @@ from export.attention_views.svg import KIND_NAMES
 # other would make letters unreadable.
 WIDTH = 350
 # Maximum number of tokens of a side, with a label each.
-MOST_TOKENS = 24
+MAX_TOKENS = 24
 # The tokens of rows and columns in AttentionMaps.
 KINDS = {
     "encoder": ("source_tokens", "source_tokens"),
@@ -53,7 +53,7 @@ class Label(typing.NamedTuple):
     is_readable: bool
 
 
-def layer_picture(maps, kind, layer):
+def draw_layer(maps, kind, layer):
     """Draws every head of a layer, with the tokens of rows and columns.
 
     Args:
@@ -70,13 +70,13 @@ def layer_picture(maps, kind, layer):
         for name, side in zip(("rows", "columns"), KINDS[kind])
     }
     rows, columns = (
-        [label_of(token) for token in side[:MOST_TOKENS]]
+        [token_label(token) for token in side[:MAX_TOKENS]]
         for side in sides.values()
     )
     notes = [
-        f"Only the first {MOST_TOKENS} of {len(tokens)} {name} are shown."
+        f"Only the first {MAX_TOKENS} of {len(tokens)} {name} are shown."
         for name, tokens in sides.items()
-        if len(tokens) > MOST_TOKENS
+        if len(tokens) > MAX_TOKENS
     ]
     if not all(label.is_readable for label in rows + columns):
         notes.append("U+...: no font of the training's machine has it.")
@@ -111,7 +111,7 @@ def layer_picture(maps, kind, layer):
     return picture
 
 
-def overview_picture(maps, kind):
+def draw_overview(maps, kind):
     """Draws all heads of all layers of a kind, small and without labels.
 
     Args:
@@ -141,7 +141,7 @@ def overview_picture(maps, kind):
     return picture
 
 
-def label_of(token):
+def token_label(token):
     """Returns the Label of a token.
 
     Characters that no font of this machine has become code points, such as

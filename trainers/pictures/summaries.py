@@ -13,14 +13,14 @@ from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import (
     KINDS,
-    MOST_TOKENS,
-    layer_picture,
-    overview_picture,
+    MAX_TOKENS,
+    draw_layer,
+    draw_overview,
 )
 
 # Tokens of the longer side: enough to see something, and few enough that two
 # heads fit side by side.
-_LENGTHS = (5, MOST_TOKENS // 2)
+_LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
@@ -40,7 +40,7 @@ class EventWriter:
             self._writer = tf.summary.create_file_writer(str(log_dir / run))
 
     @contextlib.contextmanager
-    def at(self, step):
+    def at_step(self, step):
         """A block whose events belong to a step, and are on disk at its end.
 
         The last event should be a scalar: TensorFlow reports that a large
@@ -103,7 +103,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         due = self._counter.is_multiple_of(self._every)
         if self._sources and (due or self._counter.finished):
             maps = self._reader.read(self._sources)
-            with self._writer.at(self._counter.step):
+            with self._writer.at_step(self._counter.step):
                 tf.summary.text("translations", self._tables(maps))
                 for kind in KINDS:
                     _write_pictures(maps, kind)
@@ -111,7 +111,7 @@ class AttentionSummaries(keras.callbacks.Callback):
 
     def _tables(self, maps):
         return [
-            markdown_table(
+            two_column_table(
                 [
                     ("source", each.text),
                     ("its tokens", " ".join(each.source_tokens)),
@@ -124,7 +124,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         ]
 
 
-def choose_sentences(pairs, count):
+def choose_attention_sentences(pairs, count):
     """Chooses sentences that can be drawn well, always the same.
 
     Args:
@@ -147,7 +147,7 @@ def choose_sentences(pairs, count):
     return good[:: len(good) // count][:count]
 
 
-def markdown_table(rows):
+def two_column_table(rows):
     """Returns a Markdown table of pairs of str, a heading and any text."""
     lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
@@ -182,10 +182,10 @@ def _write_entropies(maps, kind):
 
 
 def _write_pictures(maps, kind):
-    pictures = {"all_heads": [overview_picture(each, kind) for each in maps]}
+    pictures = {"all_heads": [draw_overview(each, kind) for each in maps]}
     for layer in range(1, len(getattr(maps[0], kind)) + 1):
         pictures[f"layer_{layer}"] = [
-            layer_picture(each, kind, layer) for each in maps
+            draw_layer(each, kind, layer) for each in maps
         ]
     for name, samples in pictures.items():
         # Samples of a tag have one size: white below those that are lower.

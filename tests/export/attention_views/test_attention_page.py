@@ -7,7 +7,7 @@ import pytest
 
 from export.attention_views.html import attention_html
 from export.attention_views.view import AttentionView
-from export.attention_views.word_attention import AttendedSentence
+from export.attention_views.word_attention import SentenceAttention
 from tests.export.attention_views import attended
 
 pytest.importorskip("selenium", reason="selenium is not installed")
@@ -54,9 +54,9 @@ def visit(driver, tmp_path):
 
     def open_page(maps, view=FIRST, views=()):
         page = tmp_path / "page.html"
-        html = attention_html(AttendedSentence(maps), view, TEXTS, views)
+        html = attention_html(SentenceAttention(maps), view, TEXTS, views)
         page.write_text(html, encoding="utf-8")
-        chromium.asked_for(driver)
+        chromium.requested_urls(driver)
         driver.get(page.as_uri())
         WebDriverWait(driver, 60).until(
             lambda driver: driver.find_elements("css selector", ".word")
@@ -66,7 +66,7 @@ def visit(driver, tmp_path):
     yield open_page
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert driver.get_log("browser") == []
-    addresses = chromium.asked_for(driver)
+    addresses = chromium.requested_urls(driver)
     assert addresses[0].startswith("file:")
     assert not any(each.startswith(("http", "ws")) for each in addresses)
     assert {each for each in addresses if each.startswith("file:")} == {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.attention_views.html import ONE, rounded_rows
+from export.attention_views.html import WEIGHT_SCALE, round_rows
 from tests.export import tiny
 
 # Machado et al. 2009, severity 1.0: linear RGB to what is seen.
@@ -41,10 +41,10 @@ XYZ = [
 def test_rounded_rows_keep_their_sum_and_are_near(weights):
     exact = np.array(weights) / np.sum(weights)
     # As the model gives them.
-    found = rounded_rows(exact.astype(np.float32)[None])
+    found = round_rows(exact.astype(np.float32)[None])
     assert found.dtype == np.uint16
-    assert found.sum() == ONE
-    assert (np.abs(found[0] - ONE * exact) <= 1.01).all()
+    assert found.sum() == WEIGHT_SCALE
+    assert (np.abs(found[0] - WEIGHT_SCALE * exact) <= 1.01).all()
     assert (found[0][exact == 0] == 0).all()
 
 

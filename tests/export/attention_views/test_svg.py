@@ -8,7 +8,7 @@ import pytest
 
 from export.attention_views.svg import COLOURS, attention_svg
 from export.attention_views.view import AttentionView
-from export.attention_views.word_attention import AttendedSentence
+from export.attention_views.word_attention import SentenceAttention
 from tests.export import tiny
 from tests.export.attention_views import attended
 
@@ -23,7 +23,7 @@ def maps():
 
 
 def drawn(maps, view):
-    return ET.fromstring(attention_svg(AttendedSentence(maps), view))
+    return ET.fromstring(attention_svg(SentenceAttention(maps), view))
 
 
 def lines(svg, rows):

@@ -8,13 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from export.attention_views.view import (
-    SENTENCES,
+    FIGURE_SENTENCES,
     AttentionView,
-    chosen_view,
     paper_figure,
     paper_layer,
+    update_view,
 )
-from export.attention_views.word_attention import AttendedSentence
+from export.attention_views.word_attention import SentenceAttention
 from export.common.errors import InputError
 from tests.export.attention_views import attended
 
@@ -24,7 +24,7 @@ FIRST = AttentionView("encoder", 1, (0, 1), word=2)
 
 @pytest.fixture(scope="module")
 def sentence():
-    return AttendedSentence(attended.maps(TEXT, "Das Auto hielt."))
+    return SentenceAttention(attended.maps(TEXT, "Das Auto hielt."))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def sentence():
 def test_flags_change_the_view(sentence, flags, expected):
     if isinstance(expected, str):
         with pytest.raises(InputError, match=expected):
-            chosen_view(FIRST, sentence, **flags)
+            update_view(FIRST, sentence, **flags)
     else:
-        assert chosen_view(FIRST, sentence, **flags) == expected
+        assert update_view(FIRST, sentence, **flags) == expected
 
 
 def test_another_kind_may_have_other_layers():
-    sentence = AttendedSentence(
+    sentence = SentenceAttention(
         attended.maps(TEXT, "Das Auto hielt.", layers=6, decoder_layers=2)
     )
     assert sentence.layers == {"encoder": 6, "decoder": 2, "cross": 2}
@@ -71,12 +71,12 @@ def test_another_kind_may_have_other_layers():
         ({"kind": "cross"}, "cross", 1),
         ({"kind": "decoder", "layer": 1}, "decoder", 0),
     ):
-        found = chosen_view(view, sentence, **flags)
+        found = update_view(view, sentence, **flags)
         assert (found.kind, found.layer) == (kind, layer)
     # Five sixths up.
-    assert chosen_view(found, sentence, kind="encoder").layer == 4
+    assert update_view(found, sentence, kind="encoder").layer == 4
     with pytest.raises(InputError):
-        chosen_view(view, sentence, kind="cross", layer=3)
+        update_view(view, sentence, kind="cross", layer=3)
     found = {layers: paper_layer(layers) + 1 for layers in (1, 2, 3, 4, 6, 12)}
     assert found == {1: 1, 2: 2, 3: 3, 4: 3, 6: 5, 12: 10}
 
@@ -84,21 +84,21 @@ def test_another_kind_may_have_other_layers():
 @given(st.lists(st.text("#019a²-", min_size=1), min_size=1, max_size=6))
 @example(["#metoo", "#2", "#1", "is", "#"])
 def test_a_word_of_the_sentence_is_no_number(words):
-    sentence = AttendedSentence(attended.maps(" ".join(words), "Ja."))
+    sentence = SentenceAttention(attended.maps(" ".join(words), "Ja."))
     last = f"#{len(words)}"
     for word in [*words, last, "#0", "#²"]:
         if word in words or word == last:
             number = words.index(word) if word in words else len(words) - 1
-            assert chosen_view(FIRST, sentence, word=word).word == number
+            assert update_view(FIRST, sentence, word=word).word == number
         else:
             with pytest.raises(InputError):
-                chosen_view(FIRST, sentence, word=word)
+                update_view(FIRST, sentence, word=word)
 
 
 def figure(number, **size):
     """Returns the views without names, the note and the weights of words."""
-    maps = attended.maps(SENTENCES[number], "Ja.", **size)
-    views, note = paper_figure(number, AttendedSentence(maps))
+    maps = attended.maps(FIGURE_SENTENCES[number], "Ja.", **size)
+    views, note = paper_figure(number, SentenceAttention(maps))
     return [view for _, view in views], note, attended.by_words(maps, "encoder")
 
 
@@ -106,19 +106,19 @@ def test_figure_3_shows_all_heads_from_making():
     [view], note, _ = figure(3, layers=6, heads=8)
     assert (view.kind, view.layer, view.unit) == ("encoder", 4, "words")
     assert view.heads == tuple(range(8))
-    assert SENTENCES[3].split()[view.word] == "making"
+    assert FIGURE_SENTENCES[3].split()[view.word] == "making"
     assert "layer 5 of 6, all heads" in note
 
 
 def test_figure_4_shows_the_heads_that_are_sharpest_from_its():
     (top, bottom), note, weights = figure(4, layers=2, heads=5)
-    its = SENTENCES[4].split().index("its")
+    its = FIGURE_SENTENCES[4].split().index("its")
     sharpness = weights[1][:, its].max(axis=1)
     best, second = np.argsort(-sharpness)[:2].tolist()
     assert (top.heads, top.word) == ((best,), None)
     assert (bottom.heads, bottom.word) == (tuple(sorted((best, second))), its)
     assert f"layer 2 of 2, heads {best + 1} and {second + 1}" in note
-    short = AttendedSentence(attended.maps("Short.", "Kurz."))
+    short = SentenceAttention(attended.maps("Short.", "Kurz."))
     views, _ = paper_figure(4, short)
     assert [view.word for _, view in views] == [None, None]
 
@@ -131,6 +131,6 @@ def test_figure_5_shows_the_two_heads_that_differ_most():
     }
     heads = tuple(view.heads[0] for view in views)
     assert heads == max(differences, key=differences.get)
-    for number in SENTENCES:
+    for number in FIGURE_SENTENCES:
         views, *_ = figure(number, layers=1, heads=1)
         assert {view.heads for view in views} == {(0,)}

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from export.attention_views.word_attention import merged_words
+from export.attention_views.word_attention import merge_pieces
 from tests.export.attention_views import attended
 
 TEXT = "The animal 😀!"
@@ -16,7 +16,7 @@ def merge(translation, target, inputs=None, **changes):
     maps = attended.maps(
         *(TEXT, translation), source=SOURCE, target=target, inputs=inputs
     )
-    return maps, merged_words(dataclasses.replace(maps, **changes))
+    return maps, merge_pieces(dataclasses.replace(maps, **changes))
 
 
 def test_keys_are_summed_and_queries_averaged():
@@ -54,7 +54,7 @@ def test_a_piece_of_two_words_counts_half_for_each():
         text="a <s>b \x07 </s>",
         source_words=np.array([[0, 1], [1, 1], [-1, -1]]),
     )
-    merged = merged_words(maps)
+    merged = merge_pieces(maps)
     assert merged.source_tokens == ("a", "<s>b", "</s>")
     cross = maps.cross.astype(float)
     half = cross[..., 0] / 2

@@ -14,7 +14,11 @@ from export.client import rest_server
 from export.client.grpc_server import GrpcServer
 from export.client.remote_translator import RemoteTranslator
 from export.client.rest_server import RestServer
-from export.client.served_model import ModelServer, ServedModel, Unavailable
+from export.client.served_model import (
+    ModelServer,
+    ServedModel,
+    UnavailableError,
+)
 from export.common.errors import InputError
 from tests.export.client import fake_serving
 
@@ -41,7 +45,7 @@ ALIGN = {
 
 def ask_rest(address, timeout=5, scheme="http"):
     server = RestServer(f"{scheme}://{address}", MODEL, timeout)
-    return server.ask("serving_default", ["a", "b"])
+    return server.predict("serving_default", ["a", "b"])
 
 
 def ask_https(address, timeout=5):
@@ -49,14 +53,14 @@ def ask_https(address, timeout=5):
 
 
 def ask_grpc(address, timeout=5):
-    return GrpcServer(address, MODEL, timeout).ask("serving_default", ["a"])
+    return GrpcServer(address, MODEL, timeout).predict("serving_default", ["a"])
 
 
 @pytest.mark.parametrize("ask", [ask_rest, ask_grpc])
 def test_a_server_that_is_away_or_speaks_another_protocol(ask):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(Unavailable, match="(?i)refused"):
+    with pytest.raises(UnavailableError, match="(?i)refused"):
         ask(f"127.0.0.1:{port}")
     for content in (
         b"",
@@ -65,7 +69,7 @@ def test_a_server_that_is_away_or_speaks_another_protocol(ask):
     ):
         with (
             fake_serving.answering(content) as address,
-            pytest.raises(Unavailable),
+            pytest.raises(UnavailableError),
         ):
             ask(address)
 
@@ -77,7 +81,7 @@ def test_a_server_that_hangs(ask):
         pytest.raises(InputError, match="within 0.3 s") as error,
     ):
         ask(address, timeout=0.3)
-    assert not isinstance(error.value, Unavailable)
+    assert not isinstance(error.value, UnavailableError)
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -146,7 +150,12 @@ def test_a_name_that_is_resolved_too_late_gets_no_request(monkeypatch):
         ("400 Bad", b'{"error": "no\\nkey"}', InputError, "HTTP 400, no key"),
         ("500 Oh", b'{"error": "out of memory"}', InputError, "out of memory"),
         ("500 Oh", b'{"error": 7}', InputError, "HTTP 500, 7"),
-        ("503 Busy", b'{"error": "queue full"}', Unavailable, "queue full"),
+        (
+            "503 Busy",
+            b'{"error": "queue full"}',
+            UnavailableError,
+            "queue full",
+        ),
         ("301 Moved", b"", InputError, "HTTP 301"),
     ],
 )
@@ -171,8 +180,8 @@ def test_rest_answers_without_prediction(
     [
         ("NOT_FOUND", InputError, "translator: NOT_FOUND, why"),
         ("INVALID_ARGUMENT", InputError, "refused"),
-        ("UNAVAILABLE", Unavailable, "UNAVAILABLE, why"),
-        ("RESOURCE_EXHAUSTED", Unavailable, "busy"),
+        ("UNAVAILABLE", UnavailableError, "UNAVAILABLE, why"),
+        ("RESOURCE_EXHAUSTED", UnavailableError, "busy"),
         ("UNIMPLEMENTED", InputError, "failed: UNIMPLEMENTED, why"),
     ],
 )
@@ -230,7 +239,7 @@ class Answers:
     def __init__(self, *answers):
         self.answers = list(answers)
 
-    def ask(self, signature, texts):
+    def predict(self, signature, texts):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -245,7 +254,7 @@ def remote(*answers, retries=0):
 
 
 def test_it_asks_again_after_longer_pauses_unless_it_was_refused():
-    busy, refusal = Unavailable("busy"), InputError("no")
+    busy, refusal = UnavailableError("busy"), InputError("no")
     for answers, retries, expected, paused in (
         ([busy, busy, GOOD], 2, None, [0.5, 1.0]),
         ([busy, busy, GOOD], 1, busy, [0.5]),

@@ -10,11 +10,11 @@ from tests.export.attention_views import attended
 from trainers.pictures import attention_pictures
 from trainers.pictures.attention_pictures import (
     KINDS,
-    MOST_TOKENS,
+    MAX_TOKENS,
     WIDTH,
-    label_of,
-    layer_picture,
-    overview_picture,
+    draw_layer,
+    draw_overview,
+    token_label,
 )
 
 INK = 330  # the sum of a dark pixel's colours is lower
@@ -76,7 +76,7 @@ def _dark_cells(picture):
 
 def test_the_legend_is_equal_steps_from_light_to_dark():
     """CIE L* of colours that a screen shows without clipping a channel."""
-    legend = _legend(overview_picture(_maps(), "cross"))
+    legend = _legend(draw_overview(_maps(), "cross"))
     assert len(legend) >= 50
     assert (np.diff(legend, axis=0) <= 0).all()
     assert legend.min() > 0 and legend.max() < 255
@@ -96,8 +96,8 @@ def _place(kind, head, row, column):
     weights = np.zeros((2, 3, *getattr(_maps(4, 3), kind).shape[2:]))
     weights[1, head, row, column] = 1.0
     maps = _maps_of(kind, weights)
-    assert not _dark_cells(layer_picture(maps, kind, 1))
-    (place,) = _dark_cells(layer_picture(maps, kind, 2))
+    assert not _dark_cells(draw_layer(maps, kind, 1))
+    (place,) = _dark_cells(draw_layer(maps, kind, 2))
     return np.array(place)
 
 
@@ -118,14 +118,14 @@ def test_every_weight_can_be_read_off_its_cell(kind):
     weights = np.random.default_rng(3).random((2, 3, rows, columns))
     head, row, column = np.indices(weights.shape[1:])[..., None]
     places = first + head * next_head + row * down + column * right
-    picture = layer_picture(_maps_of(kind, weights), kind, 2)
+    picture = draw_layer(_maps_of(kind, weights), kind, 2)
     assert np.abs(_weights(picture, places) - weights[1]).max() < 0.01
 
 
 def test_the_overview_shows_the_weights():
     weights = np.zeros((3, 5, 4, 4), np.float32)
     weights[2, 3] = np.linspace(0, 1, 16).reshape(4, 4)
-    picture = overview_picture(_maps_of("encoder", weights), "encoder")
+    picture = draw_overview(_maps_of("encoder", weights), "encoder")
     frames = _frames(picture)
     # Every head of every layer.
     assert list(map(len, frames)) == [5, 3]
@@ -143,10 +143,10 @@ def test_the_overview_shows_the_weights():
 def test_pictures_are_as_wide_as_tensorboard_shows_them():
     for heads in (1, 4, 8, 16):
         maps = _maps(sources=12, targets=12, heads=heads)
-        assert layer_picture(maps, "cross", 1).width == WIDTH
-        assert overview_picture(maps, "cross").width == WIDTH
-    truncated = layer_picture(_maps(sources=90, targets=70), "cross", 1)
-    longest = layer_picture(_maps(MOST_TOKENS, MOST_TOKENS), "cross", 1)
+        assert draw_layer(maps, "cross", 1).width == WIDTH
+        assert draw_overview(maps, "cross").width == WIDTH
+    truncated = draw_layer(_maps(sources=90, targets=70), "cross", 1)
+    longest = draw_layer(_maps(MAX_TOKENS, MAX_TOKENS), "cross", 1)
     assert truncated.width == WIDTH
     # Notes say what is not shown; 70 rows would be three times as high.
     assert longest.height < truncated.height < longest.height + 100
@@ -179,23 +179,23 @@ def _ink(text, font):
 
 def test_letters_of_many_scripts_are_shown(no_other_fonts):
     for text in (*"éœßЖўλőș“", "שלום", "العربية"):
-        label = label_of(text)
+        label = token_label(text)
         assert (label.text, label.is_readable) == (text, True)
         for letter in text:
             missing = _ink("\uffff", label.font)
             assert _ink(letter, label.font).any()
             assert not np.array_equal(_ink(letter, label.font), missing)
-    text, font, _ = label_of("▁Donaudampfschifffahrtsgesellschaft")
+    text, font, _ = token_label("▁Donaudampfschifffahrtsgesellschaft")
     assert text.startswith("_Donau") and text.endswith("…")
     assert 60 < font.getlength(text) <= 76
 
 
 def test_a_letter_that_no_font_has_stands_as_its_code_point(no_other_fonts):
-    label = label_of("a你")
+    label = token_label("a你")
     assert label.text == "aU+4F60"
     assert not label.is_readable
-    picture = layer_picture(_maps(token="你"), "cross", 1)
-    plain = layer_picture(_maps(token="U+4F60"), "cross", 1)
+    picture = draw_layer(_maps(token="你"), "cross", 1)
+    plain = draw_layer(_maps(token="U+4F60"), "cross", 1)
     # One more line says so, and the rest is the same.
     assert picture.height > plain.height
     end = plain.height - 8
@@ -212,7 +212,7 @@ def test_a_font_of_the_machine_is_taken_where_ours_lacks_letters(
     monkeypatch.setattr(attention_pictures, "_FONT", tmp_path / "latin.ttf")
     monkeypatch.setattr(attention_pictures, "_SYSTEM_FONTS", ("no.ttf", ours))
     attention_pictures._fonts.cache_clear()
-    labels = [label_of(token) for token in ("a", "λ")]
+    labels = [token_label(token) for token in ("a", "λ")]
     attention_pictures._fonts.cache_clear()
     assert all(label.is_readable for label in labels)
     names = [label.font.getname()[0] for label in labels]
@@ -223,7 +223,7 @@ def test_labels_of_columns_are_those_of_rows_turned():
     weights = np.eye(5)[None, None]
     maps = _maps(token="▁was", heads=1)
     maps = dataclasses.replace(maps, encoder=weights)
-    picture = layer_picture(maps, "encoder", 1)
+    picture = draw_layer(maps, "encoder", 1)
     ink = np.asarray(picture).sum(axis=2) < INK
     (x, y) = min(_dark_cells(picture))
     label = ink[y - 6 : y + 6, : x - 12]

@@ -28,15 +28,15 @@ from tests.trainers.helpers import (
 )
 from trainers.batches import input_pipeline
 from trainers.pictures.attention_pictures import (
-    layer_picture,
-    overview_picture,
+    draw_layer,
+    draw_overview,
 )
 from trainers.pictures.summaries import (
     AttentionSummaries,
     EventWriter,
-    choose_sentences,
-    markdown_table,
+    choose_attention_sentences,
     row_entropies,
+    two_column_table,
 )
 from trainers.training.callbacks import StepCounter
 
@@ -158,8 +158,8 @@ def test_pictures_show_the_current_weights(events, found):
         for name, drawn in zip(
             NAMES,
             (
-                [overview_picture(maps, kind) for maps in found],
-                [layer_picture(maps, kind, 1) for maps in found],
+                [draw_overview(maps, kind) for maps in found],
+                [draw_layer(maps, kind, 1) for maps in found],
             ),
         ):
             width, height, *files = _last(events, f"attention_{kind}/{name}")
@@ -192,7 +192,7 @@ def test_a_full_disk_ends_the_training(tmp_path, small_files):
 def test_events_are_on_disk_when_their_block_ends(tmp_path):
     writer = EventWriter(tmp_path, "run")
     for step in (3, 40):
-        with writer.at(step):
+        with writer.at_step(step):
             tf.summary.scalar("figure", step / 2)
         found = event_files.scalars(tmp_path / "run")
         assert found["figure"][-1] == (step, step / 2)
@@ -216,7 +216,9 @@ def _pairs(*lengths):
     ],
 )
 def test_sentences_that_can_be_drawn_are_chosen(lengths, count, expected):
-    assert choose_sentences(_pairs(*lengths), count).tolist() == expected
+    assert (
+        choose_attention_sentences(_pairs(*lengths), count).tolist() == expected
+    )
 
 
 def test_any_text_is_shown_as_it_is():
@@ -226,7 +228,7 @@ def test_any_text_is_shown_as_it_is():
         from tensorboard.plugin_util import markdown_to_safe_html
 
     text = "<b>a|b</b> *c* `d` [e](f) & \\| # 1. _g_ 😀 שלום"
-    table = markdown_table([("source", text), ("its tokens", "▁a </s>")])
+    table = two_column_table([("source", text), ("its tokens", "▁a </s>")])
     cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", markdown_to_safe_html(table))
     # No mark-up came of any of it, and nothing got lost.
     assert not any("<" in cell for cell in cells)
