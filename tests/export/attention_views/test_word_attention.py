@@ -1,9 +1,12 @@
-"""Attention between words, against sums and means by hand."""
+"""Attention between words against sums and means by hand, and rounded."""
 
 import dataclasses
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
+from export.attention_views.html import WEIGHT_SCALE, round_rows
 from export.attention_views.word_attention import merge_pieces
 from tests.export.attention_views import attended
 
@@ -61,3 +64,14 @@ def test_a_piece_of_two_words_counts_half_for_each():
     expected = np.stack([half, half + cross[..., 1], cross[..., 2]], axis=-1)
     np.testing.assert_allclose(merged.cross, expected, atol=1e-6)
     np.testing.assert_allclose(merged.encoder.sum(axis=-1), 1.0, atol=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=120).filter(sum))
+def test_rounded_rows_keep_their_sum_and_are_near(weights):
+    exact = np.array(weights) / np.sum(weights)
+    # As the model gives them.
+    found = round_rows(exact.astype(np.float32)[None])
+    assert found.dtype == np.uint16
+    assert found.sum() == WEIGHT_SCALE
+    assert (np.abs(found[0] - WEIGHT_SCALE * exact) <= 1.01).all()
+    assert (found[0][exact == 0] == 0).all()

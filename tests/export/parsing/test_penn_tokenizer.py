@@ -1,6 +1,5 @@
 """Raw text as the words of treebanks."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,65 +12,49 @@ from export.parsing.penn_tokenizer import (
 from export.parsing.trees import read_trees, tree_tags, tree_words
 from tests.export.parsing.made_trees import TRAIN
 
-
 # Penn words are those of Robert MacIntyre's script for the Penn Treebank.
-@pytest.mark.parametrize(
-    "split, text, expected",
-    [
-        (
-            penn_tokenize,
-            'He said, "The protein binds to DNA (see Fig. 2)."',
-            "He said , `` The protein binds to DNA -LRB- see Fig. 2 -RRB- . ''",
-        ),
-        (
-            penn_tokenize,
-            "It cannot bind; we can't say it's John's.",
-            "It can not bind ; we ca n't say it 's John 's .",
-        ),
-        (
-            penn_tokenize,
-            "At 3.14, or 1,000 in U.S. dollars, 10% of $5.",
-            "At 3.14 , or 1,000 in U.S. dollars , 10 % of $ 5 .",
-        ),
-        (
-            penn_tokenize,
-            "The mice' tails ... end.",
-            "The mice ' tails ... end .",
-        ),
-        (penn_tokenize, "“I don’t,” he said.", "`` I do n't , '' he said ."),
-        (penn_tokenize, "-LRB- given -RRB- [a]", "-LRB- given -RRB- [ a ]"),
-        (
-            penn_tokenize,
-            "Is it and/or long-range?",
-            "Is it and/or long-range ?",
-        ),
-        # One line is one sentence.
-        (penn_tokenize, "It ends. It begins.", "It ends. It begins ."),
-        (penn_tokenize, "a\u00a0b\u2028c\0", "a b c"),
-        (penn_tokenize, " \u2009 \0", ""),
-        (ontonotes_tokenize, "New York-based", "New York - based"),
-        (ontonotes_tokenize, "A/J and -/- mice", "A / J and - / - mice"),
-        (
-            ontonotes_tokenize,
-            "non-zero, anti-BMP-4, 2-fold",
-            "non-zero , anti-BMP - 4 , 2-fold",
-        ),
-        (
-            ontonotes_tokenize,
-            "T-fork (x) -- or",
-            "T - fork -LRB- x -RRB- -- or",
-        ),
-        (ontonotes_tokenize, "- -a a- /", "- -a a- /"),
-        (
-            split_at_spaces,
-            " (a\tb)\u2009c\0 [d] cannot ",
-            "-LRB-a b-RRB-c [d] cannot",
-        ),
-        (split_at_spaces, "\0 \u2009", ""),
-    ],
-)
-def test_text_is_split_into_words(split, text, expected):
-    assert " ".join(split(text)) == expected
+PENN = """
+He said, "The protein binds to DNA (see Fig. 2)."
+He said , `` The protein binds to DNA -LRB- see Fig. 2 -RRB- . ''
+It cannot bind; we can't say it's John's.
+It can not bind ; we ca n't say it 's John 's .
+At 3.14, or 1,000 in U.S. dollars, 10% of $5.
+At 3.14 , or 1,000 in U.S. dollars , 10 % of $ 5 .
+The mice' tails ... end.
+The mice ' tails ... end .
+“I don’t,” he said.
+`` I do n't , '' he said .
+-LRB- given -RRB- [a]
+-LRB- given -RRB- [ a ]
+Is it and/or long-range?
+Is it and/or long-range ?
+It ends. It begins.
+It ends. It begins .
+"""
+ONTONOTES = """
+New York-based
+New York - based
+A/J and -/- mice
+A / J and - / - mice
+non-zero, anti-BMP-4, 2-fold
+non-zero , anti-BMP - 4 , 2-fold
+T-fork (x) -- or
+T - fork -LRB- x -RRB- -- or
+- -a a- /
+- -a a- /
+"""
+
+
+def test_text_is_split_into_words():
+    for split, lines in (
+        (penn_tokenize, PENN.strip().split("\n")),
+        (ontonotes_tokenize, ONTONOTES.strip().split("\n")),
+        (penn_tokenize, ["a\u00a0b\u2028c\0", "a b c", " \u2009 \0", ""]),
+        (split_at_spaces, [" (a\tb)\u2009c\0 [d] ", "-LRB-a b-RRB-c [d]"]),
+        (split_at_spaces, ["cannot\n", "cannot", "\0 \u2009", ""]),
+    ):
+        for text, words in zip(lines[::2], lines[1::2], strict=True):
+            assert " ".join(split(text)) == words
 
 
 def test_the_tags_of_the_treebank_decide_about_hyphens():
