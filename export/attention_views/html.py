@@ -26,7 +26,7 @@ def attention_html(sentence, view, texts, views=()):
     """Packs the page.
 
     Args:
-        sentence: AttendedSentence.
+        sentence: SentenceAttention.
         view: AttentionView that the page opens with.
         texts: dict of what the page says above the picture: `about` the
             model, `translation_term`, the heading of the translation, and

@@ -103,11 +103,7 @@ class AttentionReader:
             pairs = self._translator.given_ids(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:
-                raise InputError(
-                    f"In the text {text!r} there is nothing to translate; "
-                    "give a sentence."
-                )
-
+                raise InputError(f"Expected a sentence as text, got {text!r}.")
         if not texts:
             return []
         weights = translate_in_batches(
@@ -135,51 +131,24 @@ class AttentionReader:
         else:
             limit = self._translator.target_limit
             targets = _split_given(target, translations, rows, limit)
-        return [
-            AttentionMaps(
-                text=text,
-                translation=translation,
-                source_tokens=source_tokens,
-                target_tokens=target_tokens,
-                target_inputs=("<s>", *target_tokens[:-1]),
-                source_words=source_numbers,
-                target_words=target_numbers,
-                source_truncated=pair.source_truncated,
-                target_truncated=pair.target_is_cut,
-                **each,
-            )
-            for (
-                text,
-                translation,
-                pair,
-                (source_tokens, source_numbers),
-                (target_tokens, target_numbers),
-                each,
-            ) in zip(texts, translations, pairs, sources, targets, weights)
-        ]
+        each = zip(texts, translations, pairs, sources, targets, weights)
+        return [_maps(*arguments) for arguments in each]
 
     def _weights(self, pairs):
         """Returns a dict of arrays without padding for each pair."""
-        found = self._attend(
-            padded([pair.source for pair in pairs]),
-            padded([pair.target for pair in pairs]),
-        )
+        sources = [pair.source for pair in pairs]
+        targets = [pair.target for pair in pairs]
+        found = self._attend(padded(sources), padded(targets))
         found = {kind: each.numpy() for kind, each in found.items()}
-        weights = []
-        for row, pair in enumerate(pairs):
-            source, target = len(pair.source), len(pair.target)
-            sizes = {
-                "encoder": (source, source),
-                "decoder": (target, target),
-                "cross": (target, source),
+        lengths = zip(map(len, sources), map(len, targets))
+        return [
+            {
+                "encoder": found["encoder"][row, :, :, :source, :source],
+                "decoder": found["decoder"][row, :, :, :target, :target],
+                "cross": found["cross"][row, :, :, :target, :source],
             }
-            weights.append(
-                {
-                    kind: found[kind][row, :, :, :queries, :keys]
-                    for kind, (queries, keys) in sizes.items()
-                }
-            )
-        return weights
+            for row, (source, target) in enumerate(lengths)
+        ]
 
 
 def _split_given(tokenizer, texts, rows, limit):
@@ -196,3 +165,15 @@ def _split_given(tokenizer, texts, rows, limit):
 def _trim(pieces, numbers, length):
     tokens = tuple(each.decode("utf-8") for each in pieces[:length])
     return tokens, numbers[:length]
+
+
+def _maps(text, translation, pair, source, target, weights):
+    tokens, numbers = zip(source, target)
+    return AttentionMaps(
+        *(text, translation, *tokens, ("<s>", *tokens[1][:-1])),
+        source_words=numbers[0],
+        target_words=numbers[1],
+        source_truncated=pair.source_truncated,
+        target_truncated=pair.target_is_cut,
+        **weights,
+    )

@@ -10,17 +10,11 @@ from export.common.svg import (
     text_width,
 )
 
-# After Okabe and Ito's, darker where white paper needs it; the same stand in
+# After Okabe and Ito's, darker where white paper needs it, as in
 # page/page.css. Further heads repeat them, dashed.
 COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#cf9a3a",
-    "#449cff",
-    "#643a00",
-    "#1b1f24",
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+    *("#cf9a3a", "#449cff", "#643a00", "#1b1f24"),
 )
 DASHES = (None, "7 3", "2 3", "9 3 2 3")
 KIND_NAMES = {
@@ -46,7 +40,7 @@ def attention_svg(sentence, view):
     lines are stronger, those under 1 %.
 
     Args:
-        sentence: AttendedSentence.
+        sentence: SentenceAttention.
         view: AttentionView.
 
     Returns:
@@ -56,45 +50,43 @@ def attention_svg(sentence, view):
     left = _MARGIN + max(map(text_width, part.rows)) + 6
     right = left + _GAP
     width = right + 6 + max(map(text_width, part.columns)) + _MARGIN
-    height = (
-        2 * _MARGIN + _ROW * max(len(part.rows), len(part.columns)) + _LEGEND
-    )
+    rows = max(len(part.rows), len(part.columns))
+    height = 2 * _MARGIN + _ROW * rows + _LEGEND
     svg = create_picture(width, height)
     title = f"{KIND_NAMES[view.kind]}, layer {view.layer + 1}"
     add_element(svg, "title", {}, title)
     for lane, head in enumerate(view.heads):
-        shift = _shift(lane, len(view.heads))
+        # Lines of different heads must not hide one another.
+        lanes = len(view.heads)
+        shift = _ROW * (lane - (lanes - 1) / 2) * min(0.14, 0.7 / lanes)
         weights = part.weights[view.layer, head]
         _add_lines(svg, weights, head, view.word, (left, right), shift)
     _add_tokens(svg, part.rows, left - 6, "end", view.word)
     _add_tokens(svg, part.columns, right + 6, "start", None)
-    _add_legend(svg, title, view.heads, height)
+    _add_legend(svg, title, view.heads, height - _MARGIN)
     return picture_to_string(svg)
 
 
 def _add_lines(svg, weights, head, word, ends, shift):
-    group = add_element(svg, "g", {"fill": "none", **_look(head)})
+    group = add_element(svg, "g", {"fill": "none", **_stroke(head)})
     left, right = ends
     bends = left + 0.4 * _GAP, right - 0.4 * _GAP
     least = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
     for row, column in np.argwhere(weights >= least).tolist():
         if word not in (None, row):
             continue
-        start, end = _middle(row) + shift, _middle(column) + shift
-        curve = (
-            f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
-            f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}"
-        )
-        stroke = _stroke(float(weights[row, column]), word)
-        add_element(group, "path", {"d": curve, **stroke})
-
-
-def _stroke(weight, word):
-    if word is None:
+        weight = float(weights[row, column])
         opacity, width = weight, 1 + weight
-    else:
-        opacity, width = weight**0.5, 1 + 3 * weight
-    return {"stroke-opacity": f"{opacity:.3f}", "stroke-width": f"{width:.2f}"}
+        if word is not None:
+            opacity, width = weight**0.5, 1 + 3 * weight
+        start, end = _middle(row) + shift, _middle(column) + shift
+        curve = {
+            "d": f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
+            f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}",
+            "stroke-opacity": f"{opacity:.3f}",
+            "stroke-width": f"{width:.2f}",
+        }
+        add_element(group, "path", curve)
 
 
 def _add_tokens(svg, tokens, x, anchor, word):
@@ -107,34 +99,23 @@ def _add_tokens(svg, tokens, x, anchor, word):
         add_element(group, "text", place, token)
 
 
-def _add_legend(svg, title, heads, height):
-    y = height - _MARGIN
-    small = {"font-size": "11", "fill": "#444444"}
-    legend = add_element(svg, "g", small)
-    add_element(
-        legend,
-        "text",
-        {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"},
-        f"{title}; heads:",
-    )
-    for place, head in enumerate(heads):
-        x = _MARGIN + 34 * place
+def _add_legend(svg, title, heads, y):
+    legend = add_element(svg, "g", {"font-size": "11", "fill": "#444444"})
+    place = {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"}
+    add_element(legend, "text", place, f"{title}; heads:")
+    for number, head in enumerate(heads):
+        x = _MARGIN + 34 * number
         swatch = {"d": f"M{x} {y - 4:.1f}h14", "stroke-width": "3"}
-        add_element(legend, "path", {**swatch, **_look(head)})
-        number = {"x": f"{x + 17}", "y": f"{y:.1f}"}
-        add_element(legend, "text", number, f"{head + 1}")
+        add_element(legend, "path", {**swatch, **_stroke(head)})
+        place = {"x": f"{x + 17}", "y": f"{y:.1f}"}
+        add_element(legend, "text", place, f"{head + 1}")
 
 
-def _look(head):
-    look = {"stroke": COLOURS[head % len(COLOURS)]}
+def _stroke(head):
+    stroke = {"stroke": COLOURS[head % len(COLOURS)]}
     dashes = DASHES[head // len(COLOURS) % len(DASHES)]
-    return look | ({"stroke-dasharray": dashes} if dashes else {})
+    return stroke | ({"stroke-dasharray": dashes} if dashes else {})
 
 
 def _middle(row):
     return _MARGIN + _ROW * (row + 0.5)
-
-
-def _shift(lane, lanes):
-    # Lines of different heads must not hide one another.
-    return _ROW * (lane - (lanes - 1) / 2) * min(0.14, 0.7 / lanes)

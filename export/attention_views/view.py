@@ -38,7 +38,7 @@ def update_view(
 
     Args:
         view: AttentionView.
-        sentence: AttendedSentence that is to be shown.
+        sentence: SentenceAttention that is to be shown.
         kind: one of its KINDS.
         layer: number of the layer, from 1.
         heads: list of str: numbers of the heads from 1, or ["all"].
@@ -65,9 +65,10 @@ def update_view(
         numbers = {_number("head", each, sentence.heads) for each in heads}
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
-    if word is None:
-        return view
-    return dataclasses.replace(view, word=_word(word, view, sentence))
+    if word is not None:
+        row = _row_of_word(word, view, sentence)
+        view = dataclasses.replace(view, word=row)
+    return view
 
 
 def _number(name, given, count):
@@ -82,17 +83,17 @@ def _number(name, given, count):
     return number - 1
 
 
-def _word(word, view, sentence):
+def _row_of_word(word, view, sentence):
+    row = sentence.find(view.unit, view.kind, word)
+    if row is not None:
+        return row
     rows = sentence.part(view.unit, view.kind).rows
-    found = sentence.find(view.unit, view.kind, word)
-    if found is None and re.fullmatch("#[0-9]+", word):
+    if re.fullmatch("#[0-9]+", word):
         return _number("word", word[1:], len(rows))
-    if found is None:
-        raise InputError(
-            f"Expected one of these {view.unit} as --word, or its number as "
-            f"#1, got {word}: {' '.join(rows)}"
-        )
-    return found
+    raise InputError(
+        f"Expected one of these {view.unit} as --word, or its number as #1, "
+        f"got {word}: {' '.join(rows)}"
+    )
 
 
 _LAW = (
@@ -117,7 +118,7 @@ def paper_figure(number, sentence):
 
     Args:
         number: 3, 4 or 5.
-        sentence: AttendedSentence of `SENTENCES[number]`.
+        sentence: SentenceAttention of `SENTENCES[number]`.
 
     Returns:
         (views, note): pairs of a name and an AttentionView, in the paper's

@@ -1,4 +1,4 @@
-"""Translates text by asking a server."""
+"""Translates text on a server."""
 
 import math
 import time

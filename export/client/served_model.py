@@ -1,4 +1,4 @@
-"""A model on a server, and the errors of asking it."""
+"""A model on a server, and the errors of its requests."""
 
 import abc
 import typing

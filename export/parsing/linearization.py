@@ -72,34 +72,15 @@ def delinearize(symbols, words):
     return add_root(trees[0])
 
 
-@dataclasses.dataclass(frozen=True)
-class NestingBounds:
-    """How deep brackets are nested in lines of symbols.
-
-    Attributes:
-        max_depth: maximum number of brackets that are open at once.
-        max_open: maximum number of opening brackets in a row.
-    """
-
-    max_depth: int = 0
-    max_open: int = 0
-
-    def __post_init__(self):
-        for name, value in dataclasses.asdict(self).items():
-            if type(value) is not int or value < 0:
-                raise ValueError(
-                    f"Expected a whole number as {name}, got {value!r}."
-                )
-
-    def including(self, symbols):
-        """Returns Bounds that also hold for a line, a list of str."""
-        max_depth, max_open, depth, run = self.max_depth, self.max_open, 0, 0
-        for symbol in symbols:
-            is_open = symbol.startswith("(")
-            depth += is_open - symbol.startswith(")")
-            run = run + 1 if is_open else 0
-            max_depth, max_open = max(max_depth, depth), max(max_open, run)
-        return NestingBounds(max_depth, max_open)
+def measure_nesting(symbols):
+    """Returns how many brackets are open at once, and open in a row."""
+    depth = max_depth = run = max_open = 0
+    for symbol in symbols:
+        is_open = symbol.startswith("(")
+        depth += is_open - symbol.startswith(")")
+        run = run + 1 if is_open else 0
+        max_depth, max_open = max(max_depth, depth), max(max_open, run)
+    return max_depth, max_open
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,16 +93,25 @@ class SymbolVocabulary:
     Attributes:
         labels: sorted tuple of str, the labels of brackets.
         tags: sorted tuple of str, the part-of-speech tags.
-        bounds: Bounds of the trees that the vocabulary was made from.
+        max_depth: maximum number of brackets that are open at once.
+        max_open: maximum number of opening brackets in a row.
     """
 
     labels: tuple
     tags: tuple
-    bounds: NestingBounds
+    max_depth: int
+    max_open: int
 
     def __post_init__(self):
-        for name in ("labels", "tags"):
-            _check_names(name, getattr(self, name))
+        for kind in ("labels", "tags"):
+            names = getattr(self, kind)
+            if not all(map(_is_name, names)):
+                raise ValueError(f"Expected names as {kind}, got {names}.")
+            if list(names) != sorted(set(names)):
+                raise ValueError(f"Expected sorted, different {kind}.")
+        for value in (self.max_depth, self.max_open):
+            if type(value) is not int or value < 0:
+                raise ValueError(f"Expected a whole number, got {value!r}.")
         if not self.tags:
             raise ValueError("Expected one tag at least, got none.")
 
@@ -133,25 +123,30 @@ class SymbolVocabulary:
     @classmethod
     def from_lines(cls, lines):
         """Returns the symbols of linearised trees; ValueError if none."""
-        seen, bounds = set(), NestingBounds()
+        seen, max_depth, max_open = set(), 0, 0
         for symbols in lines:
             seen.update(symbols)
-            bounds = bounds.including(symbols)
+            depth, run = measure_nesting(symbols)
+            max_depth, max_open = max(max_depth, depth), max(max_open, run)
         labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
         tags = {symbol for symbol in seen if symbol[0] not in "()"}
-        return cls(tuple(sorted(labels)), tuple(sorted(tags)), bounds)
+        names = (tuple(sorted(each)) for each in (labels, tags))
+        return cls(*names, max_depth, max_open)
 
     @classmethod
     def from_json(cls, text):
         """Returns the symbols that `to_json` wrote; ValueError otherwise."""
         fields = json.loads(text)
-        _check_fields(fields, cls)
-        _check_fields(fields["bounds"], NestingBounds)
-        for name in ("labels", "tags"):
-            if not isinstance(fields[name], list):
-                raise ValueError(f"Expected a list of {name}.")
-        labels, tags = tuple(fields["labels"]), tuple(fields["tags"])
-        return cls(labels, tags, NestingBounds(**fields["bounds"]))
+        expected = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(fields, dict) or set(fields) != expected:
+            raise ValueError(
+                f"Expected a JSON object of {', '.join(sorted(expected))}."
+            )
+        for kind in ("labels", "tags"):
+            if not isinstance(fields[kind], list):
+                raise ValueError(f"Expected a list of {kind}.")
+            fields[kind] = tuple(fields[kind])
+        return cls(**fields)
 
     def to_json(self):
         """Returns the symbols as an indented JSON object."""
@@ -223,21 +218,9 @@ class SymbolVocabulary:
         return [self.symbols[id_ - FIRST_SYMBOL_ID] for id_ in ids]
 
 
-def _check_fields(values, kind):
-    expected = {field.name for field in dataclasses.fields(kind)}
-    if not isinstance(values, dict) or set(values) != expected:
-        raise ValueError(
-            f"Expected a JSON object of {', '.join(sorted(expected))}."
-        )
-
-
-def _check_names(name, values):
-    for value in values:
-        if (
-            not isinstance(value, str)
-            or value.split() != [value]
-            or set("()") & set(value)
-        ):
-            raise ValueError(f"One of the {name} is not a name: {value!r}.")
-    if list(values) != sorted(set(values)):
-        raise ValueError(f"The {name} must be sorted and all different.")
+def _is_name(value):
+    return (
+        isinstance(value, str)
+        and value.split() == [value]
+        and not set("()") & set(value)
+    )

@@ -117,8 +117,8 @@ class Parser:
         self._grammar = kt.TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
-            max(symbols.bounds.max_depth, 1),
-            max(symbols.bounds.max_open, 1),
+            max(symbols.max_depth, 1),
+            max(symbols.max_open, 1),
         )
         rules = kt.search_rules(config)
         self.beam_size = beam_size or rules.beam_size

@@ -85,7 +85,7 @@ def test_the_page_has_a_name_by_default(model_path, tmp_path):
         (["export", "--text=a", "--figure=3", "--svg=p.svg"], "--figure"),
         (["export", "--text=caf\udce9"], "UTF-8"),
         (["export", "--text=a", "--output=page.html"], "model directory"),
-        (["model", "--text="], "nothing to translate"),
+        (["model", "--text="], "sentence"),
     ],
 )
 def test_refusals_are_one_line(tmp_path, model_path, flags, name):

@@ -10,10 +10,10 @@ from nltk.tree import Tree
 
 from export.parsing.linearization import (
     FIRST_SYMBOL_ID,
-    NestingBounds,
     SymbolVocabulary,
     delinearize,
     linearize,
+    measure_nesting,
 )
 from export.parsing.trees import read_tree, read_trees, tree_words
 from keras_transformer import config
@@ -57,7 +57,7 @@ def test_deep_trees_need_no_recursion():
     depth = 20_000
     symbols = [*["(S"] * depth, "NN", *[")S"] * depth]
     assert linearize(delinearize(symbols, ["x"])) == symbols
-    assert NestingBounds().including(symbols) == NestingBounds(depth, depth)
+    assert measure_nesting(symbols) == (depth, depth)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_a_needless_root_is_one_root():
 
 
 @given(normal_trees())
-def test_bounds_are_those_of_the_tree(tree):
+def test_nesting_is_that_of_the_tree(tree):
     inner = tree[0] if len(tree) == 1 else tree
     runs = re.findall(r"(?:\(\S+ )+", " ".join(linearize(tree)))
-    assert NestingBounds().including(linearize(tree)) == NestingBounds(
-        max_depth=inner.height() - 2,
-        max_open=max((run.count("(") for run in runs), default=0),
+    assert measure_nesting(linearize(tree)) == (
+        inner.height() - 2,
+        max((run.count("(") for run in runs), default=0),
     )
 
 
@@ -121,7 +121,7 @@ def test_symbols_and_their_ids():
     lines = ["(S (VP (VB go) (NP (NN x))))", "(NP (X (NN y)))", "(NN x)"]
     symbols = SymbolVocabulary.from_trees(map(read_tree, lines))
     assert symbols == SymbolVocabulary(
-        ("NP", "S", "VP", "X"), ("NN", "VB"), NestingBounds(3, 2)
+        ("NP", "S", "VP", "X"), ("NN", "VB"), 3, 2
     )
     # Padding, unknown, begin and end come first.
     ids = config.PAD_ID, config.UNKNOWN_ID, config.BEGIN_ID, config.END_ID
@@ -149,17 +149,15 @@ def test_changed_json_is_refused():
     good = {
         "labels": ["NP", "S"],
         "tags": ["NN"],
-        "bounds": {"max_depth": 1, "max_open": 1},
+        "max_depth": 1,
+        "max_open": 1,
     }
     assert SymbolVocabulary.from_json(json.dumps(good)).tags == ("NN",)
-    bounds = good["bounds"]
     wrong = {
         "labels": [["S", "NP"], ["S", "S"], [""], ["N P"], ["(S"], [1], "S", 0],
         "tags": [[], ["a", "A"], [None], ["x)"], {}, ["\u2009"]],
-        "bounds": [
-            *({}, [], None, bounds | {"more": 1}),
-            *(bounds | {"max_open": bad} for bad in (-1, 1.0, True, "")),
-        ],
+        "max_open": [-1, 1.0, True, "", None],
+        "more": [1],
     }
     texts = [
         json.dumps(good | {name: value})

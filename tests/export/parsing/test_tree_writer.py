@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from export.parsing.linearization import (
-    NestingBounds,
     SymbolVocabulary,
     delinearize,
     linearize,
@@ -19,9 +18,7 @@ from tests.export.parsing import made_trees
 
 LABELS = [*made_trees.LABELS, "ROOT", ROOT, "α"]
 TAGS = [*made_trees.TAGS, "TOP"]
-SYMBOLS = SymbolVocabulary(
-    tuple(sorted(LABELS)), tuple(sorted(TAGS)), NestingBounds()
-)
+SYMBOLS = SymbolVocabulary(tuple(sorted(LABELS)), tuple(sorted(TAGS)), 0, 0)
 END = 3
 
 write = tf.function(

@@ -10,7 +10,6 @@ import sentencepiece
 
 from export.common.errors import InputError
 from export.parsing.linearization import (
-    NestingBounds,
     SymbolVocabulary,
     delinearize,
 )
@@ -176,7 +175,7 @@ def test_given_symbols(tmp_path, corpus):
         corpus.trees("train"), _sides(prepared, "train")
     ):
         assert delinearize(given.decode(target), tree.leaves()) == tree
-    none = SymbolVocabulary(("NP",), ("#",), NestingBounds(1, 1))
+    none = SymbolVocabulary(("NP",), ("#",), 1, 1)
     _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
     assert not (tmp_path / "new").exists()
 
@@ -197,8 +196,8 @@ def test_other_symbols_than_those_of_the_data_are_refused(
         given = dataclasses.replace(own, **changes)
         _refused(name, folder, corpus, symbols=given)
         assert contents(folder) == before
-    # Bounds are of the search, and not of what the ids mean.
-    deeper = dataclasses.replace(own, bounds=NestingBounds(99, 99))
+    # Limits of the search do not change the meaning of ids.
+    deeper = dataclasses.replace(own, max_depth=99, max_open=99)
     assert _prepare(folder, corpus, symbols=deeper).symbols == own
 
 
