@@ -1,7 +1,5 @@
 """The page in a real browser, beside weights computed one by one."""
 
-import base64
-
 import numpy as np
 import pytest
 
@@ -290,23 +288,3 @@ def test_the_rows_of_all_maps_sum_to_1(visit, maps):
         if unit == "words":
             exact = attended.by_words(maps, kind)
         np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)
-
-
-def test_it_is_dark_where_the_reader_likes_it_dark_and_prints(visit, maps):
-    page = visit(maps)
-
-    def emulate(**media):
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-
-    style = "return getComputedStyle(document.documentElement).backgroundColor"
-    found = []
-    for scheme in ("light", "dark"):
-        emulate(features=[{"name": "prefers-color-scheme", "value": scheme}])
-        found.append(page.driver.execute_script(style))
-    assert found == ["rgb(246, 247, 249)", "rgb(17, 20, 24)"]
-    pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
-    assert base64.b64decode(pdf).startswith(b"%PDF")
-    emulate(media="print")
-    shown = [each.is_displayed() for each in page.all("#controls, #lines")]
-    emulate(media="")
-    assert shown == [False, True]

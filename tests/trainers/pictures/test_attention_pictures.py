@@ -74,23 +74,6 @@ def _dark_cells(picture):
     return middles
 
 
-def test_the_legend_is_equal_steps_from_light_to_dark():
-    """CIE L* of colours that a screen shows without clipping a channel."""
-    legend = _legend(draw_overview(_maps(), "cross"))
-    assert len(legend) >= 50
-    assert (np.diff(legend, axis=0) <= 0).all()
-    assert legend.min() > 0 and legend.max() < 255
-    encoded = legend / 255.0
-    linear = np.where(
-        encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4
-    )
-    lightness = 116 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16
-    assert lightness[0] > 96 and lightness[-1] < 25
-    steps = -np.diff(lightness[:: len(legend) // 10])
-    assert steps.min() > 0.75 * steps.mean()
-    assert steps.max() < 1.25 * steps.mean()
-
-
 def _place(kind, head, row, column):
     """Returns where the one weight of 1 is drawn."""
     weights = np.zeros((2, 3, *getattr(_maps(4, 3), kind).shape[2:]))
@@ -217,20 +200,3 @@ def test_a_font_of_the_machine_is_taken_where_ours_lacks_letters(
     assert all(label.is_readable for label in labels)
     names = [label.font.getname()[0] for label in labels]
     assert names == [latin.getname()[0], "DejaVu Sans"]
-
-
-def test_labels_of_columns_are_those_of_rows_turned():
-    weights = np.eye(5)[None, None]
-    maps = _maps(token="▁was", heads=1)
-    maps = dataclasses.replace(maps, encoder=weights)
-    picture = draw_layer(maps, "encoder", 1)
-    ink = np.asarray(picture).sum(axis=2) < INK
-    (x, y) = min(_dark_cells(picture))
-    label = ink[y - 6 : y + 6, : x - 12]
-    # Between "head 1" and the frame.
-    turned = np.rot90(ink[HEAD + 21 : y - 8, x - 6 : x + 6], -1)
-    trimmed = [
-        each[np.ix_(each.any(1), each.any(0))] for each in (label, turned)
-    ]
-    assert trimmed[0].any()
-    assert np.array_equal(*trimmed)
