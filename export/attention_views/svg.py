@@ -71,8 +71,8 @@ def _add_lines(svg, weights, head, word, ends, shift):
     group = add_element(svg, "g", {"fill": "none", **_stroke(head)})
     left, right = ends
     bends = left + 0.4 * _GAP, right - 0.4 * _GAP
-    least = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
-    for row, column in np.argwhere(weights >= least).tolist():
+    min_weight = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
+    for row, column in np.argwhere(weights >= min_weight).tolist():
         if word not in (None, row):
             continue
         weight = float(weights[row, column])
@@ -93,22 +93,22 @@ def _add_tokens(svg, tokens, x, anchor, word):
     group = add_element(svg, "g", {"text-anchor": anchor})
     for number, token in enumerate(tokens):
         y = _middle(number) + 0.35 * FONT_SIZE
-        place = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
+        position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
         if number == word:
-            place["font-weight"] = "bold"
-        add_element(group, "text", place, token)
+            position["font-weight"] = "bold"
+        add_element(group, "text", position, token)
 
 
 def _add_legend(svg, title, heads, y):
     legend = add_element(svg, "g", {"font-size": "11", "fill": "#444444"})
-    place = {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"}
-    add_element(legend, "text", place, f"{title}; heads:")
+    position = {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"}
+    add_element(legend, "text", position, f"{title}; heads:")
     for number, head in enumerate(heads):
         x = _MARGIN + 34 * number
         swatch = {"d": f"M{x} {y - 4:.1f}h14", "stroke-width": "3"}
         add_element(legend, "path", {**swatch, **_stroke(head)})
-        place = {"x": f"{x + 17}", "y": f"{y:.1f}"}
-        add_element(legend, "text", place, f"{head + 1}")
+        position = {"x": f"{x + 17}", "y": f"{y:.1f}"}
+        add_element(legend, "text", position, f"{head + 1}")
 
 
 def _stroke(head):

@@ -160,8 +160,8 @@ def _anaphora(sentence, layer):
         [("Figure 4, top", first), ("Figure 4, bottom", both)],
         "head 5 from every word, then heads 5 and 6 from \u201cits\u201d, "
         "where they are very sharp",
-        f"{_named(sharpest)}, the sharpest from \u201cits\u201d (the numbers "
-        "of heads are chance)",
+        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d (the "
+        "numbers of heads are arbitrary)",
     )
 
 
@@ -177,11 +177,11 @@ def _structure(sentence, layer):
     return (
         list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
         "two heads that do different things",
-        f"{_named(pair)}, whose maps differ most",
+        f"{_head_names(pair)}, whose maps differ most",
     )
 
 
-def _named(heads):
+def _head_names(heads):
     numbers = " and ".join(f"{head + 1}" for head in heads)
     return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
 

@@ -74,7 +74,6 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         optimizer="auto",
         loss="auto",
         *,
-        weighted_metrics="auto",
         sampler="auto",
         jit_compile="auto",
         **kwargs,
@@ -85,13 +84,13 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             optimizer: "auto" for Adam with the paper's schedule and the
                 configuration's numbers (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
-            weighted_metrics: "auto" for the accuracy of tokens.
             sampler: "auto" for TranslationSearch, or one of KerasHub's
                 samplers or its name: "greedy", "random", "top_k", "top_p" or
                 "beam". ValueError for any other.
             jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
                 gains nothing on a CPU.
-            **kwargs: arguments of `keras.Model.compile`.
+            **kwargs: arguments of `keras.Model.compile`; `weighted_metrics`
+                is the accuracy of tokens by default.
         """
         sampler = _resolve_sampler(sampler)
         config = self.backbone.config
@@ -110,7 +109,6 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         super().compile(
             optimizer=optimizer,
             loss=loss,
-            weighted_metrics=weighted_metrics,
             sampler=sampler,
             jit_compile=jit_compile,
             **kwargs,
@@ -177,7 +175,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         for sources, prompts in batches:
             if not sources:
                 continue
-            spelt = translator.spell(prompts)
+            spelled = translator.spell(prompts)
             if is_search:
                 prefixes = prompts if any(prompts) else None
                 found = translator.translate(sources, prefixes=prefixes)
@@ -189,7 +187,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                     stop_token_ids,
                 )
             if strip_prompt:
-                texts = map(_strip_prompt, texts, spelt)
+                texts = map(_strip_prompt, texts, spelled)
             outputs.extend(texts)
         is_single = not is_dataset and _is_single(inputs)
         return outputs[0] if is_single else outputs
@@ -206,19 +204,21 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             return self._translators[max_length]
         transformer = self.backbone.transformer
         tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
-        search, most = self.sampler, max_length and max_length - 1
+        search, max_tokens = self.sampler, max_length and max_length - 1
         if not isinstance(search, TranslationSearch):
             search = TranslationSearch()
         if keras.backend.backend() == "tensorflow":
             translator = Translator(
                 *(transformer, tokenizer),
-                max_output_tokens=most,
+                max_output_tokens=max_tokens,
                 **search.settings,
             )
         else:
             function = self.make_generate_function()
             config = search.update_config(transformer)
-            translator = FixedShapeTranslator(function, tokenizer, config, most)
+            translator = FixedShapeTranslator(
+                function, tokenizer, config, max_tokens
+            )
         self._translators[max_length] = translator
         return translator
 
@@ -281,9 +281,9 @@ def _resolve_sampler(sampler):
     with contextlib.suppress(KeyError, TypeError, ValueError):
         found = samplers.get(sampler)
         # These choose among impossible tokens, or need a second model.
-        others = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+        unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
         is_sampler = isinstance(found, samplers.Sampler)
-        if is_sampler and not isinstance(found, others):
+        if is_sampler and not isinstance(found, unsupported):
             return found
     raise ValueError(
         "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "

@@ -190,7 +190,7 @@ class Parser:
             self._check_length(words[number], length)
 
         def parse_batch(batch):
-            chosen = [numbers[place] for place in batch]
+            chosen = [numbers[position] for position in batch]
             return self._parse_batch(
                 [ids[number] for number in chosen],
                 [words[number] for number in chosen],

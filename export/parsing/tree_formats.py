@@ -23,11 +23,11 @@ _MARGIN = 12
 _ABOVE, _BELOW = svg.FONT_SIZE + 1, 5
 
 
-def tree_format(several, scores, pretty, skip_blank, pictures):
+def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
     """Returns the format for the flags of export.parse.
 
     Args:
-        several: whether to write all trees of a sentence, with scores.
+        is_n_best: whether to write all trees of a sentence, with scores.
         scores: whether to write the score of the best tree.
         pretty: whether to indent trees as Penn treebanks do.
         skip_blank: whether to write nothing for a sentence without words.
@@ -39,9 +39,9 @@ def tree_format(several, scores, pretty, skip_blank, pictures):
         InputError: the folder exists or cannot be made; in a call: a picture
             cannot be written.
     """
-    to_lines = line_format(several, scores)
+    to_lines = line_format(is_n_best, scores)
     if pretty:
-        to_lines = _indented_format(several, scores)
+        to_lines = _indented_format(is_n_best, scores)
     if pictures is not None:
         pictures = pathlib.Path(pictures)
         require_new(pictures, "--svg")
@@ -51,10 +51,10 @@ def tree_format(several, scores, pretty, skip_blank, pictures):
     def lines(number, parses):
         if parses[0].tree is None:
             return [] if skip_blank else to_lines(number, parses)
-        for place, parse in enumerate(parses if pictures else (), 1):
+        for position, parse in enumerate(parses if pictures else (), 1):
             name = f"line-{number + 1:06}"
-            if several:
-                name += f"-tree-{place}"
+            if is_n_best:
+                name += f"-tree-{position}"
             with atomic_write(pictures / f"{name}.svg") as temporary:
                 temporary.write_text(draw_tree(parse.tree), encoding="utf-8")
         return to_lines(number, parses)
@@ -62,11 +62,11 @@ def tree_format(several, scores, pretty, skip_blank, pictures):
     return lines
 
 
-def _indented_format(several, scores):
+def _indented_format(is_n_best, scores):
     def lines(number, parses):
         written = []
-        for parse in parses if several else parses[:1]:
-            if several:
+        for parse in parses if is_n_best else parses[:1]:
+            if is_n_best:
                 written.append(f"{number} ||| {parse.score:.6f}")
             elif scores:
                 written.append(f"{parse.score:.6f}")
@@ -95,8 +95,8 @@ def draw_tree(tree):
     texts = svg.add_element(picture, "g", {"text-anchor": "middle"})
 
     def add_text(x, y, text, **attributes):
-        place = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
-        svg.add_element(texts, "text", place | attributes, text)
+        position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
+        svg.add_element(texts, "text", position | attributes, text)
 
     # For each open bracket, where its next child begins, and the positions of
     # the children so far: the middle and the upper end.

@@ -52,11 +52,11 @@ class TreeWriter:
             string [B, K]; undefined for rows that are no tree.
         """
         is_tag = tokens >= self._first_tag_id
-        place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
+        position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
         # One more word, for sentences that have none.
         blank = tf.fill([words.nrows(), 1], "")
         words = tf.concat([words, blank], axis=1).to_tensor()
-        word = tf.gather(words, tf.maximum(place, 0), batch_dims=1)
+        word = tf.gather(words, tf.maximum(position, 0), batch_dims=1)
         text = tf.gather(self._texts, tokens)
         text = tf.where(is_tag, tf.strings.join([text, word, ")"]), text)
         text = tf.where(self._is_of_root(tokens), "", text)

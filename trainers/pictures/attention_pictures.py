@@ -83,8 +83,8 @@ def draw_layer(maps, kind, layer):
     weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]
     # As many heads in a line as fit, in lines of equal length if possible.
     left = _widest(rows) + 6
-    most = (WIDTH - left) // (len(columns) * _MIN_CELL_WIDTH + _GAP)
-    lines = -(-len(weights) // max(most, 1))
+    max_heads = (WIDTH - left) // (len(columns) * _MIN_CELL_WIDTH + _GAP)
+    lines = -(-len(weights) // max(max_heads, 1))
     heads = -(-len(weights) // lines)
     pitch = (WIDTH - left) // heads
     cell_width = min((pitch - _GAP) // len(columns), _MAX_CELL_WIDTH)
@@ -99,12 +99,12 @@ def draw_layer(maps, kind, layer):
     height = end + _LINE * len(notes)
     picture = _titled(kind, f"layer {layer}", WIDTH, height)
     for head, each in enumerate(weights):
-        line, place = divmod(head, heads)
-        x, y = left + place * pitch, _HEAD + line * line_height
+        line, position = divmod(head, heads)
+        x, y = left + position * pitch, _HEAD + line * line_height
         _write(picture, (x, y + _LINE // 2), f"head {head + 1}", _TEXT)
         picture.paste(column_labels, (x, y + _LINE))
         _paste(picture, _cells(each, cell_width, cell_height), (x, y + top))
-        if not place:
+        if not position:
             picture.paste(row_labels, (2, y + top))
     for number, note in enumerate(notes):
         _write(picture, (2, end + number * _LINE), note, _SMALL)
@@ -181,8 +181,8 @@ def _label_column(labels, pitch, side):
     width = _widest(labels)
     column = Image.new("RGB", (width, pitch * len(labels)), "white")
     for number, (text, font, _) in enumerate(labels):
-        place = (width if side == "r" else 0, pitch * number + pitch // 2)
-        ImageDraw.Draw(column).text(place, text, _INK, font, f"{side}m")
+        position = (width if side == "r" else 0, pitch * number + pitch // 2)
+        ImageDraw.Draw(column).text(position, text, _INK, font, f"{side}m")
     return column
 
 
@@ -215,14 +215,14 @@ def _titled(kind, heads, width, height):
     return picture
 
 
-def _write(picture, place, text, size, anchor="lm"):
+def _write(picture, position, text, size, anchor="lm"):
     font = ImageFont.truetype(_FONT, size)
-    ImageDraw.Draw(picture).text(place, text, _INK, font, anchor)
+    ImageDraw.Draw(picture).text(position, text, _INK, font, anchor)
 
 
-def _paste(picture, pasted, place):
+def _paste(picture, pasted, position):
     """Pastes a picture with a frame around it."""
-    picture.paste(pasted, place)
-    (x, y), (width, height) = place, pasted.size
+    picture.paste(pasted, position)
+    (x, y), (width, height) = position, pasted.size
     box = (x - 1, y - 1, x + width, y + height)
     ImageDraw.Draw(picture).rectangle(box, outline=_FRAME)
