@@ -34,7 +34,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         alpha: exponent of the length penalty.
         max_output_extra: maximum tokens of an output beyond those of its
             source.
-        min_length: minimum tokens of an output.
         stop: `stop` of kt.SearchRules.
         **kwargs: arguments of Sampler.
 
@@ -47,7 +46,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         beam_size=None,
         alpha=None,
         max_output_extra=None,
-        min_length=1,
         stop=None,
         **kwargs,
     ):
@@ -56,7 +54,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             "beam_size": beam_size,
             "alpha": alpha,
             "max_output_extra": max_output_extra,
-            "min_length": min_length,
             "stop": stop,
         }
 
@@ -73,12 +70,9 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     def update_config(self, transformer):
         """Returns the model's TransformerConfig with the settings in it."""
-        given = {
-            name: self.settings[name]
-            for name in _FIELDS
-            if self.settings[name] is not None
-        }
-        return transformer.config.replace(**given)
+        changes = {name: self.settings[name] for name in _FIELDS}
+        changes = {n: each for n, each in changes.items() if each is not None}
+        return transformer.config.replace(**changes)
 
     def search(self, transformer, inputs):
         """Searches for one batch; XLA can compile it.
@@ -100,7 +94,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         capacity = ops.shape(prompt)[1] - 1
         longest = output_limits(source, config.max_output_extra)
         longest = ops.minimum(longest, capacity)
-        shortest = ops.minimum(longest, self.settings["min_length"] + 1)
+        # One token and the end.
+        shortest = ops.minimum(longest, 2)
         found = kt.translate_ids(
             transformer,
             source,
