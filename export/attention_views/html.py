@@ -10,6 +10,8 @@ import zlib
 
 import numpy as np
 
+from export.attention_views.word_attention import KINDS, UNITS
+
 # The integer of a weight of 1. Steps of 0.02 % are finer than the numbers on
 # the page, and compress to half of the size of 16 bits.
 WEIGHT_SCALE = 4095
@@ -88,9 +90,9 @@ def _hash(text):
 
 def _data(sentence, view, texts, views):
     units, weights = {}, []
-    for unit in sentence.UNITS:
+    for unit in UNITS:
         units[unit] = {}
-        for kind in sentence.KINDS:
+        for kind in KINDS:
             part = sentence.part(unit, kind)
             units[unit][kind] = {"from": part.rows, "to": part.columns}
             weights.append(round_rows(part.weights).astype("<u2").tobytes())

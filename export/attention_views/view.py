@@ -39,10 +39,10 @@ def update_view(
     Args:
         view: AttentionView.
         sentence: SentenceAttention that is to be shown.
-        kind: one of its KINDS.
+        kind: one of `KINDS`.
         layer: number of the layer, from 1.
         heads: list of str: numbers of the heads from 1, or ["all"].
-        unit: one of its UNITS.
+        unit: one of `UNITS`.
         word: str, the first such query, or "#4" for the fourth query if no
             query is "#4" itself.
 

@@ -6,6 +6,14 @@ import typing
 
 import numpy as np
 
+# The tokens of rows and columns of each kind, in AttentionMaps.
+KINDS = {
+    "encoder": ("source_tokens", "source_tokens"),
+    "decoder": ("target_tokens", "target_inputs"),
+    "cross": ("target_tokens", "source_tokens"),
+}
+UNITS = ("words", "pieces")
+
 _SPACES = "\u2581 "
 _PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "
 
@@ -81,23 +89,16 @@ class SentenceAttention:
         heads: number of heads of a layer.
     """
 
-    KINDS = ("encoder", "decoder", "cross")
-    UNITS = ("words", "pieces")
-
     def __init__(self, maps):
         self.maps = maps
-        self.layers = {kind: len(getattr(maps, kind)) for kind in self.KINDS}
+        self.layers = {kind: len(getattr(maps, kind)) for kind in KINDS}
         self.heads = maps.encoder.shape[1]
         self._units = {"words": merge_pieces(maps), "pieces": maps}
 
     def part(self, unit, kind):
         """Returns the AttentionPart of a unit and a kind."""
         maps = self._units[unit]
-        rows, columns = {
-            "encoder": (maps.source_tokens, maps.source_tokens),
-            "decoder": (maps.target_tokens, maps.target_inputs),
-            "cross": (maps.target_tokens, maps.source_tokens),
-        }[kind]
+        rows, columns = (getattr(maps, side) for side in KINDS[kind])
         return AttentionPart(rows, columns, getattr(maps, kind))
 
     def find(self, unit, kind, word):

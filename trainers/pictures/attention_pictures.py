@@ -9,18 +9,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from export.attention_views.svg import KIND_NAMES
+from export.attention_views.word_attention import KINDS
 
 # TensorBoard's Images tab scales pictures to this width, pixel by pixel; any
 # other would make letters unreadable.
 WIDTH = 350
 # Maximum number of tokens of a side, with a label each.
 MAX_TOKENS = 24
-# The tokens of rows and columns in AttentionMaps.
-KINDS = {
-    "encoder": ("source_tokens", "source_tokens"),
-    "decoder": ("target_tokens", "target_inputs"),
-    "cross": ("target_tokens", "source_tokens"),
-}
 
 _SPACE = "\u2581"  # of SentencePiece
 _AXES = {

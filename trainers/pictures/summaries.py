@@ -9,10 +9,10 @@ import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
+from export.attention_views.word_attention import KINDS
 from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import (
-    KINDS,
     MAX_TOKENS,
     draw_layer,
     draw_overview,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from export.attention_views.word_attention import KINDS
 from tests.export.attention_views import attended
 from trainers.pictures import attention_pictures
 from trainers.pictures.attention_pictures import (
-    KINDS,
     MAX_TOKENS,
     WIDTH,
     draw_layer,
