@@ -118,7 +118,7 @@ def paper_figure(number, sentence):
 
     Args:
         number: 3, 4 or 5.
-        sentence: SentenceAttention of `SENTENCES[number]`.
+        sentence: SentenceAttention of `FIGURE_SENTENCES[number]`.
 
     Returns:
         (views, note): pairs of a name and an AttentionView, in the paper's

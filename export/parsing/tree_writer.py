@@ -1,7 +1,7 @@
 """Trees as lines of text, written inside a TensorFlow graph.
 
 A served model has neither nltk nor Python. The text equals `delinearize` of
-export.parsing.linearization followed by `one_line` of export.parsing.trees.
+export.parsing.linearization followed by `format_tree` of export.parsing.trees.
 """
 
 import numpy as np
