@@ -89,7 +89,7 @@ def _parse(url):
         address = urllib.parse.urlsplit(url)
         is_valid = address.scheme in _CONNECTIONS and address.hostname
         address.port  # noqa: B018  # raises where it is no number
-        # A request can hold nothing else.
+        # A request line holds ASCII only.
         (address.hostname or "").encode("idna")
         address.path.encode("ascii")
     except ValueError:

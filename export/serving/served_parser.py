@@ -79,7 +79,7 @@ class ServedParser(tf.Module):
                 separated by white space as in the Penn Treebank.
 
         Returns:
-            `tree`, string [B], as `export.parsing.trees.one_line` writes it;
+            `tree`, string [B], as `export.parsing.trees.format_tree` writes it;
             `score`, float32 [B]: log-probability / length penalty, 0 for text
             without words.
         """

@@ -240,7 +240,7 @@ def test_bad_directories_and_presets_are_refused(model_path, tmp_path):
 
 
 @pytest.fixture
-def fresh_task(model_path):
+def own_task(model_path):
     preprocessor = TransformerSeq2SeqLMPreprocessor(
         TransformerTokenizer(made_up_text.vocabulary()),
         encoder_sequence_length=12,
@@ -251,20 +251,21 @@ def fresh_task(model_path):
     )
 
 
-def test_it_learns_from_strings_as_in_the_paper(fresh_task):
+def test_it_learns_from_strings_as_in_the_paper(own_task):
     """The loss in numpy: smoothed, and a mean over the target's tokens."""
-    task = fresh_task
-    config = task.backbone.config
+    config = own_task.backbone.config
     rate = config.d_model**-0.5 * config.warmup_steps**-1.5
-    assert float(task.optimizer.learning_rate) == pytest.approx(rate, rel=1e-5)
-    task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
-    _, labels, _ = task.preprocessor(PAIRS)
-    logits = task.predict(PAIRS, verbose=0)
+    assert float(own_task.optimizer.learning_rate) == pytest.approx(
+        rate, rel=1e-5
+    )
+    own_task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
+    _, labels, _ = own_task.preprocessor(PAIRS)
+    logits = own_task.predict(PAIRS, verbose=0)
     wanted = figures(logits, np.asarray(labels), config.label_smoothing)
-    loss, accuracy = task.evaluate(PAIRS, batch_size=4, verbose=0)
+    loss, accuracy = own_task.evaluate(PAIRS, batch_size=4, verbose=0)
     assert loss == pytest.approx(wanted.loss, rel=1e-5)
     assert accuracy == pytest.approx(wanted.accuracy, rel=1e-5)
-    history = task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
+    history = own_task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
     assert history["loss"][-1] < history["loss"][0] - 0.5
 
 
@@ -276,20 +277,19 @@ def _adapt(task):
             weight.assign(weight + 1.0)
 
 
-def test_lora_is_saved_in_presets_and_alone(fresh_task, model_path, tmp_path):
-    task = fresh_task
-    inputs, _, _ = task.preprocessor(PAIRS)
-    before = np.asarray(task(inputs))
-    _adapt(task)
-    names = [each.name for each in task.backbone.trainable_variables]
+def test_lora_is_saved_in_presets_and_alone(own_task, model_path, tmp_path):
+    inputs, _, _ = own_task.preprocessor(PAIRS)
+    before = np.asarray(own_task(inputs))
+    _adapt(own_task)
+    names = [each.name for each in own_task.backbone.trainable_variables]
     assert names == ["lora_kernel_a", "lora_kernel_b"] * 4
-    adapted = np.asarray(task(inputs))
+    adapted = np.asarray(own_task(inputs))
     assert np.abs(adapted - before).max() > 0.1
-    task.save_to_preset(str(tmp_path / "preset"))
-    task.backbone.save_lora_weights(str(tmp_path / "some.lora.h5"))
+    own_task.save_to_preset(str(tmp_path / "preset"))
+    own_task.backbone.save_lora_weights(str(tmp_path / "some.lora.h5"))
     saved, other = (
         TransformerSeq2SeqLM.from_preset(
-            str(path), preprocessor=task.preprocessor
+            str(path), preprocessor=own_task.preprocessor
         )
         for path in (tmp_path / "preset", model_path)
     )
@@ -299,30 +299,28 @@ def test_lora_is_saved_in_presets_and_alone(fresh_task, model_path, tmp_path):
 
 
 @pytest.mark.slow
-def test_lora_learns_and_other_weights_stay(fresh_task):
-    task = fresh_task
+def test_lora_learns_and_other_weights_stay(own_task):
     keras.utils.set_random_seed(2)
-    frozen = task.backbone.get_weights()
-    before = task.evaluate(PAIRS, batch_size=4, verbose=0)[0]
-    task.backbone.enable_lora(2)
-    task.compile(optimizer=keras.optimizers.Adam(0.03))
-    task.fit(PAIRS, batch_size=4, epochs=30, verbose=0)
-    assert task.evaluate(PAIRS, batch_size=4, verbose=0)[0] < before - 0.4
+    frozen = own_task.backbone.get_weights()
+    before = own_task.evaluate(PAIRS, batch_size=4, verbose=0)[0]
+    own_task.backbone.enable_lora(2)
+    own_task.compile(optimizer=keras.optimizers.Adam(0.03))
+    own_task.fit(PAIRS, batch_size=4, epochs=30, verbose=0)
+    assert own_task.evaluate(PAIRS, batch_size=4, verbose=0)[0] < before - 0.4
     weights = [
-        each for each in task.backbone.weights if "lora" not in each.name
+        each for each in own_task.backbone.weights if "lora" not in each.name
     ]
     for weight, value in zip(weights, frozen, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
 @pytest.mark.slow
-def test_what_was_compiled_before_lora_is_not_used_again(fresh_task, tmp_path):
-    task = fresh_task
-    before = task.generate(TEXTS[:8])
-    _adapt(task)
-    texts = task.generate(TEXTS[:8])
+def test_what_was_compiled_before_lora_is_not_used_again(own_task, tmp_path):
+    before = own_task.generate(TEXTS[:8])
+    _adapt(own_task)
+    texts = own_task.generate(TEXTS[:8])
     assert texts != before
-    task.save_to_preset(str(tmp_path / "preset"))
+    own_task.save_to_preset(str(tmp_path / "preset"))
     saved = TransformerSeq2SeqLM.from_preset(str(tmp_path / "preset"))
     assert saved.generate(TEXTS[:8]) == texts
 
