@@ -60,28 +60,6 @@ def test_deep_trees_need_no_recursion():
     assert measure_nesting(symbols) == (depth, depth)
 
 
-@pytest.mark.parametrize(
-    "line, count",
-    [
-        ("", 0),
-        ("", 1),
-        ("(S NN )S", 0),
-        ("(S NN )S", 2),
-        ("(S NN", 1),
-        ("(S NN )NP", 1),
-        ("NN )S", 1),
-        ("(S NN )S )S", 1),
-        ("(S )S NN", 1),
-        ("(S NN (NP )NP )S", 1),
-        ("(S NN )S (S NN )S", 2),
-        ("NN NN", 2),
-    ],
-)
-def test_symbols_that_are_no_tree_are_refused(line, count):
-    with pytest.raises(ValueError):
-        delinearize(line.split(), ["x"] * count)
-
-
 def test_of_all_short_lines_exactly_those_of_trees_are_read():
     alphabet = ["(A", ")A", "(B", ")B", "t"]
     read = 0

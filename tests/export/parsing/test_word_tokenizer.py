@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from export.parsing.trees import escape_brackets, remove_unicode_spaces
 from export.parsing.word_tokenizer import WordTokenizer
-from tests.export import fuzzed
 from trainers.data.vocabulary import train_vocabulary
 
 END = 3
@@ -100,11 +99,3 @@ def test_all_white_space_is_ascii_or_odd():
     assert [each for each in left if each.isspace()] == sorted(
         string.whitespace
     )
-
-
-def test_words_of_hostile_text_are_counted(tokenizer):
-    texts = fuzzed.fuzzed(300, ["the", "cell"])
-    texts = [text for text in texts if len(text) < 10_000]
-    ragged, counts = tokenizer.tokenize(tf.constant(texts))
-    for ids, count in zip(ragged.to_list(), counts.numpy()):
-        assert _count(tokenizer, ids) == count
