@@ -1,11 +1,11 @@
-"""Shows what a model attends to, on a page or in a picture.
+"""Shows the attention of a model on an HTML page or in an SVG picture.
 
 `python -m export.attention --model M --text "..." --output page.html`
 
-The page is one file that needs no network: tokens in two columns with a
-coloured line a head, as in Figures 3 to 5 of the paper, and the full matrix
-beside them. What is shown is chosen on the page; the flags say what it opens
-with. --svg=FILE writes one view as a picture.
+The page is one file that needs no network: tokens in two columns with lines
+in a colour for each head, as in Figures 3 to 5 of the paper, and the matrix of
+weights. The flags select the view that the page opens with, and that --svg=FILE
+writes as a picture.
 
 --figure=3, 4 or 5 takes the paper's own sentence and view.
 """
@@ -16,11 +16,11 @@ import sys
 from absl import flags
 
 from export.attention_views.view import (
-    SENTENCES,
+    FIGURE_SENTENCES,
     AttentionView,
-    chosen_view,
     paper_figure,
     paper_layer,
+    update_view,
 )
 from export.common import command
 from export.common.atomic_files import atomic_write
@@ -34,8 +34,8 @@ flags.DEFINE_string("text", None, "Sentence to translate.")
 flags.DEFINE_string(
     "translation",
     None,
-    "Translation that the model is made to give; by default what its beam "
-    "search finds.",
+    "Translation that the model is forced to generate; that of its beam search "
+    "by default.",
 )
 flags.DEFINE_enum(
     "figure",
@@ -69,15 +69,14 @@ flags.DEFINE_enum(
     "unit",
     None,
     ["words", "pieces"],
-    "Whether subword pieces are merged to words: the sum over the pieces of "
-    "the word looked at, the mean over those of the word that looks. Words "
-    "by default.",
+    "Whether pieces are merged to words, the default: the weight on a word is "
+    "the sum over its pieces, the row of a word the mean over its pieces.",
 )
 flags.DEFINE_string(
     "word",
     None,
-    "Word that looks, whose lines alone are shown: the first such word, or "
-    "#4 for the fourth of all where no word is #4 itself.",
+    "Query whose lines alone are shown: the first such word, or #4 for the "
+    "fourth query if no word is #4 itself.",
 )
 
 _VIEW = ("kind", "layer", "heads", "unit", "word")
@@ -96,8 +95,8 @@ def main(arguments):
     if FLAGS.figure:
         views, note = paper_figure(int(FLAGS.figure), sentence)
         view = views[0][1]
-    asked = {name: FLAGS[name].value for name in _VIEW}
-    view = chosen_view(view, sentence, **asked)
+    changes = {name: FLAGS[name].value for name in _VIEW}
+    view = update_view(view, sentence, **changes)
     if FLAGS.svg:
         from export.attention_views.svg import attention_svg
 
@@ -117,11 +116,11 @@ def main(arguments):
 def _text():
     if (FLAGS.text is None) == (FLAGS.figure is None):
         raise InputError(
-            "Give either --text with a sentence or --figure=3, 4 or 5, whose "
-            "sentence is the paper's."
+            "Give either --text with a sentence or --figure=3, 4 or 5 of the "
+            "paper."
         )
     if FLAGS.text is None:
-        return SENTENCES[int(FLAGS.figure)]
+        return FIGURE_SENTENCES[int(FLAGS.figure)]
     return FLAGS.text
 
 
@@ -129,30 +128,29 @@ def _check_model():
     path = pathlib.Path(FLAGS.model)
     if newest_version(path):
         raise InputError(
-            f"{path} is an export, which has the mean of the heads only; give "
-            "the model directory that it was made from."
+            f"Expected a model directory as --model, and {path} is an export, "
+            "which has the mean of the heads only."
         )
 
 
 def _read(text):
     from export.attention_views.reader import AttentionReader
-    from export.attention_views.words import AttendedSentence
+    from export.attention_views.word_attention import SentenceAttention
 
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]
-    return AttendedSentence(reader.read([text], given)[0])
+    return SentenceAttention(reader.read([text], given)[0])
 
 
 def _texts(sentence, note):
     notes = [note] if note else []
-    for side, is_cut in (
+    for side, is_truncated in (
         ("text", sentence.maps.source_truncated),
-        ("translation", sentence.maps.target_is_cut),
+        ("translation", sentence.maps.target_truncated),
     ):
-        if is_cut:
+        if is_truncated:
             notes.append(
-                f"The {side} is longer than the model takes; only its "
-                "beginning is shown."
+                f"The {side} is truncated to the maximum length of the model."
             )
     name = pathlib.Path(FLAGS.model).resolve().name
     encoder, decoder = (

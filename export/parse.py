@@ -26,7 +26,6 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.lines.formats import line_format
 from export.lines.streams import answer_lines
 from export.lines.unfinished import lines_answered
 from export.translators.batches import BATCH_TOKENS
@@ -104,7 +103,13 @@ def main(arguments):
     """Parses a file or standard input."""
     del arguments
     _check_resume()
-    form = _form()
+    # nltk and TensorFlow take seconds to load.
+    from export.parsing.tree_formats import tree_format
+
+    form = tree_format(
+        *(FLAGS.n_best > 1, FLAGS.scores),
+        *(FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg),
+    )
     parser = _parser()
     words = _reader(parser)
     answered = _answered(words) if FLAGS.resume else 0
@@ -119,7 +124,6 @@ def main(arguments):
 
 
 def _parser():
-    # nltk and TensorFlow take seconds to load.
     from export.parsing.parser import Parser
 
     parser = Parser.from_directory(
@@ -138,26 +142,11 @@ def _parser():
 
 def _reader(parser):
     """Returns the function that splits a line into words."""
-    from export.parsing import penn_tokens
+    from export.parsing import penn_tokenizer
 
     if FLAGS.tokenize == "none":
-        return penn_tokens.given_words
-    return penn_tokens.words_of(parser.symbols.tags)
-
-
-def _form():
-    from export.parsing import tree_lines
-
-    several = FLAGS.n_best > 1
-    choose = tree_lines.indented_format if FLAGS.pretty else line_format
-    form = choose(several, FLAGS.scores)
-    if FLAGS.skip_blank:
-        form = tree_lines.without_blank(form)
-    if FLAGS.svg is not None:
-        from export.parsing.drawing import Pictures
-
-        form = tree_lines.drawn(form, Pictures(FLAGS.svg, several))
-    return form
+        return penn_tokenizer.split_at_spaces
+    return penn_tokenizer.tokenizer_for_tags(parser.symbols.tags)
 
 
 def _check_resume():
@@ -182,16 +171,16 @@ def _check_resume():
 
 def _answered(words_of):
     """Returns how many lines of --input --output has the answers to."""
-    from export.parsing.penn_tokens import given_words
-    from export.parsing.trees import read_tree, words
+    from export.parsing.penn_tokenizer import split_at_spaces
+    from export.parsing.trees import read_tree, tree_words
 
     def has_answer(line):
-        return not FLAGS.skip_blank or bool(given_words(line))
+        return not FLAGS.skip_blank or bool(split_at_spaces(line))
 
     def fits(line, answer):
         before, tab, tree = answer.rpartition("\t")
         try:
-            found = words(read_tree(tree)) if tree else []
+            found = tree_words(read_tree(tree)) if tree else []
         except ValueError:
             return False
         return bool(tab) == FLAGS.scores and found == words_of(line)

@@ -49,12 +49,12 @@ class Parsing(launch.Task):
     def known_symbols(self, directory):
         """See the base class."""
         # nltk takes seconds to load.
-        from export.parsing.parser import symbols_of
+        from export.parsing.parser import load_symbols
 
         there = (
             directory.config_path.exists() or directory.symbols_path.exists()
         )
-        return symbols_of(directory) if there else None
+        return load_symbols(directory) if there else None
 
     def known_config(self, config, directory):
         """See the base class."""
@@ -77,7 +77,7 @@ class Parsing(launch.Task):
 
     def _with_symbols(self, config, symbols, vocabulary):
         # It loads TensorFlow Text.
-        from export.parsing.words import WordTokenizer
+        from export.parsing.word_tokenizer import WordTokenizer
 
         changes = {
             "vocabulary_size": symbols.vocabulary_size,
@@ -85,8 +85,8 @@ class Parsing(launch.Task):
         }
         if config.counts_words:
             words = WordTokenizer(vocabulary)
-            changes["source_words_from"] = words.words_from
-            changes["target_words_from"] = symbols.tags_from
+            changes["source_words_from"] = words.first_word_id
+            changes["target_words_from"] = symbols.first_tag_id
         return config.replace(**changes)
 
     def score(self, prepared, plan, made):

@@ -101,10 +101,10 @@ def _read_symbols(kind):
     if content is None:
         return None
     # nltk takes seconds to load.
-    from export.parsing.linear import Symbols
+    from export.parsing.linearization import SymbolVocabulary
 
     try:
-        return Symbols.from_json(content.decode())
+        return SymbolVocabulary.from_json(content.decode())
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"--symbols={FLAGS.symbols} cannot be used ({error}); give the "

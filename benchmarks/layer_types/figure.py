@@ -29,7 +29,7 @@ def log_log_svg(title, axes, series, format_power):
     high = max(high, low + 1)
     x_of = _scale(xs[0], xs[-1], _LEFT, _RIGHT)
     y_of = _scale(10.0**low, 10.0**high, _BOTTOM, _TOP)
-    picture = svg.picture(_WIDTH, _HEIGHT)
+    picture = svg.create_picture(_WIDTH, _HEIGHT)
     middle_x, middle_y = (_LEFT + _RIGHT) / 2, (_TOP + _BOTTOM) / 2
     turned = {"transform": f"rotate(-90 18 {middle_y})"}
     _text(picture, title, _LEFT, 24)
@@ -56,7 +56,7 @@ def log_log_svg(title, axes, series, format_power):
         place = max(y, place + _NAME_HEIGHT)
         _line(picture, [(x, y), (_RIGHT + 18, place)], colour, 0.5)
         _text(picture, name, _RIGHT + 22, place + 4, fill=colour)
-    return svg.written(picture)
+    return svg.picture_to_string(picture)
 
 
 def _scale(low, high, start, end):
@@ -69,9 +69,9 @@ def _line(picture, places, colour="#7f7f7f", width=0.3, dash="none"):
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     look = {"stroke": colour, "stroke-width": f"{width}", "fill": "none"}
     more = {"stroke-dasharray": dash}
-    svg.add(picture, "path", {"d": f"M{path}", **look, **more})
+    svg.add_element(picture, "path", {"d": f"M{path}", **look, **more})
 
 
 def _text(picture, text, x, y, anchor="start", fill="#7f7f7f", **more):
     place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
-    svg.add(picture, "text", {**place, "fill": fill, **more}, text)
+    svg.add_element(picture, "text", {**place, "fill": fill, **more}, text)

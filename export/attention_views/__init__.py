@@ -1,5 +1,5 @@
-"""What a model attends to, as an HTML page or an SVG picture.
+"""Attention of a model as an HTML page or an SVG picture.
 
-`reader` gets the weights from a translator; all else is numpy and text. The
-page's own files lie in `page/`. This room imports translators.
+`reader` gets the weights from a translator; the rest is NumPy and text, and
+`page/` holds the files of the page. They import translators.
 """

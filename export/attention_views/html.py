@@ -1,4 +1,4 @@
-"""One HTML file that shows attention and needs nothing but itself."""
+"""Packs attention into one self-contained HTML file."""
 
 import base64
 import dataclasses
@@ -10,42 +10,17 @@ import zlib
 
 import numpy as np
 
-# What a weight of 1 becomes. Steps of 0.02 % are finer than what the page says
-# in numbers, and compress to half of what 16 bits do.
-ONE = 4095
+from export.attention_views.word_attention import KINDS, UNITS
 
-
-def rounded_rows(weights):
-    """Rounds rows that sum to 1 to whole numbers.
-
-    Plain rounding would let long rows drift from their sum.
-
-    Args:
-        weights: float [..., K], not negative; rows sum to 1, but for
-            floating-point rounding.
-
-    Returns:
-        uint16 [..., K]: each row sums to 4095, no number is more than 1 from
-        4095 times its weight, and a weight of 0 is 0.
-    """
-    weights = np.asarray(weights, np.float64)
-    exact = ONE * weights / weights.sum(axis=-1, keepdims=True)
-    # A sum that is rounded at each step ends at ONE.
-    sums = np.rint(np.cumsum(exact, axis=-1))
-    return np.diff(sums, axis=-1, prepend=0).astype(np.uint16)
-
+# The integer of a weight of 1. Steps of 0.02 % are finer than the numbers on
+# the page, and compress to half of the size of 16 bits.
+WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")
-# Read in this order into one script.
+# Joined in this order into one script.
 _SCRIPTS = (
-    "maps.js",
-    "elements.js",
-    "lines.js",
-    "matrix.js",
-    "word.js",
-    "controls.js",
-    "words.js",
-    "page.js",
+    *("maps.js", "elements.js", "lines.js", "matrix.js"),
+    *("word.js", "controls.js", "words.js", "page.js"),
 )
 
 
@@ -53,11 +28,11 @@ def attention_html(sentence, view, texts, views=()):
     """Packs the page.
 
     Args:
-        sentence: AttendedSentence.
+        sentence: SentenceAttention.
         view: AttentionView that the page opens with.
-        texts: dict of what stands above the picture: `about` the model,
-            `translation_term`, what the translation is called, and `note`,
-            which may be "".
+        texts: dict of what the page says above the picture: `about` the
+            model, `translation_term`, the heading of the translation, and
+            `note`, which may be "".
         views: pairs of a name and an AttentionView, buttons of the page.
 
     Returns:
@@ -72,14 +47,36 @@ def attention_html(sentence, view, texts, views=()):
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        "data": _json(_data(sentence, view, texts, views)),
+        # "<" alone could end the element that holds the data.
+        "data": json.dumps(
+            _data(sentence, view, texts, views), allow_nan=False
+        ).replace("<", "\\u003c"),
     }
-    # In one pass: what is filled in is not searched again.
+    # In one pass: inserted text is not searched again.
     return re.sub(
         r"\{\{(\w+)\}\}",
         lambda found: parts[found[1]],
         _read("template.html"),
     )
+
+
+def round_rows(weights):
+    """Rounds rows that sum to 1 to integers that sum to 4095.
+
+    Plain rounding would let the sum of long rows drift.
+
+    Args:
+        weights: float [..., K], not negative; rows sum to 1, except for
+            floating-point rounding.
+
+    Returns:
+        uint16 [..., K]: each at most 1 from 4095 times its weight, and 0 for
+        a weight of 0.
+    """
+    weights = np.asarray(weights, np.float64)
+    exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
+    sums = np.rint(np.cumsum(exact, axis=-1))
+    return np.diff(sums, axis=-1, prepend=0).astype(np.uint16)
 
 
 def _read(name):
@@ -91,43 +88,26 @@ def _hash(text):
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _json(data):
-    # "<" alone could end the element that holds the data.
-    return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-
-
 def _data(sentence, view, texts, views):
-    parts = {
-        unit: {kind: sentence.part(unit, kind) for kind in sentence.KINDS}
-        for unit in sentence.UNITS
-    }
+    units, weights = {}, []
+    for unit in UNITS:
+        units[unit] = {}
+        for kind in KINDS:
+            part = sentence.part(unit, kind)
+            units[unit][kind] = {"from": part.rows, "to": part.columns}
+            weights.append(round_rows(part.weights).astype("<u2").tobytes())
     return {
         **texts,
         "source": sentence.maps.text,
         "translation": sentence.maps.translation,
         "layers": sentence.layers,
         "heads": sentence.heads,
-        "units": {
-            unit: {
-                kind: {"from": part.rows, "to": part.columns}
-                for kind, part in kinds.items()
-            }
-            for unit, kinds in parts.items()
-        },
-        # One after the other, in the order of the lists above.
-        "weights": _packed(
-            part.weights for kinds in parts.values() for part in kinds.values()
-        ),
+        "units": units,
+        # In the order of `units`: base64 of deflated little-endian uint16.
+        "weights": base64.b64encode(zlib.compress(b"".join(weights))).decode(),
         "view": _view(view),
         "views": [{"name": name, "view": _view(each)} for name, each in views],
     }
-
-
-def _packed(arrays):
-    """Returns arrays [..., M] as base64 of deflated little-endian uint16."""
-    numbers = [rounded_rows(each).astype("<u2").ravel() for each in arrays]
-    packed = zlib.compress(np.concatenate(numbers).tobytes())
-    return base64.b64encode(packed).decode("ascii")
 
 
 def _view(view):

@@ -18,30 +18,29 @@ from keras_transformer.config import END_ID
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMaps:
-    """Attention weights of one translation; no padding anywhere.
+    """Attention weights of one translation, without padding.
 
     Letters: L layers of the encoder or the decoder, H heads, S source tokens,
-    T target tokens. Every row sums to 1. Row t of `decoder` and `cross` is of
-    the step that gives `target_tokens[t]`; that step sees
-    `target_inputs[: t + 1]`, so the columns of `decoder` are those and not
-    `target_tokens`.
+    T target tokens. Rows are queries, columns keys; every row sums to 1. Row t
+    of `decoder` and `cross` belongs to the step that predicts
+    `target_tokens[t]` from `target_inputs[: t + 1]`, which are the columns of
+    `decoder`.
 
     Attributes:
         text: the source.
-        translation: as text.
-        source_tokens: [S] str, such as "\u2581the", the last one "</s>". A
-            piece that the vocabulary lacks stands as it is in the text.
-        target_tokens: [T] str, the same of the translation.
+        translation: str.
+        source_tokens: [S] str, such as "\u2581the", the last one "</s>".
+            Unknown tokens are spelt as in the text.
+        target_tokens: [T] str, the tokens of the translation.
         target_inputs: [T] str: "<s>", then `target_tokens` but the last.
-        encoder: float32 [L, H, S, S], rows attending to columns.
+        encoder: float32 [L, H, S, S].
         decoder: float32 [L, H, T, T].
         cross: float32 [L, H, T, S].
         source_words: int32 [S, 2]: the first and the last word of `text` that
-            each token is of, -1 of the end; see `word_numbers`.
-        target_words: int32 [T, 2], the same of `translation`.
-        source_truncated: whether the text was longer than the model takes, so
-            that only its beginning is here.
-        target_is_cut: the same of a translation that was given.
+            each token belongs to, -1 for the end; see `word_numbers`.
+        target_words: int32 [T, 2], the same for `translation`.
+        source_truncated: whether the text was longer than the model's maximum.
+        target_truncated: whether a given translation was.
     """
 
     text: str
@@ -55,7 +54,7 @@ class AttentionMaps:
     source_words: np.ndarray
     target_words: np.ndarray
     source_truncated: bool = False
-    target_is_cut: bool = False
+    target_truncated: bool = False
 
 
 class AttentionReader:
@@ -78,11 +77,7 @@ class AttentionReader:
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the reader of a model directory.
-
-        Args:
-            path: of the model directory.
-            **settings: of Translator.
+        """Opens a model directory, with settings of Translator.
 
         Raises:
             InputError: it is not a whole model directory.
@@ -90,15 +85,12 @@ class AttentionReader:
         return cls(Translator.from_directory(path, **settings))
 
     def read(self, texts, translations=None):
-        """Reads the attention of sentences.
+        """Returns the attention of sentences, a list of AttentionMaps.
 
         Args:
             texts: list of str, a sentence each.
-            translations: list of str, as many, that the model is made to
-                give; None for what its beam search finds.
-
-        Returns:
-            A list of AttentionMaps.
+            translations: list of str, one for each text, that the model is
+                forced to generate; those of its beam search by default.
 
         Raises:
             InputError: a text is blank.
@@ -111,97 +103,77 @@ class AttentionReader:
             pairs = self._translator.given_ids(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:
-                raise InputError(
-                    f"In the text {text!r} there is nothing to translate; "
-                    "give a sentence."
-                )
-
-        def ask(batch):
-            return self._weights([pairs[number] for number in batch])
-
-        weights = translate_in_batches(
-            [pair.length for pair in pairs], self._translator.batch_tokens, ask
-        )
+                raise InputError(f"Expected a sentence as text, got {text!r}.")
         if not texts:
             return []
-        translator, target = self._translator, self._tokenizer.target
-        sources = _side(
+        weights = translate_in_batches(
+            [pair.length for pair in pairs],
+            self._translator.batch_tokens,
+            lambda batch: self._weights([pairs[number] for number in batch]),
+        )
+        sources = _split_given(
             self._tokenizer.source,
             texts,
             [pair.source for pair in pairs],
-            translator.source_limit,
+            self._translator.source_limit,
         )
+        target = self._tokenizer.target
         rows = [pair.target for pair in pairs]
         if translations is None:
             ids = padded(rows)
             translations = target.decode(ids)
-            pieces = pieces_of(target, ids).numpy().tolist()
-            targets = zip(pieces, target_words(target, ids).numpy())
-        else:
-            targets = _side(target, translations, rows, translator.target_limit)
-        return [
-            _maps(*each)
-            for each in zip(
-                texts, translations, pairs, sources, targets, weights
+            targets = map(
+                _trim,
+                pieces_of(target, ids).numpy().tolist(),
+                target_words(target, ids).numpy(),
+                map(len, rows),
             )
-        ]
+        else:
+            limit = self._translator.target_limit
+            targets = _split_given(target, translations, rows, limit)
+        each = zip(texts, translations, pairs, sources, targets, weights)
+        return [_maps(*arguments) for arguments in each]
 
     def _weights(self, pairs):
-        """Returns a dict of numpy arrays for each pair, padding left out."""
-        found = self._attend(
-            padded([pair.source for pair in pairs]),
-            padded([pair.target for pair in pairs]),
-        )
+        """Returns a dict of arrays without padding for each pair."""
+        sources = [pair.source for pair in pairs]
+        targets = [pair.target for pair in pairs]
+        found = self._attend(padded(sources), padded(targets))
         found = {kind: each.numpy() for kind, each in found.items()}
+        lengths = zip(map(len, sources), map(len, targets))
         return [
-            _real(pair, {kind: each[row] for kind, each in found.items()})
-            for row, pair in enumerate(pairs)
+            {
+                "encoder": found["encoder"][row, :, :, :source, :source],
+                "decoder": found["decoder"][row, :, :, :target, :target],
+                "cross": found["cross"][row, :, :, :target, :source],
+            }
+            for row, (source, target) in enumerate(lengths)
         ]
 
 
-def _side(tokenizer, texts, rows, limit):
-    """Yields the pieces and the words of texts that were given, as `rows`."""
+def _split_given(tokenizer, texts, rows, limit):
+    """Yields the tokens and the word numbers of texts with the ids `rows`."""
     texts = tf.constant(texts)
     words = source_words(tokenizer, texts, padded(rows), limit).numpy()
     cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
     end = tokenizer.id_to_piece(END_ID).encode()
-    for ids, pieces, numbers in zip(
-        rows, tokenizer.split(cut).to_list(), words
-    ):
-        yield [*pieces[: len(ids) - 1], end], numbers
+    pieces = tokenizer.split(cut).to_list()
+    for ids, tokens, numbers in zip(rows, pieces, words):
+        yield _trim([*tokens[: len(ids) - 1], end], numbers, len(ids))
+
+
+def _trim(pieces, numbers, length):
+    tokens = tuple(each.decode("utf-8") for each in pieces[:length])
+    return tokens, numbers[:length]
 
 
 def _maps(text, translation, pair, source, target, weights):
-    tokens, words = [], []
-    for (pieces, numbers), ids in (
-        (source, pair.source),
-        (target, pair.target),
-    ):
-        tokens.append(
-            tuple(each.decode("utf-8") for each in pieces[: len(ids)])
-        )
-        words.append(numbers[: len(ids)])
+    tokens, numbers = zip(source, target)
     return AttentionMaps(
-        text=text,
-        translation=translation,
-        source_tokens=tokens[0],
-        target_tokens=tokens[1],
-        target_inputs=("<s>", *tokens[1][:-1]),
-        **weights,
-        source_words=words[0],
-        target_words=words[1],
+        *(text, translation, *tokens, ("<s>", *tokens[1][:-1])),
+        source_words=numbers[0],
+        target_words=numbers[1],
         source_truncated=pair.source_truncated,
-        target_is_cut=pair.target_is_cut,
+        target_truncated=pair.target_is_cut,
+        **weights,
     )
-
-
-def _real(pair, weights):
-    sides = {
-        "encoder": (pair.source, pair.source),
-        "decoder": (pair.target, pair.target),
-        "cross": (pair.target, pair.source),
-    }
-    return {
-        kind: weights[kind][:, :, : len(queries), : len(keys)]
-        for kind, (queries, keys) in sides.items()
-    }

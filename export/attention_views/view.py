@@ -1,9 +1,8 @@
-"""Which part of all attention is shown: a user's choice, or the paper's."""
+"""Chooses the layer and heads to show, by flags or as in the paper."""
 
 import dataclasses
 import itertools
 import re
-import typing
 
 import numpy as np
 
@@ -12,15 +11,14 @@ from export.common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """A choice of what to show; all numbers count from 0.
+    """Selects what is shown; all numbers count from 0.
 
     Attributes:
         kind: "encoder" or "decoder" for their self-attention, or "cross".
         layer: number of the layer.
         heads: tuple of the numbers of the heads, ascending.
         unit: "words" or "pieces".
-        word: number of the row whose lines alone are shown; None for the
-            lines of all.
+        word: number of the only row that is shown; None for all rows.
     """
 
     kind: str
@@ -30,38 +28,32 @@ class AttentionView:
     word: int | None = None
 
 
-def chosen_view(
+def update_view(
     view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
 ):
-    """Changes a view to what was asked for; None leaves what it is.
+    """Changes the given attributes of a view.
 
-    Where encoder and decoder differ in layers, another kind is shown in the
-    layer at the depth of the paper's, unless one is asked for.
+    If encoder and decoder differ in layers, another kind is shown in the layer
+    at the depth of the paper's, unless a layer is given.
 
     Args:
         view: AttentionView.
-        sentence: AttendedSentence that is to be shown.
-        kind: of its KINDS.
+        sentence: SentenceAttention that is to be shown.
+        kind: one of `KINDS`.
         layer: number of the layer, from 1.
-        heads: list of str: numbers of the heads from 1, or "all" alone.
-        unit: of its UNITS.
-        word: str: a word that looks, the first such, or "#4" for the fourth
-            of all where none is "#4" itself.
-
-    Returns:
-        An AttentionView.
+        heads: list of str: numbers of the heads from 1, or ["all"].
+        unit: one of `UNITS`.
+        word: str, the first such query, or "#4" for the fourth query if no
+            query is "#4" itself.
 
     Raises:
         InputError: there is no such layer, head or word.
     """
     changes = {}
     if kind or unit:
-        # A word of other lists would be another word.
-        changes = {
-            "kind": kind or view.kind,
-            "unit": unit or view.unit,
-            "word": None,
-        }
+        # The number of a row means another word there.
+        changes = {"word": None}
+        changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
     layers = sentence.layers[kind or view.kind]
     if layer is not None:
         changes["layer"] = _number("layer", layer, layers)
@@ -73,9 +65,10 @@ def chosen_view(
         numbers = {_number("head", each, sentence.heads) for each in heads}
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
-    if word is None:
-        return view
-    return dataclasses.replace(view, word=_word(word, view, sentence))
+    if word is not None:
+        row = _row_of_word(word, view, sentence)
+        view = dataclasses.replace(view, word=row)
+    return view
 
 
 def _number(name, given, count):
@@ -85,29 +78,29 @@ def _number(name, given, count):
         number = 0
     if not 1 <= number <= count:
         raise InputError(
-            f"There is no {name} {given}; they are numbered from 1 to {count}."
+            f"Expected the number of a {name} from 1 to {count}, got {given}."
         )
     return number - 1
 
 
-def _word(word, view, sentence):
+def _row_of_word(word, view, sentence):
+    row = sentence.find(view.unit, view.kind, word)
+    if row is not None:
+        return row
     rows = sentence.part(view.unit, view.kind).rows
-    found = sentence.find(view.unit, view.kind, word)
-    if found is None and re.fullmatch("#[0-9]+", word):
+    if re.fullmatch("#[0-9]+", word):
         return _number("word", word[1:], len(rows))
-    if found is None:
-        raise InputError(
-            f"--word={word} is none of the {view.unit} that look; take one of "
-            f"these, or its number as #1: {' '.join(rows)}"
-        )
-    return found
+    raise InputError(
+        f"Expected one of these {view.unit} as --word, or its number as #1, "
+        f"got {word}: {' '.join(rows)}"
+    )
 
 
 _LAW = (
     "The Law will never be perfect, but its application should be just - "
     "this is what we are missing, in my opinion."
 )
-SENTENCES = {
+FIGURE_SENTENCES = {
     3: "It is in this spirit that a majority of American governments have "
     "passed new laws since 2009 making the registration or voting process "
     "more difficult.",
@@ -116,31 +109,20 @@ SENTENCES = {
 }
 
 
-class PaperFigure(typing.NamedTuple):
-    """What a figure shows, fitted to a model.
-
-    Attributes:
-        views: pairs of a name and an AttentionView, in the paper's order.
-        note: what the paper shows and what is shown instead.
-    """
-
-    views: tuple[tuple[str, AttentionView], ...]
-    note: str
-
-
 def paper_figure(number, sentence):
-    """Fits a figure to a model.
+    """Fits a figure of the paper to a model.
 
-    Which number a head has is chance, so heads are chosen by what the
-    figure is about: for Figure 4 the two that put the largest weight on one
-    word, seen from "its"; for Figure 5 the two whose maps differ most.
+    The numbers of heads are arbitrary, so heads are chosen by the subject of
+    the figure: for Figure 4 the two that put the largest weight on one word,
+    seen from "its"; for Figure 5 the two whose maps differ most.
 
     Args:
         number: 3, 4 or 5.
-        sentence: AttendedSentence of `SENTENCES[number]`.
+        sentence: SentenceAttention of `FIGURE_SENTENCES[number]`.
 
     Returns:
-        A PaperFigure.
+        (views, note): pairs of a name and an AttentionView, in the paper's
+        order; and how they differ from the paper's figure.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
@@ -149,7 +131,7 @@ def paper_figure(number, sentence):
         f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
         f"{paper}. Here: layer {layer + 1} of {layers}, {here}."
     )
-    return PaperFigure(tuple(views), note)
+    return views, note
 
 
 def paper_layer(layers):
@@ -160,9 +142,8 @@ def paper_layer(layers):
 def _long_distance(sentence, layer):
     heads = tuple(range(sentence.heads))
     making = sentence.find("words", "encoder", "making")
-    view = AttentionView("encoder", layer, heads, word=making)
     return (
-        [("Figure 3", view)],
+        [("Figure 3", AttentionView("encoder", layer, heads, word=making))],
         "all 8 heads, from the word \u201cmaking\u201d",
         f"all heads, {sentence.heads} of them",
     )
@@ -179,8 +160,8 @@ def _anaphora(sentence, layer):
         [("Figure 4, top", first), ("Figure 4, bottom", both)],
         "head 5 from every word, then heads 5 and 6 from \u201cits\u201d, "
         "where they are very sharp",
-        f"{_named(sharpest)}, the sharpest from \u201cits\u201d (the numbers "
-        "of heads are chance)",
+        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d (the "
+        "numbers of heads are arbitrary)",
     )
 
 
@@ -192,18 +173,15 @@ def _structure(sentence, layer):
         key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
         default=(0,),
     )
-    names = ("Figure 5, top", "Figure 5, bottom")
+    views = [AttentionView("encoder", layer, (head,)) for head in pair]
     return (
-        [
-            (name, AttentionView("encoder", layer, (head,)))
-            for name, head in zip(names, pair)
-        ],
+        list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
         "two heads that do different things",
-        f"{_named(pair)}, whose maps differ most",
+        f"{_head_names(pair)}, whose maps differ most",
     )
 
 
-def _named(heads):
+def _head_names(heads):
     numbers = " and ".join(f"{head + 1}" for head in heads)
     return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
 

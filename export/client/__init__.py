@@ -1,5 +1,5 @@
-"""Asks a running TensorFlow Serving over REST or gRPC.
+"""Translates on a running TensorFlow Serving over REST or gRPC.
 
-Lines come in, translations go out. It imports translators; only gRPC imports
-TensorFlow.
+Lines come in, translations go out. It imports translators and lines; only gRPC
+imports TensorFlow.
 """

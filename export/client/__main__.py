@@ -1,18 +1,18 @@
-"""Asks a running TensorFlow Serving: `python -m export.client < in > out`.
+"""Translates lines with TensorFlow Serving: `python -m export.client`.
 
   python -m export.client --url=http://host:8501 < in > out
   python -m export.client --grpc=host:8500 --n_best=4 < in > out
 
-A line gives a line, in order, in the formats of export.translate:
+Each line gives a line, in order, in the formats of export.translate:
 
   text                          by default
   score TAB text                with --scores
   text TAB alignment            with --alignments, words as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
-and with --n_best=N above 1 up to N lines of Moses' n-best format. --url needs
-no TensorFlow where it runs; --grpc, which is without encryption, needs it for
-the server's messages.
+and with --n_best=N above 1 up to N lines of Moses' n-best format. --url runs
+without TensorFlow; --grpc, which is not encrypted, needs it for the server's
+messages.
 """
 
 from absl import flags
@@ -30,7 +30,7 @@ flags.adopt_module_key_flags(line_flags)
 
 flags.DEFINE_string("url", None, "Address for REST, such as http://host:8501.")
 flags.DEFINE_string("grpc", None, "Host and port for gRPC, such as host:8500.")
-flags.DEFINE_string("model_name", "translator", "The model's name there.")
+flags.DEFINE_string("model_name", "translator", "Name of the served model.")
 flags.DEFINE_integer(
     "version",
     None,
@@ -40,18 +40,17 @@ flags.DEFINE_integer(
 flags.DEFINE_string("label", None, "Label of a version, such as stable.")
 flags.DEFINE_integer("batch_size", 64, "Sentences in a request.", lower_bound=1)
 flags.DEFINE_float(
-    "timeout_seconds", 30.0, "How long to wait for an answer, in seconds."
+    "timeout_seconds", 30.0, "Time limit of an answer, in seconds."
 )
 flags.DEFINE_integer(
     "retries",
     2,
-    "How often to ask again, after 0.5, 1, 2, ... seconds, where the server "
-    "cannot be reached or is too busy.",
+    "Retries of a request while the server cannot be reached or is too busy, "
+    "after pauses of 0.5, 1, 2, ... seconds.",
     lower_bound=0,
 )
 
-# In seconds.
-_LONGEST_WAIT = 86_400
+_MAX_TIMEOUT = 86_400
 
 
 def main(arguments):
@@ -64,23 +63,21 @@ def main(arguments):
         )
     if FLAGS.version is not None and FLAGS.label is not None:
         raise InputError("Give either --version or --label, not both.")
-    if not 0 < FLAGS.timeout_seconds <= _LONGEST_WAIT:
+    if not 0 < FLAGS.timeout_seconds <= _MAX_TIMEOUT:
         raise InputError(
-            f"--timeout_seconds={FLAGS.timeout_seconds:g} must be above 0 and "
-            f"at most {_LONGEST_WAIT}, a day."
+            f"Expected --timeout_seconds above 0 and at most {_MAX_TIMEOUT}, "
+            f"a day, got {FLAGS.timeout_seconds:g}."
         )
-    translator = RemoteTranslator(_server(), FLAGS.batch_size, FLAGS.retries)
-    line_flags.translate_stream(translator, form)
-
-
-def _server():
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
     if FLAGS.url is not None:
-        return RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
-    # Imports TensorFlow.
-    from export.client.grpc_server import GrpcServer
+        server = RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
+    else:
+        # Imports TensorFlow.
+        from export.client.grpc_server import GrpcServer
 
-    return GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
+        server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
+    translator = RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
+    line_flags.translate_stream(translator, form)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ _KINDS = {
     grpc.StatusCode.INVALID_ARGUMENT: "refused",
     grpc.StatusCode.FAILED_PRECONDITION: "refused",
 }
-# A few bytes of an answer could ask for any number of values.
+# A few bytes of an answer can declare any number of values.
 _MAX_VALUES = 1 << 28
 
 
@@ -30,25 +30,22 @@ class GrpcServer(ModelServer):
     """One model of a server, over a connection without encryption.
 
     Args:
-        target: such as "host:8500".
+        target: such as "host:8500"; InputError for anything else.
         model: ServedModel.
         timeout_seconds: for the whole of an answer.
-
-    Raises:
-        InputError: the target is no host and port.
     """
 
     def __init__(self, target, model, timeout_seconds):
         if not re.fullmatch(r"[^\s/]+:\d{1,5}", target):
             raise InputError(
-                f"--grpc={target} is not an address; it must be like host:8500."
+                f"Expected an address like host:8500 as --grpc, got {target}."
             )
         super().__init__(target, model, timeout_seconds)
         channel = grpc.insecure_channel(target, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-    def ask(self, signature, texts):
-        """See the base class; outputs are arrays."""
+    def predict(self, signature, texts):
+        """Runs a signature; see `ModelServer`. Outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
         spec.name, spec.signature_name = self._model.name, signature
@@ -60,21 +57,17 @@ class GrpcServer(ModelServer):
         try:
             response = self._stub.Predict(request, timeout=self._timeout)
         except grpc.RpcError as error:
-            raise self._error(error) from None
+            code = error.code()
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise self.error("late", f"{self._timeout:g} s") from None
+            reason = f"{code.name}, {error.details()}"
+            raise self.error(_KINDS.get(code, "failed"), reason) from None
         try:
             return {
-                name: _array(tensor)
-                for name, tensor in response.outputs.items()
+                name: _array(each) for name, each in response.outputs.items()
             }
         except (TypeError, ValueError) as error:
             raise self.error("unreadable", error) from None
-
-    def _error(self, error):
-        code = error.code()
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self.error("late", f"{self._timeout:g} s")
-        reason = f"{code.name}, {error.details()}"
-        return self.error(_KINDS.get(code, "failed"), reason)
 
 
 def _array(tensor):

@@ -1,17 +1,17 @@
-"""Translates text by asking a server."""
+"""Translates text on a server."""
 
 import math
 import time
 
 import numpy as np
 
-from export.client.served_model import Unavailable
+from export.client.served_model import UnavailableError
 from export.common.errors import InputError
 from export.translators.batches import by_count
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_translator import Sentence
 
-# The outputs of each signature that are needed: type and rank.
+# The required outputs of each signature, their type and rank.
 _OUTPUTS = {
     "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
     "n_best": {"translations": (object, 2), "scores": ("float32", 2)},
@@ -27,14 +27,14 @@ _FIRST_PAUSE_SECONDS = 0.5
 
 
 class RemoteTranslator(SignatureTranslator):
-    """The same calls as TextTranslator, answered by a server.
+    """Translates by the calls of TextTranslator, on a server.
 
-    All raise InputError where the server does not answer, or not as it should,
-    or has fewer beams than translations are asked for.
+    They raise InputError if the server does not answer, answers something
+    else, or has fewer beams than the translations that are asked for.
 
     Args:
         server: ModelServer.
-        batch_size: sentences in a request; similar lengths go together.
+        batch_size: sentences in a request, of similar lengths.
         retries: how often a request is repeated while the server cannot be
             reached or is too busy, after pauses of 0.5, 1, 2, 4, ... s.
         sleep: function that pauses for a number of seconds.
@@ -50,7 +50,7 @@ class RemoteTranslator(SignatureTranslator):
         self._sleep = sleep
 
     def _sentences(self, texts):
-        # Only the server knows tokens; characters order them as well.
+        # Only the server knows tokens; characters sort them just as well.
         return [
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
             for text in texts
@@ -60,20 +60,16 @@ class RemoteTranslator(SignatureTranslator):
         return by_count(lengths, self._batch_size)
 
     def _num_threads(self):
-        # With several, Ctrl-C would wait for a server that hangs.
+        # With several threads Ctrl-C would wait for a server that hangs.
         return 1
 
     def _ask(self, signature, texts):
-        """Returns the outputs as arrays, each checked."""
-        outputs = self._ask_with_retries(signature, texts)
+        outputs = self._predict_with_retries(signature, texts)
         if {"tree", "trees"} & set(outputs):
             raise InputError(
-                f"{self.name} answered with trees, as a parser does, and "
-                "export.client asks for translations; name a translator with "
-                "--model_name."
+                f"Expected translations from {self.name}, got the trees of a "
+                "parser; name a translator with --model_name."
             )
-        # Exports of older versions do not say what they truncated.
-        outputs = {"truncated": [False] * len(texts)} | outputs
         kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
         try:
             answer = {
@@ -88,15 +84,15 @@ class RemoteTranslator(SignatureTranslator):
             raise self._server.error("unreadable", error) from None
         return answer
 
-    def _ask_with_retries(self, signature, texts):
+    def _predict_with_retries(self, signature, texts):
         pause = _FIRST_PAUSE_SECONDS
         for _ in range(self._retries):
             try:
-                return self._server.ask(signature, texts)
-            except Unavailable:
+                return self._server.predict(signature, texts)
+            except UnavailableError:
                 self._sleep(pause)
                 pause *= 2
-        return self._server.ask(signature, texts)
+        return self._server.predict(signature, texts)
 
 
 def _to_array(name, value, dtype, rank, count):

@@ -25,16 +25,14 @@ _KINDS = {
 class RestServer(ModelServer):
     """One model of a server.
 
-    Every request has a connection of its own: a kept one may be closed.
+    Every request has a connection of its own, since a server may close one
+    that is kept.
 
     Args:
-        url: such as "http://host:8501"; a path in it comes before the
-            server's own.
+        url: such as "http://host:8501", with a path if the server's own has a
+            prefix; InputError for anything else.
         model: ServedModel.
         timeout_seconds: for the whole of an answer.
-
-    Raises:
-        InputError: the address is not valid.
     """
 
     def __init__(self, url, model, timeout_seconds):
@@ -42,18 +40,17 @@ class RestServer(ModelServer):
         self._url = _parse(url)
         self._path = f"{self._url.path.rstrip('/')}{model.path()}:predict"
 
-    def ask(self, signature, texts):
-        """See the base class; outputs are nested lists."""
+    def predict(self, signature, texts):
+        """Runs a signature; see `ModelServer`. Outputs are nested lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
         status, answer = self._post(json.dumps(request).encode("utf-8"))
         try:
             content = json.loads(answer)
-            if status == http.client.OK and isinstance(
-                content["outputs"], dict
-            ):
-                return content["outputs"]
+            outputs = content.get("outputs")
+            if status == http.client.OK and isinstance(outputs, dict):
+                return outputs
             reason = content["error"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, AttributeError, KeyError, RecursionError):
             reason = repr(answer[:60])
         if status == http.client.OK:
             raise self.error("unreadable", f"no prediction: {reason}")
@@ -66,7 +63,7 @@ class RestServer(ModelServer):
             self._url.hostname, self._url.port, timeout=self._timeout
         )
         try:
-            return _within(
+            return _run_within(
                 self._timeout, connection, lambda: self._read(connection, body)
             )
         except TimeoutError:
@@ -92,29 +89,28 @@ def _parse(url):
         address = urllib.parse.urlsplit(url)
         is_valid = address.scheme in _CONNECTIONS and address.hostname
         address.port  # noqa: B018  # raises where it is no number
-        # What a request could not hold.
+        # A request line holds ASCII only.
         (address.hostname or "").encode("idna")
         address.path.encode("ascii")
     except ValueError:
         is_valid = False
     if not is_valid or address.query or address.fragment or address.username:
         raise InputError(
-            f"--url={url} is not an address; it must be like http://host:8501."
+            f"Expected an address like http://host:8501 as --url, got {url}."
         )
     return address
 
 
-def _within(seconds, connection, read):
-    """Returns what `read` returns, or raises TimeoutError.
+def _run_within(seconds, connection, read):
+    """Returns the result of `read`, or raises TimeoutError.
 
-    The time limit of a socket holds for each operation: a server that sends
-    a byte at a time, or one "100 Continue" after the other, or a name that is
-    never resolved would not end. So a thread reads, and is abandoned when it
-    is late.
+    The time limit of a socket holds for each operation: it does not end a
+    server that sends a byte at a time or repeats "100 Continue", nor a name
+    that is never resolved. So a thread reads, and is abandoned when late.
     """
     result = concurrent.futures.Future()
     is_late, sockets = threading.Event(), []
-    # Or a request after the end would connect once more.
+    # Or a request after the end would connect again.
     connection.auto_open = False
 
     def run():
@@ -135,6 +131,6 @@ def _within(seconds, connection, read):
     finally:
         is_late.set()
         for socket in sockets:
-            # It ends what waits there, unless that has ended.
+            # Ends the thread, unless it has ended.
             with contextlib.suppress(OSError, ValueError):
                 socket.shutdown(SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The model of a server that a client asks for, and what can go wrong."""
+"""A model on a server, and the errors of its requests."""
 
 import abc
 import typing
@@ -24,11 +24,11 @@ _MESSAGES = {
     "unreadable": "{server} answered {reason}; check that TensorFlow Serving "
     "listens there, and that the model is an export of export.saved_model",
 }
-_LATER_IT_MAY_ANSWER = ("unreachable", "busy")
+_WORTH_RETRYING = ("unreachable", "busy")
 
 
 class ServedModel(typing.NamedTuple):
-    """Identifies a model; its newest version without version and label.
+    """Identifies a model; the newest version without version and label.
 
     Attributes:
         name: as in the server's configuration.
@@ -50,15 +50,12 @@ class ServedModel(typing.NamedTuple):
         return path
 
     def __str__(self):
-        if self.version is not None:
-            return f"version {self.version} of {self.name}"
-        if self.label is not None:
-            return f"the version {self.label} of {self.name}"
-        return self.name
+        version = self.label if self.version is None else self.version
+        return f"version {version} of {self.name}" if version else self.name
 
 
-class Unavailable(InputError):
-    """The server cannot be reached or is too busy: later it may answer."""
+class UnavailableError(InputError):
+    """The server cannot be reached or is too busy; a retry may succeed."""
 
 
 class ModelServer(abc.ABC):
@@ -76,15 +73,11 @@ class ModelServer(abc.ABC):
         self._timeout = timeout_seconds
 
     @abc.abstractmethod
-    def ask(self, signature, texts):
-        """Asks about texts.
-
-        Args:
-            signature: name of the signature, which has one input, `text`.
-            texts: list of str.
+    def predict(self, signature, texts):
+        """Runs a signature with the input `text` on a list of str.
 
         Returns:
-            dict, output's name to array, or to nested lists; text as bytes or
+            dict of output names to arrays or nested lists; text is bytes or
             str.
 
         Raises:
@@ -100,6 +93,5 @@ class ModelServer(abc.ABC):
         message = _MESSAGES[kind].format(
             server=self.address, model=self._model, reason=reason
         )
-        if kind in _LATER_IT_MAY_ANSWER:
-            return Unavailable(f"{message}.")
-        return InputError(f"{message}.")
+        error = UnavailableError if kind in _WORTH_RETRYING else InputError
+        return error(f"{message}.")

@@ -1,23 +1,18 @@
-"""What every SVG picture is made of: elements, text, and how wide text is."""
+"""Elements and text of SVG pictures."""
 
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
 
-LETTER = 14
-# What XML 1.0 cannot hold.
+FONT_SIZE = 14
+# Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile(
     "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 
 
-def picture(width, height):
-    """Returns an empty picture, an Element, on a transparent ground.
-
-    Args:
-        width: in pixels.
-        height: in pixels.
-    """
+def create_picture(width, height):
+    """Returns an empty picture, an Element; sizes are in pixels."""
     return ET.Element(
         "svg",
         {
@@ -26,33 +21,33 @@ def picture(width, height):
             "width": f"{width:.0f}",
             "height": f"{height:.0f}",
             "font-family": "Helvetica, Arial, sans-serif",
-            "font-size": f"{LETTER}",
+            "font-size": f"{FONT_SIZE}",
         },
     )
 
 
-def add(parent, name, attributes, text=None):
-    """Adds an element to another, and returns it.
+def add_element(parent, name, attributes, text=None):
+    """Adds an element, and returns it; U+FFFD replaces what XML cannot hold.
 
     Args:
         parent: Element.
-        name: of the new one.
+        name: of the new element.
         attributes: dict of str.
-        text: in it; U+FFFD stands for what XML cannot hold.
+        text: inside the element.
     """
-    made = ET.SubElement(parent, name, attributes)
+    element = ET.SubElement(parent, name, attributes)
     if text is not None:
-        made.text = _NOT_XML.sub("\ufffd", text)
-    return made
+        element.text = _NOT_XML.sub("\ufffd", text)
+    return element
 
 
 def text_width(text):
-    """Returns about how many pixels text takes; its font is the reader's."""
+    """Estimates the width of text in pixels; readers' fonts differ."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return LETTER * (0.6 * (len(text) - wide) + 1.05 * wide)
+    return FONT_SIZE * (0.6 * (len(text) - wide) + 1.05 * wide)
 
 
-def written(svg):
+def picture_to_string(svg):
     """Returns a picture as str, with text as text."""
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"

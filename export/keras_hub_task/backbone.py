@@ -12,20 +12,16 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
 _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
-# A field of config.json of presets, and not of model directories.
+# A field of config.json in presets, but not in model directories.
 _PRESET_FIELD = "registered_name"
 
 
-class FromModelDirectory:
+class ModelDirectoryMixin:
     """A mixin: `from_preset` takes a model directory, too."""
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
-        """Loads a preset or a model directory.
-
-        Args:
-            preset: path of a model directory, or what KerasHub takes.
-            **kwargs: arguments of KerasHub's own method.
+        """Loads a model directory, or whatever KerasHub takes as a preset.
 
         Raises:
             ValueError: the preset is of another class, or does not exist.
@@ -37,7 +33,7 @@ class FromModelDirectory:
 
 
 def is_model_directory(path):
-    """Returns whether a path is of a model directory, and not of a preset."""
+    """Returns whether a path is a model directory and not a preset."""
     directory = ModelDirectory(path)
     try:
         fields = json.loads(directory.config_path.read_bytes())
@@ -47,28 +43,25 @@ def is_model_directory(path):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
+class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
-    Letters: B batch, S source length, T target length, D d_model. Called on
-    a dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S],
-    and `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T], it
-    returns a dict of `encoder_sequence_output`, float [B, S, D], and
-    `decoder_sequence_output`, float [B, T, D]. Where a mask is 0, and where
-    an id is 0, is padding.
+    Letters: B batch, S source length, T target length, D d_model. Inputs are
+    a dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S], and
+    `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T]; outputs a
+    dict of `encoder_sequence_output`, float [B, S, D], and
+    `decoder_sequence_output`, float [B, T, D]. Positions with mask 0 or id 0
+    are padding.
 
     Args:
         dtype: a Keras dtype policy.
         **kwargs: fields of TransformerConfig, such as `vocabulary_size`, and
-            the arguments of every backbone.
+            arguments of Backbone. ValueError if a field is wrong.
 
     Attributes:
         transformer: kt.Transformer with the weights.
         config: its TransformerConfig.
         lora_rank: rank of `enable_lora`, or None.
-
-    Raises:
-        ValueError: a field has a wrong value.
     """
 
     def __init__(self, dtype=None, **kwargs):
@@ -99,21 +92,19 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
     def enable_lora(self, rank, target_layer_names=None):
         """Freezes all weights, and adapts projections by LoRA.
 
-        Compile the task again afterwards. What is saved is the adapted model;
-        `save_lora_weights` saves the adaptation alone.
+        Compile the task again afterwards. Saving stores the adapted model;
+        `save_lora_weights` stores the adaptation alone.
 
         Args:
-            rank: rank of the adaptation, at least 1.
-            target_layer_names: list of layers' names; by default
-                `default_lora_layer_names()`.
+            rank: at least 1.
+            target_layer_names: list of str; `default_lora_layer_names()` by
+                default.
 
         Raises:
             ValueError: the rank is wrong, no such layer has LoRA, or it is
                 enabled already.
         """
-        names = target_layer_names
-        if names is None:
-            names = self.default_lora_layer_names()
+        names = target_layer_names or self.default_lora_layer_names()
         layers = [
             layer
             for layer in self._flatten_layers(include_self=False)
@@ -121,22 +112,21 @@ class TransformerBackbone(FromModelDirectory, keras_hub.models.Backbone):
         ]
         if not layers:
             raise ValueError(
-                f"TransformerBackbone has no layer with LoRA named {names}; "
-                f"give names among {self.default_lora_layer_names()}."
+                f"Expected names among {self.default_lora_layer_names()} as "
+                f"target_layer_names, got {names}."
             )
         if not isinstance(rank, int) or rank < 1:
             raise ValueError(
-                f"The rank of LoRA must be a whole number from 1, not {rank!r}."
+                f"Expected a whole number from 1 as rank, got {rank!r}."
             )
         if self.lora_rank is not None:
             raise ValueError(
                 f"LoRA is enabled already, with rank {self.lora_rank}; load "
-                "the backbone again to adapt it anew."
+                "the backbone again to adapt it again."
             )
         super().enable_lora(rank, names)
         for layer in layers:
-            # KerasHub trains biases of adapted layers, and does not save them
-            # in `save_lora_weights`.
+            # KerasHub would train biases, which `save_lora_weights` omits.
             if layer.bias is not None:
                 layer.bias.trainable = False
         self.lora_rank = rank
@@ -178,12 +168,7 @@ class _Stacks(keras.layers.Layer):
 
 
 def mask_ids(inputs, side):
-    """Returns the ids of one side, int32, 0 where its mask is 0.
-
-    Args:
-        inputs: dict, as TransformerBackbone takes.
-        side: "encoder" or "decoder".
-    """
+    """Returns the ids of "encoder" or "decoder", int32, 0 where masked."""
     ids = ops.cast(inputs[f"{side}_token_ids"], "int32")
     mask = ops.cast(inputs[f"{side}_padding_mask"], "bool")
     return ops.where(mask, ids, PAD_ID)

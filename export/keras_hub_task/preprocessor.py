@@ -9,32 +9,31 @@ import tensorflow_text as tf_text
 
 from export.common.errors import InputError
 from export.keras_hub_task.backbone import (
-    FromModelDirectory,
+    ModelDirectoryMixin,
     TransformerBackbone,
 )
 from export.tokenizers.tokenizer import Tokenizer
 
 _SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
-# A batch is padded to this length, so that it fits most sentences and no more.
+# Every batch is padded to this length.
 _LENGTH = 128
 _NOT_UTF_8 = "Text is not UTF-8; convert it first."
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerTokenizer(
-    FromModelDirectory, keras_hub.tokenizers.SentencePieceTokenizer
+    ModelDirectoryMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
     """Splits text into the ids of a model directory's `vocabulary.model`.
 
     Args:
-        proto: SentencePiece model with pad, unknown, begin and end ids 0, 1,
-            2 and 3: its bytes, or what SentencePieceTokenizer takes.
+        proto: SentencePiece model with pad, unknown, begin and end ids 0 to
+            3: its bytes, or whatever SentencePieceTokenizer takes.
         **kwargs: arguments of SentencePieceTokenizer.
 
     Raises:
-        ValueError: it is not such a model, or has other special ids; in a
-            call: text is not UTF-8. In a graph of TensorFlow that is an
-            InvalidArgumentError.
+        ValueError: it is not such a model; in a call: text is not UTF-8
+            (InvalidArgumentError in a TensorFlow graph).
     """
 
     backbone_cls = TransformerBackbone
@@ -46,7 +45,7 @@ class TransformerTokenizer(
         super().__init__(proto=proto, **kwargs)
 
     def set_proto(self, proto):
-        """Sets the SentencePiece model; see the class."""
+        """Sets and validates the SentencePiece model."""
         super().set_proto(proto)
         if proto is None:
             return
@@ -56,7 +55,7 @@ class TransformerTokenizer(
                 f"Expected the vocabulary to begin with {_SPECIAL}, got "
                 f"{found}; give the vocabulary.model of a model directory."
             )
-        # It refuses control pieces that text can have.
+        # Validates its control pieces.
         Tokenizer(self.proto)
 
     def _set_proto_tf(self, proto):
@@ -80,8 +79,8 @@ class TransformerTokenizer(
     def _tokenize_tf(self, inputs):
         inputs = tf.convert_to_tensor(inputs)
         text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
-        # SentencePiece would read something else in silence. The text itself
-        # stays out of the message, which could not be decoded.
+        # SentencePiece would silently read other text. The message omits the
+        # text, which could not be decoded.
         tf.debugging.Assert(tf.reduce_all(text == inputs), [_NOT_UTF_8])
         return super()._tokenize_tf(inputs)
 
@@ -93,34 +92,30 @@ class TransformerTokenizer(
 
     @classmethod
     def from_directory(cls, directory, **kwargs):
-        """Returns the tokenizer of a ModelDirectory.
-
-        Raises:
-            InputError: source and target have a vocabulary each.
-        """
+        """Returns the tokenizer of a ModelDirectory with one vocabulary."""
         tokenizer = directory.load_tokenizer()
         if tokenizer.source is not tokenizer.target:
             raise InputError(
-                f"{directory.path} is of a pretrained model with a vocabulary "
-                "for each side, which the KerasHub task does not have; use "
-                "export.translate, or export it (export.saved_model)."
+                f"Expected a model with one vocabulary, and {directory.path} "
+                "has one for each side; use export.translate, or export it "
+                "(export.saved_model)."
             )
         return cls(tokenizer.proto, **kwargs)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLMPreprocessor(
-    FromModelDirectory, keras_hub.models.Seq2SeqLMPreprocessor
+    ModelDirectoryMixin, keras_hub.models.Seq2SeqLMPreprocessor
 ):
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 
-    As the model was trained, a source is its ids and the end id, and a target
-    has the begin id in front of them. Longer ones are truncated.
+    As in training, a source ends with the end id, and a target also begins
+    with the begin id. Longer texts are truncated.
 
     Args:
         tokenizer: TransformerTokenizer.
-        encoder_sequence_length: ids of every source, padding included.
-        decoder_sequence_length: the same of a target.
+        encoder_sequence_length: ids of every source, including padding.
+        decoder_sequence_length: ids of every target, including padding.
         **kwargs: arguments of Seq2SeqLMPreprocessor.
     """
 

@@ -30,7 +30,7 @@ def write_preset(directory, path):
 
 
 def write_model_directory(preset, directory):
-    """Writes a new model directory of a preset of TransformerSeq2SeqLM.
+    """Writes a new ModelDirectory of a preset of TransformerSeq2SeqLM.
 
     Args:
         preset: path of a preset folder, or a handle that KerasHub knows.

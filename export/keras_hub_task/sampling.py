@@ -1,28 +1,30 @@
 """KerasHub's samplers over the cached step of the model."""
 
+import functools
+
 from keras import ops
 
 from export.keras_hub_task.backbone import mask_ids
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# The logit of an id that is not generated: samplers make probabilities of it.
+# The logit of an excluded token: samplers make probabilities of it.
 _EXCLUDED = -1e9
 
 
-def sample(task, transformer, inputs, stop_token_ids):
+def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
-    As in the beam search a translation is as long as its source and the
-    configuration's `max_output_extra` at most, and blank text has none.
+    As in the beam search a translation has at most `max_output_extra` tokens
+    more than its source, and blank text has none.
 
     Letters: B batch, T length of translations.
 
     Args:
         task: TransformerSeq2SeqLM, compiled with one of KerasHub's samplers.
         transformer: kt.Transformer.
-        inputs: dict, as TransformerBackbone takes; the decoder's ids are what
-            translations begin with.
+        inputs: dict, as TransformerBackbone takes; the decoder's ids are the
+            prefixes of translations.
         stop_token_ids: ids that end a translation, or None.
 
     Returns:
@@ -98,9 +100,9 @@ def _decode_prompt(decoder, state, prompt, index):
 def _exclude_impossible(logits, index, lengths):
     """Excludes special ids, a first end, and at the limit all but the end."""
     ids = ops.arange(ops.shape(logits)[-1])
-    excluded = _is_any_of(ids, FORBIDDEN_IDS)
     is_end = ids == END_ID
-    excluded = ops.logical_or(excluded, ops.logical_and(is_end, index == 1))
+    is_empty = ops.logical_and(is_end, index == 1)
+    excluded = ops.logical_or(_is_any_of(ids, FORBIDDEN_IDS), is_empty)
     at_limit = ops.expand_dims(index >= lengths, 1)
     excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
     return ops.where(excluded, _EXCLUDED, logits)
@@ -117,7 +119,5 @@ def _mask_after_stop(ids, prompt_mask, stop_token_ids):
 
 
 def _is_any_of(ids, numbers):
-    found = ops.zeros_like(ids, dtype="bool")
-    for number in numbers:
-        found = ops.logical_or(found, ids == number)
-    return found
+    none = ops.zeros_like(ids, dtype="bool")
+    return functools.reduce(ops.logical_or, [ids == n for n in numbers], none)

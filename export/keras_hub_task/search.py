@@ -15,7 +15,7 @@ from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# Source lengths that are compiled are multiples of it.
+# Compiled source lengths are multiples of it.
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # The settings that are fields of a TransformerConfig.
@@ -27,15 +27,14 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty: section 6.1, as in export.translate.
 
     KerasHub's own "beam" neither keeps finished hypotheses apart nor has a
-    length penalty. Of settings that are None the configuration's hold.
+    length penalty. Arguments that are None take the configuration's values.
 
     Args:
         beam_size: K.
         alpha: exponent of the length penalty.
-        max_output_extra: an output has at most as many tokens as its source
-            + this.
-        min_length: least pieces of an output.
-        stop: when a sentence stops, of kt.SearchRules.
+        max_output_extra: maximum tokens of an output beyond those of its
+            source.
+        stop: `stop` of kt.SearchRules.
         **kwargs: arguments of Sampler.
 
     Example:
@@ -47,7 +46,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         beam_size=None,
         alpha=None,
         max_output_extra=None,
-        min_length=1,
         stop=None,
         **kwargs,
     ):
@@ -56,7 +54,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             "beam_size": beam_size,
             "alpha": alpha,
             "max_output_extra": max_output_extra,
-            "min_length": min_length,
             "stop": stop,
         }
 
@@ -65,20 +62,17 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return {**super().get_config(), **self.settings}
 
     def __call__(self, *args, **kwargs):
-        """Raises ValueError: it needs the model, which Sampler has not."""
+        """Raises ValueError: KerasHub gives samplers no model."""
         raise ValueError(
             "TranslationSearch is for TransformerSeq2SeqLM alone; give another "
             "task one of KerasHub's samplers."
         )
 
     def update_config(self, transformer):
-        """Returns the TransformerConfig with the settings in it."""
-        given = {
-            name: self.settings[name]
-            for name in _FIELDS
-            if self.settings[name] is not None
-        }
-        return transformer.config.replace(**given)
+        """Returns the model's TransformerConfig with the settings in it."""
+        changes = {name: self.settings[name] for name in _FIELDS}
+        changes = {n: each for n, each in changes.items() if each is not None}
+        return transformer.config.replace(**changes)
 
     def search(self, transformer, inputs):
         """Searches for one batch; XLA can compile it.
@@ -86,7 +80,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         Args:
             transformer: kt.Transformer.
             inputs: dict, as TransformerBackbone takes; the decoder's ids are
-                what translations begin with, and as long as they may be.
+                the prefixes of translations, padded to their maximum length.
 
         Returns:
             int32 [B, T]: the begin id, the best translation, padding.
@@ -100,7 +94,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         capacity = ops.shape(prompt)[1] - 1
         longest = output_limits(source, config.max_output_extra)
         longest = ops.minimum(longest, capacity)
-        shortest = ops.minimum(longest, self.settings["min_length"] + 1)
+        # One token and the end.
+        shortest = ops.minimum(longest, 2)
         found = kt.translate_ids(
             transformer,
             source,
@@ -112,16 +107,16 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return ops.concatenate([begin, found.tokens[:, 0]], axis=1)
 
 
-class ShapedTranslator(ModelTranslator):
+class FixedShapeTranslator(ModelTranslator):
     """Translates in batches of few shapes, each of which is compiled.
 
     Args:
-        function: function of a dict as TransformerBackbone takes, that returns
-            a dict of `decoder_token_ids`.
+        function: maps a dict as TransformerBackbone takes to a dict of
+            `decoder_token_ids`.
         tokenizer: Tokenizer.
         config: TransformerConfig, with the settings of the search in it.
-        max_output_tokens: tokens of a translation, the end included; None for
-            no such limit.
+        max_output_tokens: maximum tokens of a translation with its end, or
+            None.
     """
 
     batch_tokens = _BATCH_TOKENS

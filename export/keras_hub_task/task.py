@@ -13,12 +13,12 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import (
-    FromModelDirectory,
+    ModelDirectoryMixin,
     TransformerBackbone,
 )
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
-from export.keras_hub_task.sampling import sample
-from export.keras_hub_task.search import ShapedTranslator, TranslationSearch
+from export.keras_hub_task.sampling import sample_translations
+from export.keras_hub_task.search import FixedShapeTranslator, TranslationSearch
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
@@ -26,19 +26,17 @@ from keras_transformer.schedule import update_schedule
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
+class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     """Translates strings, and learns from pairs of strings.
 
-    Called on a batch as the backbone takes it, it returns logits, float32
+    Called on inputs of TransformerBackbone, it returns logits, float32
     [B, T, V].
 
     Args:
         backbone: TransformerBackbone.
         preprocessor: TransformerSeq2SeqLMPreprocessor, or None for ids.
+            ValueError if its vocabulary is of another size.
         **kwargs: arguments of Seq2SeqLM.
-
-    Raises:
-        ValueError: the preprocessor's vocabulary is of another size.
 
     Example:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
@@ -57,9 +55,9 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             size = backbone.config.vocabulary_size
             if tokenizer.vocabulary_size() != size:
                 raise ValueError(
-                    "The preprocessor's vocabulary has "
-                    f"{tokenizer.vocabulary_size()} pieces and the backbone's "
-                    f"vocabulary_size is {size}; give two of one training."
+                    f"Expected a preprocessor of {size} pieces as the "
+                    f"backbone has, got {tokenizer.vocabulary_size()}; give "
+                    "both from one training."
                 )
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
@@ -76,7 +74,6 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         optimizer="auto",
         loss="auto",
         *,
-        weighted_metrics="auto",
         sampler="auto",
         jit_compile="auto",
         **kwargs,
@@ -84,19 +81,16 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         """Configures training and generation.
 
         Args:
-            optimizer: "auto" for Adam with the schedule of the paper and the
-                numbers of the configuration (section 5.3).
+            optimizer: "auto" for Adam with the paper's schedule and the
+                configuration's numbers (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
-            weighted_metrics: "auto" for the accuracy of tokens.
-            sampler: "auto" for TranslationSearch, our beam search; or one of
-                KerasHub's samplers or its name: "greedy", "random", "top_k",
-                "top_p" or "beam".
+            sampler: "auto" for TranslationSearch, or one of KerasHub's
+                samplers or its name: "greedy", "random", "top_k", "top_p" or
+                "beam". ValueError for any other.
             jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
                 gains nothing on a CPU.
-            **kwargs: arguments of `keras.Model.compile`.
-
-        Raises:
-            ValueError: the sampler is another one.
+            **kwargs: arguments of `keras.Model.compile`; `weighted_metrics`
+                is the accuracy of tokens by default.
         """
         sampler = _resolve_sampler(sampler)
         config = self.backbone.config
@@ -115,7 +109,6 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         super().compile(
             optimizer=optimizer,
             loss=loss,
-            weighted_metrics=weighted_metrics,
             sampler=sampler,
             jit_compile=jit_compile,
             **kwargs,
@@ -132,20 +125,20 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         """Translates, or samples translations.
 
         With TranslationSearch the texts are those of `export.translate`:
-        sentences of similar length are searched together. With KerasHub's
-        samplers inputs are one batch, or those of a data set, as in every
-        KerasHub task. The limits are the same on every backend.
+        sentences of similar length are searched together. KerasHub's samplers
+        take the inputs as one batch, or the batches of a data set. Limits are
+        the same on every backend.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
-                `decoder_text`, what translations begin with, or a
+                `decoder_text`, the prefixes of translations, or a
                 tf.data.Dataset of batches of these.
-            max_length: tokens of a translation, with begin and end, at least
-                2; by default as many as the configuration allows for its
-                source, and with KerasHub's samplers the preprocessor's length.
+            max_length: maximum tokens of a translation with begin and end, at
+                least 2; by default that of the configuration, or with
+                KerasHub's samplers of the preprocessor.
             stop_token_ids: several ids, or None, for KerasHub's samplers.
-            strip_prompt: whether to remove what translations began with, as
-                the vocabulary spells it.
+            strip_prompt: whether to remove the prefixes, as the vocabulary
+                spells them.
 
         Returns:
             A string, or a list of strings.
@@ -164,8 +157,8 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         is_search = isinstance(self.sampler, TranslationSearch)
         if is_search and stop_token_ids != "auto":
             raise ValueError(
-                "TranslationSearch ends with the end id alone; leave out "
-                "stop_token_ids, or compile with one of KerasHub's samplers."
+                "Expected no stop_token_ids with TranslationSearch; remove "
+                "it, or compile with one of KerasHub's samplers."
             )
         is_dataset = isinstance(inputs, tf.data.Dataset)
         batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
@@ -182,7 +175,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         for sources, prompts in batches:
             if not sources:
                 continue
-            spelt = translator.spell(prompts)
+            spelled = translator.spell(prompts)
             if is_search:
                 prefixes = prompts if any(prompts) else None
                 found = translator.translate(sources, prefixes=prefixes)
@@ -194,7 +187,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
                     stop_token_ids,
                 )
             if strip_prompt:
-                texts = map(_strip_prompt, texts, spelt)
+                texts = map(_strip_prompt, texts, spelled)
             outputs.extend(texts)
         is_single = not is_dataset and _is_single(inputs)
         return outputs[0] if is_single else outputs
@@ -206,35 +199,36 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         self._compiled_rank = self.backbone.lora_rank
 
     def _get_translator(self, max_length):
-        """Returns what limits texts, and searches with TranslationSearch."""
+        """Returns the translator, which for samplers only limits texts."""
         if max_length in self._translators:
             return self._translators[max_length]
         transformer = self.backbone.transformer
         tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
-        search, most = self.sampler, max_length and max_length - 1
+        search, max_tokens = self.sampler, max_length and max_length - 1
         if not isinstance(search, TranslationSearch):
             search = TranslationSearch()
         if keras.backend.backend() == "tensorflow":
             translator = Translator(
                 *(transformer, tokenizer),
-                max_output_tokens=most,
+                max_output_tokens=max_tokens,
                 **search.settings,
             )
         else:
             function = self.make_generate_function()
             config = search.update_config(transformer)
-            translator = ShapedTranslator(function, tokenizer, config, most)
+            translator = FixedShapeTranslator(
+                function, tokenizer, config, max_tokens
+            )
         self._translators[max_length] = translator
         return translator
 
     def generate_step(self, inputs, stop_token_ids=None):
-        """Translates one batch of ids; compiled by `generate`.
+        """Translates one batch of ids; `generate` compiles it.
 
         Args:
-            inputs: dict as the backbone takes it; the decoder's ids are what
-                translations begin with, and have their length.
-            stop_token_ids: ids that end a translation, for KerasHub's
-                samplers; None for none.
+            inputs: dict, as TransformerBackbone takes; the decoder's ids are
+                the prefixes of translations, padded to their maximum length.
+            stop_token_ids: several ids, or None, for KerasHub's samplers.
 
         Returns:
             dict of `decoder_token_ids` and `decoder_padding_mask`, int32
@@ -245,7 +239,9 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
             ids = self.sampler.search(transformer, inputs)
             mask = ops.not_equal(ids, PAD_ID)
         else:
-            ids, mask = sample(self, transformer, inputs, stop_token_ids)
+            ids, mask = sample_translations(
+                self, transformer, inputs, stop_token_ids
+            )
         return {
             "decoder_token_ids": ids,
             "decoder_padding_mask": ops.cast(mask, "int32"),
@@ -284,15 +280,14 @@ def _resolve_sampler(sampler):
     samplers = keras_hub.samplers
     with contextlib.suppress(KeyError, TypeError, ValueError):
         found = samplers.get(sampler)
-        # These choose among tokens that are not possible, or need another
-        # model.
-        others = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+        # These choose among impossible tokens, or need a second model.
+        unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
         is_sampler = isinstance(found, samplers.Sampler)
-        if is_sampler and not isinstance(found, others):
+        if is_sampler and not isinstance(found, unsupported):
             return found
     raise ValueError(
-        "Expected auto, greedy, random, top_k, top_p or beam as sampler, or a "
-        f"sampler of these classes, got {sampler!r}."
+        "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "
+        f"instance of their classes, got {sampler!r}."
     )
 
 
@@ -307,30 +302,29 @@ def _check_length(max_length):
 
 
 def _strip_prompt(text, prompt):
-    # A prompt may have been truncated.
+    # The prompt may have been truncated.
     return text[len(os.path.commonprefix([text, prompt])) :]
 
 
 def _is_single(inputs):
-    """Whether the inputs of `generate` are one sentence."""
     text = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
     return not isinstance(text, (list, tuple)) and np.ndim(text) == 0
 
 
 def _read_texts(inputs):
-    """Returns lists of str: sources, and what translations begin with."""
+    """Returns lists of str: sources, and prefixes of translations."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
     if "encoder_text" not in inputs:
-        raise ValueError("The inputs have no encoder_text; give the sources.")
+        raise ValueError("Expected encoder_text in the inputs, got none.")
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)
     prompts = _decode(inputs["decoder_text"])
     if len(prompts) != len(sources):
         raise ValueError(
-            f"There are {len(sources)} in encoder_text and {len(prompts)} in "
-            "decoder_text; give as many of each."
+            f"Expected {len(sources)} in decoder_text as in encoder_text, got "
+            f"{len(prompts)}."
         )
     return sources, prompts
 
@@ -345,7 +339,9 @@ def _decode(texts):
         try:
             text = text.decode("utf-8") if isinstance(text, bytes) else text
         except UnicodeDecodeError as error:
-            raise ValueError(f"Text {number} is not UTF-8.") from error
+            raise ValueError(
+                f"Text {number} is not UTF-8; convert it first."
+            ) from error
         if not isinstance(text, str):
             raise ValueError(
                 f"Expected a string as text {number}, got "

@@ -1,7 +1,7 @@
-"""Parsing: trees in brackets, the symbols that say them, and the parser.
+"""Parsing: trees in brackets, their symbols, and the trained parser.
 
-Trees are `nltk.Tree`s that `trees` has normalised; `penn_tokens` splits raw
-text into words, `words` those into pieces, `parser` finds the best tree over
-them; `tree_lines` and `drawing` show it. Sentences come in, trees go out. This
-room imports lines and translators; only `words` and `parser` need TensorFlow.
+`trees` reads and normalises nltk trees, `linearization` turns them into
+symbols, `penn_tokenizer` splits raw text into words and `word_tokenizer` those
+into ids; `parser` finds the best tree, `tree_formats` prints and draws it, and
+`tree_writer` writes it inside a graph. They import lines and translators.
 """

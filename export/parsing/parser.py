@@ -1,4 +1,4 @@
-"""A trained parser: sentences of words in, trees out."""
+"""Parses sentences with a trained model."""
 
 import dataclasses
 import functools
@@ -9,20 +9,23 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols, delinearise
-from export.parsing.trees import one_line, penn_word
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import SymbolVocabulary, delinearize
+from export.parsing.trees import escape_brackets, format_tree
+from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
 from export.translators.text_ids import list_of_texts, padded
 from keras_transformer.config import END_ID
 
-# Ids that a sentence may have: several times the longest one of any treebank.
-# Attention takes their square.
-MOST_IDS = 2048
+# Maximum ids of a sentence, several times those of the longest sentence of any
+# treebank: attention takes memory that grows with their square.
+MAX_SOURCE_IDS = 2048
+# Maximum symbols of a tree for each of its words, far more than trees have.
+_MAX_SYMBOLS_PER_WORD = 8
+_IDS = 2048
 # Brackets that a tree may have for each of its words: far more than any.
-_SYMBOLS_A_WORD = 8
+_MAX_SYMBOLS_PER_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
@@ -31,9 +34,9 @@ class Parse(typing.NamedTuple):
     """A tree over exactly the words of a sentence.
 
     Attributes:
-        tree: nltk.Tree; None of a sentence without words.
+        tree: nltk.Tree; None for a sentence without words.
         score: log-probability / length penalty.
-        source_truncated: False: a sentence is parsed whole.
+        source_truncated: always False, for output formats of translations.
     """
 
     tree: typing.Any
@@ -42,20 +45,21 @@ class Parse(typing.NamedTuple):
 
     @property
     def text(self):
-        """The tree as one bracketed line; "" without words."""
-        return "" if self.tree is None else one_line(self.tree)
+        """The tree as a bracketed line; "" for a sentence without words."""
+        return "" if self.tree is None else format_tree(self.tree)
 
 
-def symbols_of(directory):
+def load_symbols(directory):
     """Returns the Symbols of a parser's ModelDirectory.
 
     Raises:
-        InputError: it is of no parser, or they are damaged.
+        InputError: the directory is not a parser's, or its symbols are
+            damaged.
     """
     text = directory.read_symbols()
     try:
-        return Symbols.from_json(text)
-    except (ValueError, TypeError, RecursionError) as error:
+        return SymbolVocabulary.from_json(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{directory.symbols_path} cannot be used: {error}"
         ) from error
@@ -64,24 +68,22 @@ def symbols_of(directory):
 class Parser:
     """Finds the trees with the highest penalised log-probability.
 
-    The search says nothing but trees over the sentence's words (see
-    `kt.TreeGrammar`); brackets are nested and opened in a row no deeper than
+    The search generates only trees over the words of the sentence (see
+    `kt.TreeGrammar`), with brackets nested and opened in a row no deeper than
     in the trees that the model was trained on.
 
     Args:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
-        symbols: export.parsing.linear.Symbols.
-        beam_size: K; None for the model's own.
-        alpha: exponent of the length penalty; None for the model's own.
-        batch_tokens: source positions in a batch, padding counted.
+        symbols: SymbolVocabulary.
+        beam_size: K; the model's own by default.
+        alpha: exponent of the length penalty; the model's own by default.
+        batch_tokens: source positions in a batch, padding included.
 
     Attributes:
         beam_size: K.
-        model: as given.
-        rules: SearchRules, of the best tree alone.
-        symbols: as given.
-        tokenizer: as given.
+        rules: SearchRules, for the best tree alone.
+        model, symbols, tokenizer: the arguments.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -97,25 +99,26 @@ class Parser:
         batch_tokens=BATCH_TOKENS,
     ):
         config = model.config
-        sizes = config.source_pieces, config.vocabulary_size
-        there = tokenizer.vocabulary_size, symbols.vocabulary_size
-        if sizes != there:
+        expected = config.source_pieces, config.vocabulary_size
+        sizes = tokenizer.vocabulary_size, symbols.vocabulary_size
+        if sizes != expected:
             raise ValueError(
-                f"The model has vocabularies of {sizes} ids, not of {there}."
+                f"Expected vocabularies of {expected} ids for the model, got "
+                f"{sizes}."
             )
         self.model = model
         self.tokenizer = tokenizer
         self.symbols = symbols
         self._batch_tokens = batch_tokens
         self._extra = config.max_output_extra
-        self._most_ids = MOST_IDS
+        self._max_ids = MAX_SOURCE_IDS
         if config.positions == "learned":
-            self._most_ids = min(MOST_IDS, config.max_positions)
+            self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
         self._grammar = kt.TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
-            max(symbols.bounds.max_depth, 1),
-            max(symbols.bounds.max_open, 1),
+            max(symbols.max_depth, 1),
+            max(symbols.max_open, 1),
         )
         rules = kt.search_rules(config)
         self.beam_size = beam_size or rules.beam_size
@@ -129,18 +132,19 @@ class Parser:
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
-        """Opens model directories of trainers.parsing.
+        """Opens one or several model directories of trainers.parsing.
 
         Args:
-            *paths: of the folder, or of several whose models decode together.
-            ensemble_mean: `mean` of kt.Ensemble; None for its default.
-            **settings: of the class.
+            *paths: several models parse together, as a kt.Ensemble.
+            ensemble_mean: `mean` of kt.Ensemble, or None for its default.
+            **settings: arguments of Parser.
 
         Raises:
-            InputError: one is none, or not whole; they do not go together.
+            InputError: one is not a parser's or damaged, or they differ in
+                vocabularies.
         """
         directories = [ModelDirectory(path) for path in paths]
-        symbols = [symbols_of(directory) for directory in directories]
+        symbols = [load_symbols(directory) for directory in directories]
         require_one(paths, symbols, "symbols of trees")
         protos = [directory.read_vocabulary() for directory in directories]
         require_one(paths, protos, "vocabularies")
@@ -156,62 +160,58 @@ class Parser:
 
         Args:
             sentences: list of str, words separated by white space.
-            n_best: how many trees of each are wanted, at most `beam_size`.
-            on_progress: function of the number of sentences just done.
+            n_best: number of trees of each, at most `beam_size`.
+            on_progress: function of the number of sentences just parsed.
 
         Returns:
-            A list of lists of Parse, best first; of a sentence without words
-            one without a tree.
+            A list of lists of Parse, best first; for a sentence without words
+            one Parse without a tree.
 
         Raises:
-            InputError: a sentence has more than `MOST_IDS` ids, or than there
-                are learned positions for its words or for their tree.
+            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it
+                or its tree needs more learned positions than there are.
         """
         words = self._words(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
     def parse_ids(self, ids, words, n_best=1, on_progress=None):
-        """Parses sentences that are ids already.
+        """Parses sentences that are ids already; see `parse`.
 
         Args:
             ids: list of int32 arrays, as WordTokenizer makes them.
-            words: list of lists of str, one word for each in the ids.
-            n_best: as for `parse`.
-            on_progress: as for `parse`.
-
-        Returns:
-            As `parse`.
+            words: list of lists of str, the words of each sentence.
+            n_best: number of trees of each.
+            on_progress: function of the number of sentences just parsed.
         """
-        real = [number for number, each in enumerate(words) if each]
+        numbers = [number for number, each in enumerate(words) if each]
+        lengths = [len(ids[number]) for number in numbers]
+        for number, length in zip(numbers, lengths):
+            self._check_length(words[number], length)
 
-        def ask(batch):
-            numbers = [real[place] for place in batch]
-            return self._asked(
-                [ids[number] for number in numbers],
-                [words[number] for number in numbers],
+        def parse_batch(batch):
+            chosen = [numbers[position] for position in batch]
+            return self._parse_batch(
+                [ids[number] for number in chosen],
+                [words[number] for number in chosen],
                 n_best,
             )
 
-        lengths = [len(ids[number]) for number in real]
-        for number, length in zip(real, lengths):
-            self._check_length(words[number], length)
-        found = [[Parse(None, 0.0)] for _ in words]
         answers = translate_in_batches(
-            lengths, self._batch_tokens, ask, on_progress
+            lengths, self._batch_tokens, parse_batch, on_progress
         )
-        for number, answer in zip(real, answers or []):
-            found[number] = answer
-        return found
+        parses = [[Parse(None, 0.0)] for _ in words]
+        for number, answer in zip(numbers, answers or []):
+            parses[number] = answer
+        return parses
 
     def _check_length(self, words, pieces):
         # The smallest tree has a bracket around the words, and an end.
-        if max(pieces, len(words) + 3) > self._most_ids:
+        if max(pieces, len(words) + 3) > self._max_ids:
             raise InputError(
-                f"A sentence of {len(words):,} words, {pieces:,} pieces, is "
-                f"longer than the {self._most_ids:,} that this model parses; "
-                f"it begins {' '.join(words)[:40]!r}. One sentence a line was "
-                "expected; split it."
+                f"Expected a sentence a line of at most {self._max_ids:,} "
+                f"tokens, got {len(words):,} words, {pieces:,} tokens, which "
+                f"begin {' '.join(words)[:40]!r}; split it."
             )
 
     def _words(self, sentences):
@@ -219,30 +219,27 @@ class Parser:
         if not sentences:
             return []
         self.tokenizer.pieces.restore_resources()
-        found = self.tokenizer.words(tf.constant(sentences)).to_list()
+        found = self.tokenizer.split_words(tf.constant(sentences)).to_list()
         return [[word.decode("utf-8") for word in each] for each in found]
 
-    def _asked(self, ids, words, n_best):
+    def _parse_batch(self, ids, words, n_best):
         counts = [len(each) for each in words]
         tokens, scores = self._graph(n_best)(padded(ids), counts)
-        found = []
-        for sentence, rows, values in zip(
-            words, tokens.numpy().tolist(), scores.numpy().tolist()
-        ):
-            parses = [
+        rows = zip(words, tokens.numpy().tolist(), scores.numpy().tolist())
+        return [
+            [
                 Parse(self._tree(row, sentence), score)
-                for row, score in zip(rows, values)
+                for row, score in zip(beams, values)
                 if END_ID in row
-            ]
-            found.append(parses[:n_best])
-        return found
+            ][:n_best]
+            for sentence, beams, values in rows
+        ]
 
     def _tree(self, row, words):
-        symbols = self.symbols.symbols_of(row[: row.index(END_ID)])
-        return delinearise(symbols, list(map(penn_word, words)))
+        symbols = self.symbols.decode(row[: row.index(END_ID)])
+        return delinearize(symbols, list(map(escape_brackets, words)))
 
     def _graph(self, n_best):
-        """Returns the search of which so many are certain; made once each."""
         if n_best not in self._graphs:
             self._graphs[n_best] = tf.function(
                 functools.partial(self.search, n_best=n_best),
@@ -252,27 +249,29 @@ class Parser:
         return self._graphs[n_best]
 
     def search(self, source, words, n_best):
-        """Finds the best trees; called inside a graph.
+        """Finds the best trees, inside a graph.
 
         Args:
             source: int32 [B, S], each sentence ending with the end id, then
                 padding.
             words: int32 [B], the number of words of each, at least 1.
-            n_best: as for `parse`.
+            n_best: number of trees of each.
 
         Returns:
-            ids of symbols, int32 [B, K, T], each tree's ending with the end
-            id, and scores, float32 [B, K], best first; a row without the end
-            id is none.
+            ids of symbols, int32 [B, K, T], each tree ending with the end id,
+            and scores, float32 [B, K], best first; rows without the end id
+            are no trees.
         """
-        longest = tf.minimum(_SYMBOLS_A_WORD * words + 2, words + self._extra)
-        # A bracket around the words, and the end.
+        longest = tf.minimum(
+            _MAX_SYMBOLS_PER_WORD * words + 2, words + self._extra
+        )
+        # The smallest tree, as in `_check_length`.
         longest = tf.maximum(longest, words + 3)
         if self.model.config.positions == "learned":
-            longest = tf.minimum(longest, self._most_ids)
+            longest = tf.minimum(longest, self._max_ids)
         state = self._grammar.start(words, longest)
         return kt.translate_ids_in_segments(
-            # Of no sentences the maximum is below 0.
+            # The maximum of an empty batch is below 0.
             *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
             kt.Constraints(longest, grammar=state),
             dataclasses.replace(self.rules, n_best=n_best),

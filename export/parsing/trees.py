@@ -1,9 +1,9 @@
-"""Penn trees: a bracketed one a line, normalised as EVALB does before scoring.
+"""Penn trees, read a line each and normalised as EVALB does.
 
-A normalised tree has the root TOP; each word stands alone in a bracket that
+A normalised tree has the root TOP; each word has a bracket of its own, which
 is labelled with its part-of-speech tag; every other bracket has a label and
-at least one bracket in it. What walks over trees here does so without
-recursion, for depth is the input's.
+at least one child. Trees are walked without recursion, because their depth
+depends on the input.
 """
 
 import functools
@@ -16,103 +16,84 @@ from export.common.errors import InputError
 from export.lines.files import read_lines
 
 ROOT = "TOP"
+ROOTS = frozenset(["", "ROOT", ROOT])
 TRACE = "-NONE-"
 
-# What a visited bracket is: one that begins, a word's with its tag, or the
-# end of one that began.
+# Events of `traverse`.
 OPEN, WORD, CLOSE = "open", "word", "close"
 
-# Labels of roots.
-ROOTS = frozenset(["", "ROOT", ROOT])
-# Of Unicode's white space only ASCII's stands between the parts of a tree: the
-# others, none of which is beyond the last of these, as a regular expression.
-ODD_SPACE = "[{}]".format(
+# A regular expression for Unicode's white space beyond ASCII's, of which none
+# has a code point over U+3000. In treebanks it separates nothing.
+UNICODE_SPACE = "[{}]".format(
     "".join(
         character
         for character in map(chr, range(0x3001))
         if character.isspace() and character not in string.whitespace
     )
 )
-_ODD_SPACE = re.compile(ODD_SPACE)
+_UNICODE_SPACE = re.compile(UNICODE_SPACE)
 # nltk would take a bracket after a backslash as part of a word.
 _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
 def read_trees(path):
-    """Yields the normalised trees of a file, one a line.
+    """Yields the normalised trees of a file with one tree a line.
 
     Args:
         path: file of bracketed trees, plain or .gz.
 
-    Yields:
-        nltk.Tree, as `normalised` returns it.
-
     Raises:
-        InputError: as for `export.lines.files.read_lines`; or a line is not
-            one whole tree with words.
+        InputError: the file cannot be read (`export.lines.files.read_lines`),
+            or a line is not a whole tree with words.
     """
     for number, line in enumerate(read_lines(path), 1):
         try:
             yield read_tree(line)
         except ValueError as error:
             raise InputError(
-                f"Line {number} of {path} is no tree: {error}; a whole one a "
-                "line was expected, such as (S (NP (NN word)))."
+                f"Line {number} of {path} is not a tree: {error}; expected a "
+                "whole tree a line, such as (S (NP (NN word)))."
             ) from None
 
 
 def read_tree(text):
-    r"""Returns the normalised tree of a bracketed text.
+    r"""Returns the normalised nltk.Tree of a bracketed text.
 
     Args:
         text: str, such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
 
-    Returns:
-        nltk.Tree.
-
     Raises:
-        ValueError: its brackets do not match, it has text outside of them,
-            is nested deeper than nltk reads (500 brackets), or cannot be
+        ValueError: brackets do not match or are nested deeper than nltk reads
+            (500), there is text outside of them, or the tree cannot be
             normalised. The message is a part of a sentence.
     """
-    text = _BACKSLASH.sub(r"\\ ", without_odd_spaces(text))
+    text = _BACKSLASH.sub(r"\\ ", remove_unicode_spaces(text))
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
         raise ValueError(_nltk_reason(error)) from None
-    return normalised(tree)
+    return normalize(tree)
 
 
-def without_odd_spaces(text):
-    """Returns text without Unicode's white space beyond ASCII's.
-
-    Thin and no-break spaces are no boundary of words in treebanks but a
-    matter of typesetting; whoever splits text at white space would split
-    there.
-    """
-    return _ODD_SPACE.sub("", text)
+def remove_unicode_spaces(text):
+    """Removes Unicode's white space beyond ASCII's, such as thin spaces."""
+    return _UNICODE_SPACE.sub("", text)
 
 
-def normalised(tree):
-    """Returns a tree as EVALB compares it, with the root TOP.
+def normalize(tree):
+    """Returns a copy of a tree as EVALB compares it, with the root TOP.
 
-    Function tags and co-indices go (NP-SBJ-1, NP=2: NP), as do traces and
-    brackets with nothing else in them. Tags of words stay as they are. A root
-    without a label, ROOT and TOP become TOP, once; other trees get one.
-
-    Args:
-        tree: nltk.Tree. It is not changed.
-
-    Returns:
-        nltk.Tree.
+    Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
+    and brackets without words. Part-of-speech tags stay. A root that is
+    unlabelled, ROOT or TOP becomes one TOP; other trees get a TOP.
 
     Raises:
-        ValueError: a bracket has no label or is empty, a word has no bracket
-            of its own, or no word is left. The message is a part of a
+        ValueError: a bracket has no label or no child, a word has no bracket
+            of its own, or no word remains. The message is a part of a
             sentence.
     """
     opened = [[]]
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             _check_bracket(node, is_root=node is tree)
             opened.append([])
@@ -122,38 +103,30 @@ def normalised(tree):
         else:
             children = opened.pop()
             if children:
-                opened[-1].append(Tree(_plain(node.label()), children))
+                opened[-1].append(Tree(_plain_label(node.label()), children))
     if not opened[0]:
         raise ValueError("it has no words")
-    return rooted(opened[0][0])
+    return add_root(opened[0][0])
 
 
-def rooted(tree):
-    """Returns a tree with one TOP as its root, whatever root it has.
-
-    Args:
-        tree: nltk.Tree. It is not changed.
-    """
+def add_root(tree):
+    """Returns a copy of a tree with exactly one TOP as its root."""
     while _is_root(tree) and len(tree) == 1 and _is_root(tree[0]):
         tree = tree[0]
     return Tree(ROOT, list(tree) if _is_root(tree) else [tree])
 
 
-def visits(tree):
-    """Yields the brackets of a tree from left to right.
+def traverse(tree):
+    """Yields (event, node) for each bracket of a tree, left to right.
 
-    Args:
-        tree: nltk.Tree.
-
-    Yields:
-        (event, nltk.Tree): OPEN and later CLOSE for a bracket around others,
-        WORD for one around a single word.
+    The event is WORD for a bracket around a single word; for other brackets
+    it is OPEN before their children and CLOSE after them.
     """
     waiting = [(OPEN, tree)]
     while waiting:
         event, node = waiting.pop()
         if event is OPEN:
-            if is_tagged_word(node):
+            if is_preterminal(node):
                 event = WORD
             else:
                 waiting.append((CLOSE, node))
@@ -165,62 +138,58 @@ def visits(tree):
         yield event, node
 
 
-def is_tagged_word(node):
-    """Tells whether a bracket holds one word and nothing else."""
+def is_preterminal(node):
+    """Returns whether a bracket holds one word and nothing else."""
     return len(node) == 1 and isinstance(node[0], str)
 
 
-def words(tree):
+def tree_words(tree):
     """Returns the words of a tree as a list of str."""
-    return [node[0] for event, node in visits(tree) if event is WORD]
+    return [node[0] for event, node in traverse(tree) if event is WORD]
 
 
-def tags(tree):
+def tree_tags(tree):
     """Returns the part-of-speech tags of a tree's words as a list of str."""
-    return [node.label() for event, node in visits(tree) if event is WORD]
+    return [node.label() for event, node in traverse(tree) if event is WORD]
 
 
-def one_line(tree):
-    """Returns a tree in brackets, which `read_tree` reads back.
-
-    Args:
-        tree: nltk.Tree, normalised.
-
-    Returns:
-        str. Brackets in words are written as `penn_word` does.
+def format_tree(tree):
+    """Returns a normalised tree as a bracketed line, which `read_tree` reads.
 
     Raises:
         ValueError: a word is empty or holds white space.
     """
     parts = []
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             parts.append(f" ({node.label()}")
         elif event is WORD:
-            parts.append(f" ({node.label()} {penn_word(node[0])})")
+            parts.append(f" ({node.label()} {escape_brackets(node[0])})")
         else:
             parts.append(")")
     return "".join(parts).lstrip()
 
 
-def penn_word(word):
-    """Returns a word as Penn trees write it: with -LRB- and -RRB-.
+def escape_brackets(word):
+    """Replaces brackets in a word by -LRB- and -RRB-, as Penn trees do.
 
     Raises:
         ValueError: it is empty or holds white space.
     """
     if word.split() != [word]:
-        raise ValueError(f"{word!r} is no word: it is empty or holds a space.")
+        raise ValueError(
+            f"{word!r} is not a word: it is empty or holds a space."
+        )
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def _is_root(node):
-    return node.label() in ROOTS and not is_tagged_word(node)
+    return node.label() in ROOTS and not is_preterminal(node)
 
 
 @functools.cache
-def _plain(label):
-    """NP of NP-SBJ-1 and NP=2; what begins with one of the signs is whole."""
+def _plain_label(label):
+    # A label that begins with one of the signs, such as -X-1, stays whole.
     return re.split("[-=]", label, maxsplit=1)[0] or label
 
 
@@ -238,7 +207,7 @@ def _check_bracket(node, is_root):
 
 
 def _nltk_reason(error):
-    """The part of nltk's message that says what is wrong, on one line."""
+    """Returns the part of nltk's message that says what is wrong."""
     found = re.match(
         r"Tree\.read\(\): (expected .*?)\.?\n\s*(at index \d+)", str(error)
     )

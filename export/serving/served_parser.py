@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from export.parsing.tree_text import TreeWriter
+from export.parsing.tree_writer import TreeWriter
 from export.translators.text_ids import character_limit, source_limit
 from export.translators.text_translator import IMPOSSIBLE
 from keras_transformer.config import END_ID
@@ -79,7 +79,7 @@ class ServedParser(tf.Module):
                 separated by white space as in the Penn Treebank.
 
         Returns:
-            `tree`, string [B], as `export.parsing.trees.one_line` writes it;
+            `tree`, string [B], as `export.parsing.trees.format_tree` writes it;
             `score`, float32 [B]: log-probability / length penalty, 0 for text
             without words.
         """
@@ -125,8 +125,8 @@ class ServedParser(tf.Module):
             self.tokenizer.clean_text(text), unit="UTF8_CHAR"
         )
         text = self._require(text, lengths <= character_limit(limit))
-        words = self._words.words(text)
-        ids = self._words.ids(words)
+        words = self._words.split_words(text)
+        ids = self._words.encode_words(words)
         # The smallest tree has a bracket around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
         return words, self._require(ids.to_tensor(), lengths <= limit)

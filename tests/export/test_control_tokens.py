@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from export.keras_hub_task import TransformerTokenizer
-from export.parsing.words import WordTokenizer
+from export.parsing.word_tokenizer import WordTokenizer
 from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.tokenizers.python_tokenizers import load_python_tokenizers

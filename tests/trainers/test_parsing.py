@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols
-from export.parsing.trees import read_tree, read_trees, words
+from export.parsing.linearization import SymbolVocabulary
+from export.parsing.trees import read_tree, read_trees, tree_words
 from export.translators.id_translator import Found
 from export.translators.text_ids import padded
 from tests import processes
@@ -64,7 +64,7 @@ def trained(tmp_path_factory):
 
 def test_the_sizes_follow_from_the_trees(trained):
     folder, result = trained
-    symbols = Symbols.of(read_trees(f"{PREFIX}.train.ptb"))
+    symbols = SymbolVocabulary.from_trees(read_trees(f"{PREFIX}.train.ptb"))
     config = json.loads((folder / "m" / "config.json").read_text())
     assert config["vocabulary_size"] == symbols.vocabulary_size
     assert config["source_vocabulary_size"] == 300
@@ -109,7 +109,7 @@ def test_trees_are_over_exactly_the_words(trained, tmp_path, beam):
             continue
         expected = sentence.replace("(", "-LRB-").replace(")", "-RRB-")
         expected = expected.replace("\u00a0", "")
-        assert " ".join(words(read_tree(line))) == expected
+        assert " ".join(tree_words(read_tree(line))) == expected
 
 
 def test_scores_are_those_of_the_trees_written(trained, tmp_path):
@@ -138,7 +138,7 @@ def test_scores_are_those_of_the_trees_written(trained, tmp_path):
 
 def test_what_would_be_broken_is_counted(trained):
     """Against answers by hand, to sentences of the same words."""
-    symbols = Symbols.of(read_trees(f"{PREFIX}.train.ptb"))
+    symbols = SymbolVocabulary.from_trees(read_trees(f"{PREFIX}.train.ptb"))
     right = ["(S", "(NP", "DT", "NN", ")NP", ")S"]
     answers = [
         right,
@@ -152,9 +152,9 @@ def test_what_would_be_broken_is_counted(trained):
         ["(NP", "DT", "NN", ")NP"],
         [],
     ]
-    rows = [[*symbols.ids(answer), 3] for answer in answers]
+    rows = [[*symbols.encode(answer), 3] for answer in answers]
     # Without an end, and with an id of no symbol.
-    rows += [symbols.ids(right), [4, 1, 3]]
+    rows += [symbols.encode(right), [4, 1, 3]]
 
     class Saying:
         """Stands in for the search."""

@@ -81,12 +81,12 @@ class TreeCodec:
 
     def __init__(self, files):
         # nltk takes seconds to load.
-        from export.parsing.linear import Symbols
-        from export.parsing.words import WordTokenizer
+        from export.parsing.linearization import SymbolVocabulary
+        from export.parsing.word_tokenizer import WordTokenizer
 
         tokenizer = WordTokenizer(files[VOCABULARY_FILE])
         self.models = (files[VOCABULARY_FILE],)
-        self._symbols = Symbols.from_json(files[SYMBOLS_FILE].decode())
+        self._symbols = SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
         self.encode_sources = tokenizer.encode
         self.source_vocabulary_size = tokenizer.vocabulary_size
         self.target_vocabulary_size = self._symbols.vocabulary_size
@@ -99,17 +99,19 @@ class TreeCodec:
     @staticmethod
     def other_files(corpus, symbols):
         """Returns the files beside the vocabulary, a dict of name to bytes."""
-        from export.parsing.linear import Symbols
+        from export.parsing.linearization import SymbolVocabulary
 
         if symbols is None:
             pairs = corpus.pairs("train")
-            symbols = Symbols.of_lines(target.split() for _, target in pairs)
+            symbols = SymbolVocabulary.from_lines(
+                target.split() for _, target in pairs
+            )
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
     def unseen_reason(self, target):
         """Returns why a target cannot be encoded; "" if it can."""
         try:
-            self._symbols.ids(target.split())
+            self._symbols.encode(target.split())
         except ValueError as error:
             return str(error)
         return ""
@@ -117,7 +119,7 @@ class TreeCodec:
     def encode_targets(self, texts):
         """Returns the ids of lines of symbols, a list of int32 arrays."""
         return [
-            np.array([*self._symbols.ids(text.split()), END_ID], np.int32)
+            np.array([*self._symbols.encode(text.split()), END_ID], np.int32)
             for text in texts
         ]
 

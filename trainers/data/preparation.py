@@ -89,7 +89,7 @@ def prepare_corpus(
         workers: number of threads.
         vocabulary: bytes of a SentencePiece model to use; None to train one
             on the train split: on both sides, of trees on the words.
-        symbols: for trees, the `export.parsing.linear.Symbols` to use; None
+        symbols: for trees, the SymbolVocabulary to use; None
             for those of the train split.
         normalization: one of `normalization.NAMES`, for a vocabulary that is
             trained; else "auto" or the name of its own.

@@ -56,7 +56,7 @@ class PreparedCorpus:
 
     @functools.cached_property
     def symbols(self):
-        """The targets' `export.parsing.linear.Symbols`; None for text."""
+        """The targets' SymbolVocabulary; None for text."""
         return _symbols(self._files)
 
     def pairs(self, split):
@@ -117,7 +117,7 @@ def validate_symbols(folder, manifest, symbols):
     """Raises InputError if data have other labels or tags than a model."""
     if symbols is None:
         return
-    difference = symbols.difference(
+    difference = symbols.describe_difference(
         _symbols(read_codec_files(folder, manifest))
     )
     if difference:
@@ -132,9 +132,9 @@ def _symbols(files):
     if SYMBOLS_FILE not in files:
         return None
     # nltk takes seconds to load.
-    from export.parsing.linear import Symbols
+    from export.parsing.linearization import SymbolVocabulary
 
-    return Symbols.from_json(files[SYMBOLS_FILE].decode())
+    return SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
 
 
 def _read(path, sha256):

@@ -25,8 +25,8 @@ from nltk.tree import Tree
 
 from export.common.errors import InputError
 from export.common.paths import error_reason
-from export.parsing.linear import linearise
-from export.parsing.trees import one_line, read_trees, words
+from export.parsing.linearization import linearize
+from export.parsing.trees import format_tree, read_trees, tree_words
 from trainers.data.corpus import (
     Corpus,
     Row,
@@ -43,9 +43,9 @@ class TreeCorpus(Corpus):
     """Sentences and their trees, normalised; see the module for the files.
 
     The source of a pair is the sentence's words, its target the symbols of
-    the tree (`export.parsing.linear`), joined by single spaces. In evaluation
-    sets the target is the tree in brackets on one line. Line n of a file is
-    the n-th pair and the n-th sentence of the evaluation set.
+    the tree (`linearize`), joined by single spaces. In evaluation sets the
+    target is the tree in brackets on one line. Line n of a file is the n-th
+    pair and the n-th sentence of the evaluation set.
 
     The first tree of each split is read at once, the rest is checked as it is
     read.
@@ -133,7 +133,7 @@ class TreeCorpus(Corpus):
             with contextlib.ExitStack() as stack:
                 file = stack.enter_context(tempfile.TemporaryFile())
                 for tree in self.trees(split):
-                    source, target = " ".join(words(tree)), linearise(tree)
+                    source, target = " ".join(tree_words(tree)), linearize(tree)
                     file.write(f"{source}\t{' '.join(target)}\n".encode())
                 file.flush()
                 weakref.finalize(self, stack.pop_all().close)
@@ -159,7 +159,7 @@ class TreeCorpus(Corpus):
 
     def _rows(self, split: str) -> Iterator[Row]:
         for tree in self.trees(split):
-            yield " ".join(words(tree)), (one_line(tree),)
+            yield " ".join(tree_words(tree)), (format_tree(tree),)
 
     def _find_files(self) -> dict[str, list[tuple[Path, int]]]:
         """Returns the files of each split, and how often each is repeated."""

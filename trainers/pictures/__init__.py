@@ -1,4 +1,4 @@
-"""Pictures of attention, and the files of events that TensorBoard shows.
+"""Pictures of attention and TensorBoard's event files.
 
-A model and sentences come in, events go out. This room imports no other.
+They import the attention views of `export`, and no other package of trainers.
 """

@@ -8,39 +8,36 @@ import typing
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-# SentencePiece's mark of a space.
-SPACE = "\u2581"
+from export.attention_views.svg import KIND_NAMES
+from export.attention_views.word_attention import KINDS
+
 # TensorBoard's Images tab scales pictures to this width, pixel by pixel; any
 # other would make letters unreadable.
 WIDTH = 350
-# So many tokens of a side fit, with a label each.
-MOST_TOKENS = 24
-# A kind's name, and the tokens of its rows and columns in AttentionMaps.
-KINDS = {
-    "encoder": ("Encoder self-attention", "source_tokens", "source_tokens"),
-    "decoder": ("Decoder self-attention", "target_tokens", "target_inputs"),
-    "cross": ("Cross-attention", "target_tokens", "source_tokens"),
-}
+# Maximum number of tokens of a side, with a label each.
+MAX_TOKENS = 24
 
-_SIDES = {
+_SPACE = "\u2581"  # of SentencePiece
+_AXES = {
     "source_tokens": "source tokens",
-    "target_tokens": "tokens being given",
-    "target_inputs": "what is given so far",
+    "target_tokens": "predicted tokens",
+    "target_inputs": "decoder inputs",
 }
-# Of the weights 0 and 1: one hue, so that lightness alone tells weights apart,
-# for colour-blind readers too.
+# The colours of weights 0 and 1: one hue, so that colour-blind readers can
+# tell weights by lightness alone.
 _LIGHT, _DARK = np.array([248.0, 250.0, 254.0]), np.array([9.0, 40.0, 102.0])
 _INK, _FRAME = (32, 33, 36), (200, 202, 208)
-_TITLE, _TEXT, _SMALL = 13, 10, 9
+_TITLE, _TEXT, _SMALL = 13, 10, 9  # font sizes
 _LINE, _GAP, _HEAD = 15, 8, 45
-_CELL = (11, 22)  # the narrowest cell that a label fits, and the widest
-_ROW = 13  # the highest cell
-_LABEL = 76  # the widest label of a token
+_MIN_CELL_WIDTH, _MAX_CELL_WIDTH, _MAX_CELL_HEIGHT = 11, 22, 13
+_MAX_LABEL_WIDTH = 76
 _FONT = pathlib.Path(__file__).parent / "fonts" / "DejaVuSans-subset.ttf"
-# For scripts that our own font lacks, where the machine has one of these.
-_OTHERS = ["NotoSansCJK-Regular.ttc", "Arial Unicode.ttf", "msyh.ttc"]
-_OTHERS += ["NotoSansDevanagari-Regular.ttf", "NotoSansThai-Regular.ttf"]
-_OTHERS += ["wqy-microhei.ttc", "unifont.otf", "DejaVuSans.ttf"]
+# For scripts that our own font lacks, on machines that have one of these.
+_SYSTEM_FONTS = (
+    *("NotoSansCJK-Regular.ttc", "Arial Unicode.ttf", "msyh.ttc"),
+    *("NotoSansDevanagari-Regular.ttf", "NotoSansThai-Regular.ttf"),
+    *("wqy-microhei.ttc", "unifont.otf", "DejaVuSans.ttf"),
+)
 
 
 class Label(typing.NamedTuple):
@@ -51,8 +48,8 @@ class Label(typing.NamedTuple):
     is_readable: bool
 
 
-def layer_picture(maps, kind, layer):
-    """Draws every head of a layer, with the tokens at both sides.
+def draw_layer(maps, kind, layer):
+    """Draws every head of a layer, with the tokens of rows and columns.
 
     Args:
         maps: AttentionMaps.
@@ -60,47 +57,56 @@ def layer_picture(maps, kind, layer):
         layer: number of the layer, from 1.
 
     Returns:
-        PIL.Image, WIDTH pixels wide. Of more than MOST_TOKENS tokens a side
-        the first are shown, and the picture says so.
+        PIL.Image, WIDTH pixels wide. Of longer sentences the first MOST_TOKENS
+        tokens are shown, with a note.
     """
     sides = {
         name: getattr(maps, side)
-        for name, side in zip(("rows", "columns"), KINDS[kind][1:])
+        for name, side in zip(("rows", "columns"), KINDS[kind])
     }
     rows, columns = (
-        [label_of(token) for token in side[:MOST_TOKENS]]
+        [token_label(token) for token in side[:MAX_TOKENS]]
         for side in sides.values()
     )
-    notes = _notes(sides, rows + columns)
-    left = _widest(rows) + 6
+    notes = [
+        f"Only the first {MAX_TOKENS} of {len(tokens)} {name} are shown."
+        for name, tokens in sides.items()
+        if len(tokens) > MAX_TOKENS
+    ]
+    if not all(label.is_readable for label in rows + columns):
+        notes.append("U+...: no font of the training's machine has it.")
     weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]
-    # As many heads side by side as fit, all lines alike as far as can be.
-    most = (WIDTH - left) // (len(columns) * _CELL[0] + _GAP)
-    lines = -(-len(weights) // max(most, 1))
-    beside = -(-len(weights) // lines)
-    room = (WIDTH - left) // beside
-    wide = min((room - _GAP) // len(columns), _CELL[1])
-    high = min(wide, _ROW)
-    above = _column(columns, wide, "l").transpose(Image.Transpose.ROTATE_90)
-    top = _LINE + above.height + 3
-    block = top + high * len(rows) + _LINE
-    end = _HEAD + lines * block
+    # As many heads in a line as fit, in lines of equal length if possible.
+    left = _widest(rows) + 6
+    max_heads = (WIDTH - left) // (len(columns) * _MIN_CELL_WIDTH + _GAP)
+    lines = -(-len(weights) // max(max_heads, 1))
+    heads = -(-len(weights) // lines)
+    pitch = (WIDTH - left) // heads
+    cell_width = min((pitch - _GAP) // len(columns), _MAX_CELL_WIDTH)
+    cell_height = min(cell_width, _MAX_CELL_HEIGHT)
+    row_labels = _label_column(rows, cell_height, "r")
+    column_labels = _label_column(columns, cell_width, "l").transpose(
+        Image.Transpose.ROTATE_90
+    )
+    top = _LINE + column_labels.height + 3
+    line_height = top + cell_height * len(rows) + _LINE
+    end = _HEAD + lines * line_height
     height = end + _LINE * len(notes)
     picture = _titled(kind, f"layer {layer}", WIDTH, height)
     for head, each in enumerate(weights):
-        line, number = divmod(head, beside)
-        x, y = left + number * room, _HEAD + line * block
+        line, position = divmod(head, heads)
+        x, y = left + position * pitch, _HEAD + line * line_height
         _write(picture, (x, y + _LINE // 2), f"head {head + 1}", _TEXT)
-        picture.paste(above, (x, y + _LINE))
-        _paste(picture, _cells(each, wide, high), (x, y + top))
-        if not number:
-            picture.paste(_column(rows, high, "r"), (2, y + top))
+        picture.paste(column_labels, (x, y + _LINE))
+        _paste(picture, _cells(each, cell_width, cell_height), (x, y + top))
+        if not position:
+            picture.paste(row_labels, (2, y + top))
     for number, note in enumerate(notes):
         _write(picture, (2, end + number * _LINE), note, _SMALL)
     return picture
 
 
-def overview_picture(maps, kind):
+def draw_overview(maps, kind):
     """Draws all heads of all layers of a kind, small and without labels.
 
     Args:
@@ -113,12 +119,12 @@ def overview_picture(maps, kind):
     weights = getattr(maps, kind)
     layers, heads = weights.shape[:2]
     left, top = 46, _HEAD + 3
-    step = min(max((WIDTH - left) // heads, 17), 90)
-    side = step - 3
-    width = max(WIDTH, left + heads * step)
-    picture = _titled(kind, "all heads", width, top + layers * step + 3)
+    pitch = min(max((WIDTH - left) // heads, 17), 90)
+    side = pitch - 3
+    width = max(WIDTH, left + heads * pitch)
+    picture = _titled(kind, "all heads", width, top + layers * pitch + 3)
     for layer, head in np.ndindex(layers, heads):
-        x, y = left + head * step, top + layer * step
+        x, y = left + head * pitch, top + layer * pitch
         small = Image.fromarray(_colours(weights[layer, head]))
         small = small.resize((side, side), Image.Resampling.BOX)
         _paste(picture, small, (x, y))
@@ -130,33 +136,29 @@ def overview_picture(maps, kind):
     return picture
 
 
-def label_of(token):
+def token_label(token):
     """Returns the Label of a token.
 
-    Letters that no font of this machine has stand as their code points, such
-    as U+4F60. What is too long is cut and ends with an ellipsis.
-
-    Args:
-        token: str.
+    Characters that no font of this machine has become code points, such as
+    U+4F60. Long labels are truncated with an ellipsis.
     """
     # SentencePiece's own mark would be a black bar beside each word.
-    text = token.replace(SPACE, "_")
+    text = token.replace(_SPACE, "_")
     able = [f for f in _fonts() if all(_has(f, letter) for letter in text)]
     font = (able or _fonts())[0]
     shown = "".join(
         letter if _has(font, letter) else f"U+{ord(letter):04X}"
         for letter in text
     )
-    while font.getlength(shown) > _LABEL:
+    while font.getlength(shown) > _MAX_LABEL_WIDTH:
         shown = shown.rstrip("…")[:-1] + "…"
     return Label(shown, font, bool(able))
 
 
 @functools.cache
 def _fonts():
-    """Our own font, then those of the others that this machine has."""
     fonts = [ImageFont.truetype(_FONT, _TEXT)]
-    for name in _OTHERS:
+    for name in _SYSTEM_FONTS:
         with contextlib.suppress(OSError):
             fonts.append(ImageFont.truetype(name, _TEXT))
     return fonts
@@ -164,29 +166,18 @@ def _fonts():
 
 @functools.cache
 def _has(font, letter):
-    # No character: every font shows its sign for a missing one.
+    # U+FFFF is no character: every font shows its sign for a missing one.
     shown, missing = font.getmask(letter), font.getmask("\uffff")
     return (shown.size, bytes(shown)) != (missing.size, bytes(missing))
 
 
-def _notes(sides, labels):
-    notes = [
-        f"Only the first {MOST_TOKENS} of {len(tokens)} {name} are shown."
-        for name, tokens in sides.items()
-        if len(tokens) > MOST_TOKENS
-    ]
-    if not all(label.is_readable for label in labels):
-        notes.append("U+...: no font of the training's machine has it.")
-    return notes
-
-
-def _column(labels, pitch, side):
-    """Labels below each other, flush left ("l") or right ("r")."""
+def _label_column(labels, pitch, side):
+    """Draws labels below each other, flush left ("l") or right ("r")."""
     width = _widest(labels)
     column = Image.new("RGB", (width, pitch * len(labels)), "white")
     for number, (text, font, _) in enumerate(labels):
-        place = (width if side == "r" else 0, pitch * number + pitch // 2)
-        ImageDraw.Draw(column).text(place, text, _INK, font, f"{side}m")
+        position = (width if side == "r" else 0, pitch * number + pitch // 2)
+        ImageDraw.Draw(column).text(position, text, _INK, font, f"{side}m")
     return column
 
 
@@ -194,25 +185,24 @@ def _widest(labels):
     return max(round(font.getlength(text)) for text, font, _ in labels)
 
 
-def _cells(weights, wide, high):
-    pixels = _colours(weights).repeat(high, axis=0).repeat(wide, axis=1)
+def _cells(weights, width, height):
+    pixels = _colours(weights).repeat(height, axis=0).repeat(width, axis=1)
     # A line between cells, so that a token can be followed to its label.
-    pixels[high - 1 :: high] = pixels[:, wide - 1 :: wide] = 255
+    pixels[height - 1 :: height] = pixels[:, width - 1 :: width] = 255
     return Image.fromarray(pixels)
 
 
 def _colours(weights):
-    """Returns uint8 [..., 3], straight from light at 0 to dark at 1."""
+    """Returns uint8 [..., 3], linear from light at 0 to dark at 1."""
     steps = np.asarray(weights)[..., None] * (_DARK - _LIGHT)
     return np.round(_LIGHT + steps).astype(np.uint8)
 
 
 def _titled(kind, heads, width, height):
-    title, rows, columns = KINDS[kind]
-    axes = f"rows: {_SIDES[rows]}, columns: {_SIDES[columns]}"
+    rows, columns = (_AXES[side] for side in KINDS[kind])
     picture = Image.new("RGB", (width, height), "white")
-    _write(picture, (4, 9), f"{title}, {heads}", _TITLE)
-    _write(picture, (4, 24), axes, _SMALL)
+    _write(picture, (4, 9), f"{KIND_NAMES[kind]}, {heads}", _TITLE)
+    _write(picture, (4, 24), f"rows: {rows}, columns: {columns}", _SMALL)
     scale = _colours(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
     _paste(picture, Image.fromarray(scale), (width - 76, 6))
     _write(picture, (width - 85, 11), "0", _SMALL)
@@ -220,14 +210,14 @@ def _titled(kind, heads, width, height):
     return picture
 
 
-def _write(picture, place, text, size, anchor="lm"):
+def _write(picture, position, text, size, anchor="lm"):
     font = ImageFont.truetype(_FONT, size)
-    ImageDraw.Draw(picture).text(place, text, _INK, font, anchor)
+    ImageDraw.Draw(picture).text(position, text, _INK, font, anchor)
 
 
-def _paste(picture, pasted, place):
-    """With a frame around it."""
-    picture.paste(pasted, place)
-    (x, y), (width, height) = place, pasted.size
+def _paste(picture, pasted, position):
+    """Pastes a picture with a frame around it."""
+    picture.paste(pasted, position)
+    (x, y), (width, height) = position, pasted.size
     box = (x - 1, y - 1, x + width, y + height)
     ImageDraw.Draw(picture).rectangle(box, outline=_FRAME)

@@ -1,4 +1,4 @@
-"""Files of events for TensorBoard, and what a model attends to in them."""
+"""TensorBoard's event files, with attention while a model is trained."""
 
 import contextlib
 import re
@@ -9,22 +9,26 @@ import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
+from export.attention_views.word_attention import KINDS
 from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import (
-    KINDS,
-    MOST_TOKENS,
-    layer_picture,
-    overview_picture,
+    MAX_TOKENS,
+    draw_layer,
+    draw_overview,
 )
+
+# Tokens of the longer side: enough to see something, and few enough that two
+# heads fit side by side.
+_LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
-    """Writes what tf.summary is told inside its blocks.
+    """Writes the summaries that tf.summary creates inside its blocks.
 
     Args:
         log_dir: pathlib.Path, TensorBoard's folder.
-        run: name of the run that TensorBoard shows it as.
+        run: name of the run in TensorBoard.
 
     Raises:
         InputError: the files cannot be written, here or in a block.
@@ -32,25 +36,25 @@ class EventWriter:
 
     def __init__(self, log_dir, run):
         self._log_dir = log_dir
-        with self._clear_errors():
+        with self._explain_errors():
             self._writer = tf.summary.create_file_writer(str(log_dir / run))
 
     @contextlib.contextmanager
-    def at(self, step):
-        """A block whose events are of a step, and on disk when it ends.
+    def at_step(self, step):
+        """A block whose events belong to a step, and are on disk at its end.
 
-        The last event should be a scalar: that a large one found no room,
-        TensorFlow tells only when it writes a small one.
+        The last event should be a scalar: TensorFlow reports that a large
+        event found no space only when it writes a small one.
         """
-        with self._clear_errors(), self._writer.as_default(step):
+        with self._explain_errors(), self._writer.as_default(step):
             yield
 
     @contextlib.contextmanager
-    def _clear_errors(self):
+    def _explain_errors(self):
         try:
             yield
         except tf.errors.OpError as error:
-            # Before and behind it stand names of TensorFlow's operations.
+            # TensorFlow puts names of operations around it.
             reason = error.message.splitlines()[0].rpartition("}} ")[2]
             reason = reason.partition(" [Op:")[0]
             raise InputError(
@@ -59,16 +63,11 @@ class EventWriter:
             ) from error
 
 
-# Of the longer side, in pieces: enough to see something, and few enough that
-# two heads fit side by side.
-_LENGTHS = (5, MOST_TOKENS // 2)
-
-
 class AttentionSummaries(keras.callbacks.Callback):
-    """Decodes the same sentences every N updates, and draws attention.
+    """Translates the same sentences every N updates, and draws attention.
 
-    Of the weights of the moment, with the model's own beam search. Written
-    for TensorBoard, in the run `attention`:
+    With the current weights and the model's own beam search. Writes the run
+    `attention` of TensorBoard:
 
     - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
       encoder, decoder or cross, a sample for each sentence,
@@ -76,20 +75,16 @@ class AttentionSummaries(keras.callbacks.Callback):
       all sentences,
     - `translations`: text.
 
-    Training is not disturbed: no random number is drawn,
-    no weight is touched.
+    Training stays the same to the bit: no random number is drawn.
 
     Args:
         counter: StepCounter.
         model: Transformer that is trained.
         tokenizer: Tokenizer.
-        sources: list of str; nothing is written of none.
+        sources: list of str; if empty, nothing is written.
         references: list of str, shown beside the translations.
-        log_dir: TensorBoard's folder.
-        every: updates between pictures; the last update is shown as well.
-
-    Raises:
-        InputError: TensorBoard's files cannot be written.
+        log_dir: TensorBoard's folder; InputError if it cannot be written.
+        every: updates between pictures; the last update has some as well.
     """
 
     def __init__(
@@ -104,116 +99,100 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._writer = EventWriter(log_dir, "attention")
 
     def on_train_batch_end(self, batch, logs=None):
-        """Writes when it is time."""
+        """Writes every N updates and at the end."""
         due = self._counter.is_multiple_of(self._every)
         if self._sources and (due or self._counter.finished):
-            found = self._reader.read(self._sources)
-            with self._writer.at(self._counter.step):
-                tf.summary.text("translations", self._tables(found))
+            maps = self._reader.read(self._sources)
+            with self._writer.at_step(self._counter.step):
+                tf.summary.text("translations", self._tables(maps))
                 for kind in KINDS:
-                    _write_pictures(found, kind)
-                    _write_entropies(found, kind)
+                    _write_pictures(maps, kind)
+                    _write_entropies(maps, kind)
 
-    def _tables(self, found):
+    def _tables(self, maps):
         return [
-            markdown_table(
+            two_column_table(
                 [
-                    ("source", maps.text),
-                    ("its tokens", " ".join(maps.source_tokens)),
-                    ("translation", maps.translation),
-                    ("its tokens", " ".join(maps.target_tokens)),
+                    ("source", each.text),
+                    ("its tokens", " ".join(each.source_tokens)),
+                    ("translation", each.translation),
+                    ("its tokens", " ".join(each.target_tokens)),
                     ("reference", reference),
                 ]
             )
-            for maps, reference in zip(found, self._references)
+            for each, reference in zip(maps, self._references)
         ]
 
 
-def choose_sentences(pairs, count):
-    """Chooses sentences that can be drawn well, the same ones every time.
+def choose_attention_sentences(pairs, count):
+    """Chooses sentences that can be drawn well, always the same.
 
     Args:
         pairs: TokenPairs.
-        count: how many at most.
+        count: maximum number of sentences.
 
     Returns:
-        int [N], numbers of pairs, evenly spread over those of 5 to 12 pieces
-        on the longer side; where there are not enough of them, the nearest
-        in length. None of blank sources.
+        int [N], numbers of pairs without blank sources, evenly spread over
+        those with 5 to 12 tokens on the longer side; if there are too few,
+        those with the nearest lengths.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    far = np.abs(longer - longer.clip(*_LENGTHS))
-    # The end id alone is nothing to translate.
-    possible = np.flatnonzero(pairs.source_lengths >= 2)
-    good = possible[far[possible] == 0]
+    distance = np.abs(longer - longer.clip(*_LENGTHS))
+    # A blank source has the end id alone.
+    numbers = np.flatnonzero(pairs.source_lengths >= 2)
+    good = numbers[distance[numbers] == 0]
     if len(good) < count:
-        nearest = possible[np.argsort(far[possible], kind="stable")]
+        nearest = numbers[np.argsort(distance[numbers], kind="stable")]
         return np.sort(nearest[:count])
     return good[:: len(good) // count][:count]
 
 
-def markdown_table(rows):
-    """Returns a table of two columns, the first of them headings.
-
-    Args:
-        rows: sequence of pairs of str; shown as they are, whatever is in
-            them.
-
-    Returns:
-        str, Markdown.
-    """
-    lines = [f"| {_plain(name)} | {_plain(text)} |" for name, text in rows]
+def two_column_table(rows):
+    """Returns a Markdown table of pairs of str, a heading and any text."""
+    lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
 
 
-def _plain(text):
-    """Writes punctuation as entities: none of it is Markdown or HTML."""
+def _escape(text):
+    # As entities punctuation is neither Markdown nor HTML.
     text = " ".join(text.split())
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
 
 def row_entropies(weights):
-    """Returns the entropy of every row, in nats.
-
-    0 where a query looks at one token alone, log M where it looks at M tokens
-    alike.
+    """Returns the entropy of each row, in nats.
 
     Args:
         weights: float [L, H, Q, M], rows that sum to 1.
 
     Returns:
-        float64 [L, H, Q].
+        float64 [L, H, Q], from 0 for attention to a single token to log M.
     """
     weights = weights.astype(np.float64)
     logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
     return -(weights * logarithms).sum(axis=-1)
 
 
-def _write_entropies(found, kind):
-    rows = [row_entropies(getattr(maps, kind)) for maps in found]
+def _write_entropies(maps, kind):
+    rows = [row_entropies(getattr(each, kind)) for each in maps]
     means = np.concatenate(rows, axis=-1).mean(axis=-1)
     for (layer, head), mean in np.ndenumerate(means):
         name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
         tf.summary.scalar(f"attention_entropy/{name}", mean)
 
 
-def _write_pictures(found, kind):
-    tag = f"attention_{kind}"
-    _write_samples(
-        f"{tag}/all_heads", [overview_picture(maps, kind) for maps in found]
-    )
-    for layer in range(1, len(getattr(found[0], kind)) + 1):
-        _write_samples(
-            f"{tag}/layer_{layer}",
-            [layer_picture(maps, kind, layer) for maps in found],
-        )
-
-
-def _write_samples(tag, pictures):
-    # Samples of a tag are of one size: white below those that are less high.
-    height = max(picture.height for picture in pictures)
-    samples = [
-        ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
-        for each in pictures
-    ]
-    tf.summary.image(tag, np.stack(samples), max_outputs=len(samples))
+def _write_pictures(maps, kind):
+    pictures = {"all_heads": [draw_overview(each, kind) for each in maps]}
+    for layer in range(1, len(getattr(maps[0], kind)) + 1):
+        pictures[f"layer_{layer}"] = [
+            draw_layer(each, kind, layer) for each in maps
+        ]
+    for name, samples in pictures.items():
+        # Samples of a tag have one size: white below those that are lower.
+        height = max(sample.height for sample in samples)
+        samples = [
+            ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
+            for each in samples
+        ]
+        tag = f"attention_{kind}/{name}"
+        tf.summary.image(tag, np.stack(samples), max_outputs=len(samples))

@@ -23,7 +23,7 @@ import numpy as np
 from sacrebleu.significance import estimate_ci
 
 from export.common.errors import InputError
-from export.parsing.trees import OPEN, WORD, visits
+from export.parsing.trees import OPEN, WORD, traverse
 from trainers.scores.metrics import (
     BOOTSTRAP_SAMPLES,
     BOOTSTRAP_SEED,
@@ -226,7 +226,7 @@ class _FlatTree(typing.NamedTuple):
 def _flatten(tree):
     flat = _FlatTree([], [], [])
     starts = []
-    for event, node in visits(tree):
+    for event, node in traverse(tree):
         if event is OPEN:
             starts.append(len(flat.words))
         elif event is WORD:

@@ -5,10 +5,10 @@ import typing
 import tensorflow as tf
 
 from export.common.progress_bar import ProgressBar
-from export.parsing.linear import delinearise
-from export.parsing.parser import Parser, symbols_of
-from export.parsing.trees import words
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import delinearize
+from export.parsing.parser import Parser, load_symbols
+from export.parsing.trees import tree_words
+from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.id_translator import IdTranslator
 from export.translators.text_ids import padded
@@ -58,7 +58,7 @@ def score_parser(
     parser = Parser.from_directory(
         directory.path, batch_tokens=batch_tokens, **search
     )
-    sentences = [words(tree) for tree in gold]
+    sentences = [tree_words(tree) for tree in gold]
     print(
         f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
     )
@@ -90,7 +90,7 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
         sentences: list of lists of words.
         batch_tokens: source positions in a batch, padding included.
     """
-    symbols = symbols_of(directory)
+    symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
     sources = tokenizer.encode([" ".join(each) for each in sentences])
     search = tf.function(
@@ -115,7 +115,7 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
 def _is_broken(row, symbols, sentence):
     try:
         # No end id is a ValueError as well.
-        delinearise(symbols.symbols_of(row[: row.index(END_ID)]), sentence)
+        delinearize(symbols.decode(row[: row.index(END_ID)]), sentence)
     except ValueError:
         return True
     return False

@@ -110,27 +110,27 @@ class DevF1(DevScore):
 
     Args:
         parser: export.parsing.parser.Parser, with the weights of the moment.
-        words_from: the source ids from here on begin a word.
-        symbols: export.parsing.linear.Symbols.
+        first_word_id: the source ids from here on begin a word.
+        symbols: SymbolVocabulary.
         pairs: TokenPairs of the dev split.
         sentences: how many, from all over the split.
     """
 
     name = "f1"
 
-    def __init__(self, parser, words_from, symbols, pairs, sentences):
+    def __init__(self, parser, first_word_id, symbols, pairs, sentences):
         # nltk takes seconds to load.
-        from export.parsing.linear import delinearise
+        from export.parsing.linearization import delinearize
         from trainers.scores.brackets import score_brackets
 
         self._parser = parser
         self._score = score_brackets
         sample = _spread(pairs, sentences)
         self._sources = [pairs.sources(np.array([one])) for one in sample]
-        self._words = [_words(ids, words_from) for ids in self._sources]
+        self._words = [_words(ids, first_word_id) for ids in self._sources]
         targets = [pairs.targets(np.array([one])) for one in sample]
         self._gold = [
-            delinearise(symbols.symbols_of(ids[ids != END_ID]), words)
+            delinearize(symbols.decode(ids[ids != END_ID]), words)
             for ids, words in zip(targets, self._words)
         ]
 
@@ -160,14 +160,14 @@ def new_dev_score(model, prepared, plan):
         )
     if plan.dev_f1_sentences:
         # nltk takes seconds to load.
-        from export.parsing.parser import Parser, symbols_of
-        from export.parsing.words import WordTokenizer
+        from export.parsing.parser import Parser, load_symbols
+        from export.parsing.word_tokenizer import WordTokenizer
 
-        symbols = symbols_of(directory)
+        symbols = load_symbols(directory)
         words = WordTokenizer(directory.read_vocabulary())
         parser = Parser(model, words, symbols)
         sentences = plan.dev_f1_sentences
-        return DevF1(parser, words.words_from, symbols, dev, sentences)
+        return DevF1(parser, words.first_word_id, symbols, dev, sentences)
     return None
 
 
@@ -177,11 +177,11 @@ def _spread(pairs, count):
     return np.arange(0, len(pairs), stride)[:count]
 
 
-def _words(ids, words_from):
+def _words(ids, first_word_id):
     """Returns a name for each word of a source: its pieces' ids."""
     words = []
     for piece in ids[ids != END_ID].tolist():
-        if piece >= words_from:
+        if piece >= first_word_id:
             words.append(f"{piece}")
         else:
             words[-1] += f"-{piece}"

@@ -9,7 +9,10 @@ import tensorflow as tf
 from export.common.processes import StopSignals
 from trainers.batches import input_pipeline, make_plan
 from trainers.batches.token_pairs import decode_pairs
-from trainers.pictures.summaries import AttentionSummaries, choose_sentences
+from trainers.pictures.summaries import (
+    AttentionSummaries,
+    choose_attention_sentences,
+)
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (
     KeepCheckpoints,
@@ -186,7 +189,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
 
 def _show_attention(model, prepared, plan, counter):
     tokenizer = prepared.directory.load_tokenizer()
-    numbers = choose_sentences(prepared.dev, plan.attention_sentences)
+    numbers = choose_attention_sentences(prepared.dev, plan.attention_sentences)
     return AttentionSummaries(
         counter,
         model,

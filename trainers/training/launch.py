@@ -148,7 +148,7 @@ class Task(abc.ABC):
             directory: ModelDirectory, new or not.
 
         Returns:
-            export.parsing.linear.Symbols, or None where it has none.
+            SymbolVocabulary, or None where it has none.
         """
 
     @abc.abstractmethod

@@ -105,7 +105,7 @@ class Progress(keras.callbacks.Callback):
         self._stream.flush()
 
     def _summarise(self, run, figures):
-        with self._writers[run].at(self._counter.step):
+        with self._writers[run].at_step(self._counter.step):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
 

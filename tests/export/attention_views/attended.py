@@ -1,4 +1,4 @@
-"""Attention of made-up sentences, without a model."""
+"""Attention of made-up sentences, and its reference between words."""
 
 import numpy as np
 
@@ -6,50 +6,79 @@ from export.attention_views.reader import AttentionMaps
 
 
 def pieces(text):
-    """Cuts words to pieces of at most four characters."""
-    cut = []
+    """Splits words into pieces of at most four characters."""
+    found = []
     for word in text.split():
         marked = f"\u2581{word}"
-        cut += [marked[i : i + 5] for i in range(0, len(marked), 5)]
-    return (*cut, "</s>")
+        found += [marked[i : i + 5] for i in range(0, len(marked), 5)]
+    return (*found, "</s>")
 
 
-def maps(text, translation, layers=3, heads=4, seed=0, decoder_layers=None):
-    """Every row of weights is a draw of its own, and sums to 1."""
+def maps(
+    text,
+    translation,
+    layers=3,
+    heads=4,
+    decoder_layers=None,
+    source=None,
+    target=None,
+    inputs=None,
+):
+    """Random weights, rows of which sum to 1, over pieces of the texts."""
     decoder_layers = decoder_layers or layers
-    source, target = pieces(text), pieces(translation)
-    generator = np.random.default_rng(seed)
+    source, target = source or pieces(text), target or pieces(translation)
+    inputs = inputs or ("<s>", *target[:-1])
+    generator = np.random.default_rng(0)
 
-    def drawn(layers, rows, columns, seen):
-        weights = generator.gamma(0.2, size=(layers, heads, rows, columns))
-        weights = (weights + 1e-6) * seen
-        weights /= weights.sum(axis=-1, keepdims=True)
-        return weights.astype(np.float32)
+    def weights(layers, rows, columns, causal=False):
+        shape = (layers, heads, len(rows), len(columns))
+        drawn = generator.gamma(0.2, size=shape) + 1e-6
+        drawn = np.tril(drawn) if causal else drawn
+        drawn /= drawn.sum(axis=-1, keepdims=True)
+        return drawn.astype(np.float32)
 
-    ones = np.ones
-    s, t = len(source), len(target)
     return AttentionMaps(
         text=text,
         translation=translation,
         source_tokens=source,
         target_tokens=target,
-        target_inputs=("<s>", *target[:-1]),
-        encoder=drawn(layers, s, s, ones((s, s))),
-        decoder=drawn(decoder_layers, t, t, np.tril(ones((t, t)))),
-        cross=drawn(decoder_layers, t, s, ones((t, s))),
-        source_words=numbers(source),
-        target_words=numbers(target),
+        target_inputs=inputs,
+        encoder=weights(layers, source, source),
+        decoder=weights(decoder_layers, target, inputs, causal=True),
+        cross=weights(decoder_layers, target, source),
+        source_words=word_numbers(source),
+        target_words=word_numbers(target),
     )
 
 
-def numbers(tokens):
+def word_numbers(tokens):
     """The word of each token twice, as the first and the last one."""
     begins = [token.startswith("\u2581") for token in tokens]
     found = np.where(np.array(tokens) == "</s>", -1, np.cumsum(begins) - 1)
     return np.stack([found, found], axis=1)
 
 
-def words(tokens):
+def by_words(maps, kind):
+    """Sums keys and averages queries, one number at a time."""
+    tokens = {
+        "encoder": (maps.source_tokens, maps.source_tokens),
+        "decoder": (maps.target_tokens, maps.target_inputs),
+        "cross": (maps.target_tokens, maps.source_tokens),
+    }[kind]
+    rows, columns = map(_words, tokens)
+    weights = getattr(maps, kind).astype(np.float64)
+    found = np.zeros((*weights.shape[:2], len(rows), len(columns)))
+    for row, queries in enumerate(rows):
+        for column, keys in enumerate(columns):
+            for query in queries:
+                for key in keys:
+                    found[..., row, column] += weights[..., query, key] / len(
+                        queries
+                    )
+    return found
+
+
+def _words(tokens):
     """Returns the words of tokens, each a list of the numbers of its pieces."""
     groups = []
     for number, token in enumerate(tokens):
@@ -57,16 +86,3 @@ def words(tokens):
             groups.append([])
         groups[-1].append(number)
     return groups
-
-
-def merged(weights, rows, columns):
-    """Sums keys and averages queries, one number at a time."""
-    found = np.zeros((*weights.shape[:2], len(rows), len(columns)))
-    for row, queries in enumerate(rows):
-        for column, keys in enumerate(columns):
-            for query in queries:
-                for key in keys:
-                    found[..., row, column] += weights[..., query, key].astype(
-                        np.float64
-                    ) / len(queries)
-    return found

@@ -43,7 +43,7 @@ def start(profile):
     return found
 
 
-def asked_for(driver):
+def requested_urls(driver):
     """Returns the addresses that were asked for since the last call."""
     messages = [
         json.loads(entry["message"])["message"]

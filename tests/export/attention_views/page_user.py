@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
 
-from tests.export.attention_views import attended
-
 LINES = """
 return [...document.querySelectorAll("#lines path")].map((path) => [
   Number(path.parentNode.dataset.head),
@@ -90,16 +88,6 @@ class Page:
                 place = (round((y - top) / size), round((x - left) / size))
                 found[place] = opacity
         return found
-
-
-def by_words(maps, kind):
-    rows, columns = {
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.target_inputs),
-        "cross": (maps.target_tokens, maps.source_tokens),
-    }[kind]
-    rows, columns = attended.words(rows), attended.words(columns)
-    return attended.merged(getattr(maps, kind), rows, columns)
 
 
 def check_lines(page, weights, heads=None, row=None, column=None):

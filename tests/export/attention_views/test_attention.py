@@ -34,25 +34,16 @@ def test_it_writes_page_and_picture_of_a_sentence(model_path, tmp_path):
     text = made_up_text.sentences()[2]
     # From another folder: the page's parts are found all the same.
     done = run(
-        f"--model={model_path}",
-        f"--text={text}",
-        "--translation=ba bi.",
-        "--output=page.html",
-        "--svg=picture.svg",
-        "--layer=1",
-        "--heads=2",
-        "--kind=cross",
-        "--word=bi",
+        *(f"--model={model_path}", f"--text={text}", "--translation=ba bi."),
+        *("--output=page.html", "--svg=picture.svg"),
+        *("--layer=1", "--heads=2", "--kind=cross", "--word=bi"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "page.html",
-        "picture.svg",
-    }
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"page.html", "picture.svg"}
     data = page_data((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert data["source"] == text
-    assert data["translation"] == "ba bi."
+    assert (data["source"], data["translation"]) == (text, "ba bi.")
     assert data["translation_term"] == "Translation, given"
     assert data["units"]["words"]["cross"] == {
         "from": ["ba", "bi.", "</s>"],
@@ -74,51 +65,37 @@ def test_a_figure_goes_to_standard_output(model_path):
     data = page_data(done.stdout)
     assert data["source"].startswith("The Law will never be perfect")
     assert data["translation_term"] == "Translation"
-    assert [each["name"] for each in data["views"]] == [
-        "Figure 4, top",
-        "Figure 4, bottom",
-    ]
+    names = [each["name"] for each in data["views"]]
+    assert names == ["Figure 4, top", "Figure 4, bottom"]
     assert data["view"] == data["views"][0]["view"]
 
 
 @pytest.mark.slow
-def test_without_an_output_the_page_has_a_name_of_its_own(model_path, tmp_path):
-    text = made_up_text.sentences()[3]
-    done = run(f"--model={model_path}", f"--text={text}", cwd=tmp_path)
+def test_the_page_has_a_name_by_default(model_path, tmp_path):
+    done = run(f"--model={model_path}", "--text=ba", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (page,) = tmp_path.iterdir()
-    assert page.name == "attention.html"
-    assert page_data(page.read_text(encoding="utf-8"))["source"] == text
-
-
-def error_of(*flags):
-    done = run(*flags)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    [error] = [
-        line for line in done.stderr.splitlines() if line.startswith("Error: ")
-    ]
-    return error
+    page = (tmp_path / "attention.html").read_text(encoding="utf-8")
+    assert page_data(page)["source"] == "ba"
 
 
 @pytest.mark.parametrize(
-    "flags, says",
+    "flags, name",
     [
-        (("--output=page.html",), "Give either --text"),
-        (("--text=a", "--figure=3", "--svg=p.svg"), "Give either --text"),
-        (("--text=caf\udce9",), "udce9' is not UTF-8"),
-        (
-            ("--text=a", "--output=page.html"),
-            "is an export, which has the mean",
-        ),
+        (["export", "--output=page.html"], "--text"),
+        (["export", "--text=a", "--figure=3", "--svg=p.svg"], "--figure"),
+        (["export", "--text=caf\udce9"], "UTF-8"),
+        (["export", "--text=a", "--output=page.html"], "model directory"),
+        (["model", "--text="], "sentence"),
     ],
 )
-def test_what_it_refuses_at_once(tmp_path, flags, says):
+def test_refusals_are_one_line(tmp_path, model_path, flags, name):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").touch()
-    assert says in error_of(f"--model={tmp_path}", *flags)
-
-
-def test_nothing_to_translate_is_told(model_path):
-    error = error_of(f"--model={model_path}", "--text=")
-    assert "there is nothing to translate" in error
+    path = {"export": tmp_path, "model": model_path}[flags[0]]
+    done = run(f"--model={path}", *flags[1:], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    [error] = [
+        line for line in done.stderr.splitlines() if line.startswith("Error: ")
+    ]
+    assert name in error
+    assert [each.name for each in tmp_path.iterdir()] == ["1"]

@@ -1,13 +1,11 @@
 """The page in a real browser, beside weights computed one by one."""
 
-import base64
-
 import numpy as np
 import pytest
 
 from export.attention_views.html import attention_html
 from export.attention_views.view import AttentionView
-from export.attention_views.words import AttendedSentence
+from export.attention_views.word_attention import SentenceAttention
 from tests.export.attention_views import attended
 
 pytest.importorskip("selenium", reason="selenium is not installed")
@@ -18,7 +16,6 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 from tests.export.attention_views import chromium  # noqa: E402
 from tests.export.attention_views.page_user import (
     Page,
-    by_words,
     check_cells,
     check_lines,
     embedded,
@@ -31,6 +28,7 @@ if not chromium.is_installed():
 
 TEXT = "The animal did not cross the street because it was too tired."
 TRANSLATION = "Das Tier überquerte die Straße nicht, weil es müde war."
+ROWS, COLUMNS = [[*text.split(), "</s>"] for text in (TRANSLATION, TEXT)]
 HOSTILE = (
     "<script>document.title='run'</script> </script><img/src=x> "
     "<b>&amp;\"quotes'onclick=x </textarea><!-- {{data}} "
@@ -51,13 +49,13 @@ def driver(tmp_path_factory):
 
 @pytest.fixture
 def visit(driver, tmp_path):
-    """Opens the page of some maps; at the end it has kept quiet."""
+    """Opens the page of some maps; nothing may be logged or requested."""
 
     def open_page(maps, view=FIRST, views=()):
         page = tmp_path / "page.html"
-        html = attention_html(AttendedSentence(maps), view, TEXTS, views)
+        html = attention_html(SentenceAttention(maps), view, TEXTS, views)
         page.write_text(html, encoding="utf-8")
-        chromium.asked_for(driver)
+        chromium.requested_urls(driver)
         driver.get(page.as_uri())
         WebDriverWait(driver, 60).until(
             lambda driver: driver.find_elements("css selector", ".word")
@@ -67,7 +65,7 @@ def visit(driver, tmp_path):
     yield open_page
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert driver.get_log("browser") == []
-    addresses = chromium.asked_for(driver)
+    addresses = chromium.requested_urls(driver)
     assert addresses[0].startswith("file:")
     assert not any(each.startswith(("http", "ws")) for each in addresses)
     assert {each for each in addresses if each.startswith("file:")} == {
@@ -80,56 +78,68 @@ def maps():
     return attended.maps(TEXT, TRANSLATION)
 
 
-def test_it_shows_every_word_and_a_line_for_every_weight(visit, maps):
+@pytest.fixture(scope="module")
+def weights(maps):
+    """Cross-attention between words."""
+    return attended.by_words(maps, "cross")
+
+
+def plain(text):
+    """Removes the isolates around words of either direction."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
+def test_it_shows_every_word_and_a_line_for_every_weight(visit, maps, weights):
     page = visit(maps)
-    assert page.texts("#from .word") == [*TRANSLATION.split(), "</s>"]
-    assert page.texts("#to .word") == [*TEXT.split(), "</s>"]
-    assert page.texts("#source") == [TEXT]
-    assert page.texts("#translation") == [TRANSLATION]
-    check_lines(page, by_words(maps, "cross")[1])
+    assert page.texts("#from .word") == ROWS
+    assert page.texts("#to .word") == COLUMNS
+    assert page.texts("#source, #translation") == [TEXT, TRANSLATION]
+    check_lines(page, weights[1])
     labels = page.texts("#matrix text")
-    assert labels == [
-        f"\u2068{word}\u2069"
-        for word in [*TRANSLATION.split(), "</s>", *TEXT.split(), "</s>"]
-    ]
+    assert labels == [f"\u2068{word}\u2069" for word in ROWS + COLUMNS]
+    # For screen readers.
+    for button in page.all("button, input"):
+        assert button.accessible_name
+    page.point("from", 1)
+    best = COLUMNS[int(np.argmax(weights[1].mean(axis=0)[1]))]
+    [title] = map(plain, page.texts("[role='status']"))
+    assert title.startswith(
+        f"\u201cTier\u201d looks most at \u201c{best}\u201d"
+    )
+    page.choose("units", "pieces")
+    assert page.texts("#from .word") == list(maps.target_tokens)
+    assert page.texts("#to .word") == list(maps.source_tokens)
+    check_lines(page, maps.cross[1])
+    page.choose("kinds", "decoder")
+    assert page.texts("#to .word") == list(maps.target_inputs)
 
 
-def test_a_word_that_is_pointed_at_shows_its_lines_alone(visit, maps):
-    page = visit(maps)
-    weights = by_words(maps, "cross")[1]
+def test_it_shows_the_lines_of_what_is_pointed_at(visit, maps, weights):
+    page, weights = visit(maps), weights[1]
     page.point("from", 3)
     check_lines(page, weights, row=3)
     page.point("to", 7)
     check_lines(page, weights, column=7)
     best = np.argmax(weights[:, :, 7], axis=1)
-    columns = page.all("#word-table tbody tr")
-    words = [*TRANSLATION.split(), "</s>"]
-    for head, row in enumerate(columns):
-        name = row.find_element("css selector", "bdi").text
-        assert name == words[best[head]]
+    heads = page.all("#word-table tbody tr")
+    names = [head.find_element("css selector", "bdi").text for head in heads]
+    assert names == [ROWS[row] for row in best]
     page.driver.execute_script("window.scrollTo(0, 0)")
     [title] = page.all("h1")
     ActionChains(page.driver).move_to_element(title).perform()
     check_lines(page, weights)
-
-
-def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
-    page = visit(maps)
-    weights = by_words(maps, "cross")[1]
+    # A cell of the matrix shows its row.
     [frame] = page.all("#matrix .frame")
-    box = frame.rect
-    rows, columns = weights.shape[1:]
-    x = (3.5 / columns - 0.5) * box["width"]
-    y = (6.5 / rows - 0.5) * box["height"]
+    x = (3.5 / len(COLUMNS) - 0.5) * frame.rect["width"]
+    y = (6.5 / len(ROWS) - 0.5) * frame.rect["height"]
     ActionChains(page.driver).move_to_element_with_offset(
         frame, int(x), int(y)
     ).perform()
-    [text] = page.texts("#cell")
-    row, rest = text.replace("\u2068", "").split("\u2069 \u2192 ")
-    column, percent = rest.split("\u2069: ")
-    assert (row, column) == (TRANSLATION.split()[6], TEXT.split()[3])
+    words, percent = plain(*page.texts("#cell")).split(": ")
+    assert words == f"{ROWS[6]} \u2192 {COLUMNS[3]}"
+    expected = 100 * weights.mean(axis=0)[6, 3]
     assert float(percent.removesuffix(" %")) == pytest.approx(
-        100 * weights.mean(axis=0)[6, 3], abs=0.51
+        expected, abs=0.51
     )
     check_lines(page, weights, row=6)
 
@@ -138,7 +148,7 @@ def test_a_cell_that_is_pointed_at_shows_its_row(visit, maps):
 def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
     page = visit(maps)
     page.choose("kinds", kind)
-    weights = by_words(maps, kind)
+    weights = attended.by_words(maps, kind)
     check_lines(page, weights[1])
     page.choose("layers", 2)
     check_lines(page, weights[2])
@@ -154,41 +164,27 @@ def test_kind_layer_and_heads_change_the_picture(visit, maps, kind):
     check_cells(page, weights[2])
 
 
-def test_each_kind_has_the_layers_that_there_are(visit):
+def test_encoder_and_decoder_may_differ_in_layers(visit):
     maps = attended.maps(TEXT, TRANSLATION, layers=4, decoder_layers=2)
     page = visit(maps)
 
-    def shown():
+    def layers():
         return [each.text for each in page.all("#layers .choice") if each.text]
 
-    assert shown() == ["1", "2"]
+    assert layers() == ["1", "2"]
     page.choose("kinds", "encoder")
-    assert shown() == ["1", "2", "3", "4"]
+    assert layers() == ["1", "2", "3", "4"]
     page.choose("layers", 3)
-    check_lines(page, by_words(maps, "encoder")[3])
+    check_lines(page, attended.by_words(maps, "encoder")[3])
     page.choose("kinds", "decoder")
-    assert shown() == ["1", "2"]
-    check_lines(page, by_words(maps, "decoder")[1])
+    assert layers() == ["1", "2"]
+    check_lines(page, attended.by_words(maps, "decoder")[1])
     [chosen] = page.all("#layers input:checked")
     assert chosen.get_attribute("value") == "1"
-    for (unit, kind), weights in embedded(page).items():
-        assert len(weights) == {"encoder": 4}.get(kind, 2), unit
 
 
-def test_pieces_are_shown_as_they_are(visit, maps):
+def test_it_works_with_keys_alone(visit, maps, weights):
     page = visit(maps)
-    page.choose("units", "pieces")
-    assert page.texts("#from .word") == list(maps.target_tokens)
-    assert page.texts("#to .word") == list(maps.source_tokens)
-    check_lines(page, maps.cross[1])
-    page.choose("kinds", "decoder")
-    assert page.texts("#to .word") == list(maps.target_inputs)
-
-
-def test_it_works_with_keys_alone(visit, maps):
-    page = visit(maps)
-    weights = by_words(maps, "cross")
-    last = len(TRANSLATION.split())
     # Past kinds, layers, units, four heads and two buttons.
     page.press(*[Keys.TAB] * 10)
     assert page.focused() == ("from", 0)
@@ -201,7 +197,7 @@ def test_it_works_with_keys_alone(visit, maps):
     assert page.focused() == ("to", 2)
     check_lines(page, weights[1], column=2)
     page.press(Keys.ARROW_LEFT, Keys.END, Keys.ARROW_DOWN)
-    assert page.focused() == ("from", last)
+    assert page.focused() == ("from", len(ROWS) - 1)
     page.press(Keys.HOME, Keys.ENTER)
     assert page.focused() == ("from", 0)
     [kept] = page.all(".word[aria-pressed='true']")
@@ -226,23 +222,6 @@ def test_it_works_with_keys_alone(visit, maps):
     check_lines(page, weights[0], {1})
 
 
-def test_what_a_screen_reader_is_told(visit, maps):
-    page = visit(maps)
-    for button in page.all("button, input"):
-        assert button.accessible_name
-    weights = by_words(maps, "cross")[1].mean(axis=0)
-    page.point("from", 1)
-    best = int(np.argmax(weights[1]))
-    [title] = page.texts("[role='status']")
-    assert (
-        title.replace("\u2068", "")
-        .replace("\u2069", "")
-        .startswith(
-            f"\u201cTier\u201d looks most at \u201c{TEXT.split()[best]}\u201d: "
-        )
-    )
-
-
 def test_hostile_text_stays_text(visit):
     maps = attended.maps(HOSTILE, HOSTILE[::-1])
     page = visit(maps)
@@ -256,87 +235,43 @@ def test_hostile_text_stays_text(visit):
         page.point("to", index)
     page.choose("units", "pieces")
     assert page.texts("#to .word") == list(maps.source_tokens)
-    direction = "return getComputedStyle(arguments[0]).direction"
     page.choose("units", "words")
     words = page.all("#to .word")
     place = HOSTILE.split().index("\u05e9\u05dc\u05d5\u05dd!")
+    direction = "return getComputedStyle(arguments[0]).direction"
     assert page.driver.execute_script(direction, words[place]) == "rtl"
     assert page.driver.execute_script(direction, words[0]) == "ltr"
 
 
-@pytest.mark.slow
-def test_a_hundred_tokens_with_six_layers_of_eight_heads(visit, tmp_path):
-    text = " ".join(f"w{number}" for number in range(99))
-    maps = attended.maps(text, text, layers=6, heads=8)
-    page = visit(maps, AttentionView("encoder", 4, tuple(range(8))))
-    # Each token is a word: words and pieces are the same.
-    weights = maps.encoder[4]
-    page.point("from", 98)
-    check_lines(page, weights, row=98)
-    page.head(7).click()
-    page.point("to", 0)
-    check_lines(page, weights, set(range(7)), column=0)
-    check_cells(page, weights[:7])
-    assert (tmp_path / "page.html").stat().st_size < 5_000_000
-
-
-def test_sixteen_heads_look_different(visit):
-    maps = attended.maps(TEXT, TRANSLATION, layers=1, heads=16)
-    page = visit(maps, AttentionView("encoder", 0, tuple(range(16))))
-    check_lines(page, by_words(maps, "encoder")[0])
-    looks = {
-        (head.get_attribute("data-colour"), head.get_attribute("data-dash"))
-        for head in page.all("#heads .head")
-    }
-    assert len(looks) == 16
-
-
-def test_the_rows_of_all_maps_sum_to_1(visit, maps):
-    found = embedded(visit(maps))
-    assert len(found) == 6
-    for (unit, kind), weights in found.items():
-        assert (weights.sum(axis=-1, dtype=np.int64) == 4095).all()
-        exact = getattr(maps, kind)
-        if unit == "words":
-            exact = by_words(maps, kind)
-        np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)
-
-
-def test_a_figure_has_buttons_for_its_views(visit, maps):
+def test_sixteen_heads_and_the_views_of_a_figure(visit):
+    maps = attended.maps(TEXT, TRANSLATION, layers=3, heads=16)
     views = [
-        ("Top", AttentionView("encoder", 0, (2,))),
+        ("Top", AttentionView("encoder", 0, tuple(range(16)))),
         ("Bottom", AttentionView("encoder", 2, (1, 3), word=4)),
     ]
     page = visit(maps, views[0][1], views)
-    weights = by_words(maps, "encoder")
-    check_lines(page, weights[0], {2})
+    weights = attended.by_words(maps, "encoder")
+    check_lines(page, weights[0])
+    names = ("data-colour", "data-dash")
+    looks = [
+        tuple(map(head.get_attribute, names))
+        for head in page.all("#heads .head")
+    ]
+    assert len(set(looks)) == 16
     top, bottom = page.all("#views button")
     bottom.click()
     check_lines(page, weights[2], {1, 3}, row=4)
     top.click()
-    check_lines(page, weights[0], {2})
+    check_lines(page, weights[0])
 
 
-def test_it_is_dark_where_the_reader_likes_it_dark(visit, maps):
-    page = visit(maps)
-    style = "return getComputedStyle(document.documentElement).backgroundColor"
-    found = []
-    for scheme in ("light", "dark"):
-        page.driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
-        found.append(page.driver.execute_script(style))
-    assert found == ["rgb(246, 247, 249)", "rgb(17, 20, 24)"]
-
-
-def test_it_prints(visit, maps):
-    page = visit(maps)
-    pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
-    assert base64.b64decode(pdf).startswith(b"%PDF")
-    page.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"media": "print"}
-    )
-    shown = [each.is_displayed() for each in page.all("#controls, #lines")]
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert shown == [False, True]
+def test_the_rows_of_all_maps_sum_to_1(visit, maps, tmp_path):
+    found = embedded(visit(maps))
+    assert len(found) == 6
+    assert (tmp_path / "page.html").stat().st_size < 200_000
+    for (unit, kind), weights in found.items():
+        assert (weights.sum(axis=-1, dtype=np.int64) == 4095).all()
+        exact = getattr(maps, kind)
+        if unit == "words":
+            exact = attended.by_words(maps, kind)
+        np.testing.assert_allclose(weights / 4095, exact, atol=2.5e-4)

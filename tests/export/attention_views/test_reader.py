@@ -30,7 +30,7 @@ def _ids(translator, text):
 
 
 def _assert_reference(translator, maps, source, target):
-    """`target` is what is given, `[2, *target[:-1]]` what the decoder sees."""
+    """`target` is predicted from `[2, *target[:-1]]`."""
     model = translator.model
     expected = whole_model.run_pair(
         model.config,
@@ -41,29 +41,28 @@ def _assert_reference(translator, maps, source, target):
     for kind in KINDS:
         actual = getattr(maps, kind)
         wanted = np.stack(getattr(expected, kind))
+        assert actual.shape == wanted.shape
         assert actual.dtype == np.float32
         assert helpers.relative_error(actual, wanted) <= 1e-4
         np.testing.assert_allclose(actual.sum(axis=-1), 1.0, atol=1e-6)
 
 
-def test_as_decoded_equals_reference(translator, found):
-    pieces = (
-        translator.tokenizer.pieces(np.arange(200, dtype="int32"))
-        .numpy()
-        .tolist()
-    )
+def test_attention_of_beam_search_equals_reference(translator, found):
+    pieces = translator.tokenizer.pieces(np.arange(200, dtype="int32"))
+    pieces = pieces.numpy().tolist()
+    expected = [each.text for each in translator.translate(TEXTS)]
+    assert [maps.translation for maps in found] == expected
+    assert len(set(expected)) > 1
     for text, maps in zip(TEXTS, found):
         source = _ids(translator, text)
         # Not of the text, which other pieces could make up as well.
         target = [pieces.index(each.encode()) for each in maps.target_tokens]
         assert target[-1] == END
         _assert_reference(translator, maps, source, target)
-
-
-def test_the_translation_is_the_beam_searchs(translator, found):
-    expected = [each.text for each in translator.translate(TEXTS)]
-    assert [maps.translation for maps in found] == expected
-    assert len(set(expected)) > 1
+        assert maps.source_tokens[-1] == "</s>"
+        joined = "".join(maps.source_tokens[:-1]).replace("▁", " ")
+        assert joined == f" {text}"
+        assert maps.target_inputs == ("<s>", *maps.target_tokens[:-1])
 
 
 def test_a_given_translation_equals_reference(translator, reader):
@@ -76,19 +75,7 @@ def test_a_given_translation_equals_reference(translator, reader):
         _assert_reference(translator, maps, source, target)
 
 
-def test_tokens_are_those_of_the_rows_and_columns(found):
-    for text, maps in zip(TEXTS, found):
-        sides = len(maps.source_tokens), len(maps.target_tokens)
-        assert maps.encoder.shape == (1, 2, sides[0], sides[0])
-        assert maps.decoder.shape == (1, 2, sides[1], sides[1])
-        assert maps.cross.shape == (1, 2, sides[1], sides[0])
-        assert maps.source_tokens[-1] == maps.target_tokens[-1] == "</s>"
-        joined = "".join(maps.source_tokens[:-1]).replace("▁", " ")
-        assert joined == f" {text}"
-        assert maps.target_inputs == ("<s>", *maps.target_tokens[:-1])
-
-
-def test_a_sentence_is_read_the_same_alone(reader, found):
+def test_attention_does_not_depend_on_the_batch(reader, found):
     (alone,) = reader.read(TEXTS[1:2])
     for kind in KINDS:
         np.testing.assert_allclose(
@@ -96,23 +83,20 @@ def test_a_sentence_is_read_the_same_alone(reader, found):
         )
 
 
-def test_an_unknown_piece_stands_as_it_is_in_the_text(reader):
+def test_unknown_pieces_and_blank_text(reader):
     (maps,) = reader.read(["ba <b>😀"], ["שלום"])
     assert "".join(maps.source_tokens) == "▁ba▁<b>😀</s>"
     assert "".join(maps.target_tokens) == "▁שלום</s>"
+    for blank in ("", "  \n"):
+        with pytest.raises(InputError):
+            reader.read(["ba", blank])
 
 
-@pytest.mark.parametrize("blank", ["", "  \n"])
-def test_blank_text_is_refused(reader, blank):
-    with pytest.raises(InputError, match="nothing to translate"):
-        reader.read(["ba", blank])
-
-
-def test_what_is_too_long_is_cut_and_said(translator):
+def test_long_texts_are_truncated_and_reported(translator):
     model = tiny.model(positions="learned", max_positions=6)
     reader = AttentionReader(Translator(model, translator.tokenizer))
     short, long = reader.read(["ba", "ba " * 9], ["ba " * 9, "ba"])
-    assert (short.source_truncated, short.target_is_cut) == (False, True)
-    assert (long.source_truncated, long.target_is_cut) == (True, False)
+    assert (short.source_truncated, short.target_truncated) == (False, True)
+    assert (long.source_truncated, long.target_truncated) == (True, False)
     assert len(short.target_tokens) == len(long.source_tokens) == 6
     assert short.target_tokens[-1] == long.source_tokens[-1] == "</s>"

@@ -8,7 +8,7 @@ import pytest
 
 from export.attention_views.svg import COLOURS, attention_svg
 from export.attention_views.view import AttentionView
-from export.attention_views.words import AttendedSentence
+from export.attention_views.word_attention import SentenceAttention
 from tests.export import tiny
 from tests.export.attention_views import attended
 
@@ -23,7 +23,7 @@ def maps():
 
 
 def drawn(maps, view):
-    return ET.fromstring(attention_svg(AttendedSentence(maps), view))
+    return ET.fromstring(attention_svg(SentenceAttention(maps), view))
 
 
 def lines(svg, rows):
@@ -33,42 +33,34 @@ def lines(svg, rows):
     found = {}
     for group in svg.findall(f"{NAME}g[@fill='none']"):
         look = group.get("stroke"), group.get("stroke-dasharray")
-        found[look] = {
-            tuple(
-                int(np.argmin(np.abs(np.array(ys) - 5 - y)))
-                for ys, y in zip((rows, columns), ends(path.get("d")))
-            ): float(path.get("stroke-opacity"))
-            for path in group
-        }
+        found[look] = {}
+        for path in group:
+            numbers = re.findall(r"[\d.]+", path.get("d"))
+            place = tuple(
+                int(np.argmin(np.abs(np.array(ys) - 5 - float(y))))
+                for ys, y in zip((rows, columns), (numbers[1], numbers[-1]))
+            )
+            found[look][place] = float(path.get("stroke-opacity"))
     return found
-
-
-def ends(curve):
-    numbers = [float(each) for each in re.findall(r"[\d.]+", curve)]
-    return numbers[1], numbers[-1]
 
 
 def test_its_lines_are_the_weights(maps):
     view = AttentionView("cross", 1, (0, 3, 9), "pieces")
-    svg = drawn(maps, view)
-    found = lines(svg, len(maps.target_tokens))
+    found = lines(drawn(maps, view), len(maps.target_tokens))
     dashed = [dashes is not None for _, dashes in found]
     assert [colour for colour, _ in found] == [COLOURS[i] for i in (0, 3, 1)]
     assert dashed == [False, False, True]
     for head, of_head in zip(view.heads, found.values()):
         for place, weight in np.ndenumerate(maps.cross[1, head]):
-            shown = of_head.pop(place, 0)
-            assert shown == pytest.approx(
-                weight if weight >= 0.02 else 0, abs=1e-3
-            )
+            expected = weight if weight >= 0.02 else 0
+            assert of_head.pop(place, 0) == pytest.approx(expected, abs=1e-3)
         assert of_head == {}
 
 
-def test_of_one_word_its_lines_alone(maps):
+def test_a_view_of_one_word_has_its_lines_alone(maps):
     view = AttentionView("encoder", 2, (1,), "words", word=2)
-    words = attended.words(maps.source_tokens)
-    weights = attended.merged(maps.encoder, words, words)[2, 1, 2]
-    [found] = lines(drawn(maps, view), len(words)).values()
+    weights = attended.by_words(maps, "encoder")[2, 1, 2]
+    [found] = lines(drawn(maps, view), len(weights)).values()
     assert {row for row, _ in found} == {2}
     for (_, column), opacity in found.items():
         assert opacity**2 == pytest.approx(weights[column], abs=2e-3)

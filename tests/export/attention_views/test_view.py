@@ -1,11 +1,20 @@
-"""What --kind, --layer, --heads, --unit and --word choose."""
+"""What --kind, --layer, --heads, --unit, --word and --figure choose."""
 
+import itertools
+
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from export.attention_views.view import AttentionView, chosen_view
-from export.attention_views.words import AttendedSentence
+from export.attention_views.view import (
+    FIGURE_SENTENCES,
+    AttentionView,
+    paper_figure,
+    paper_layer,
+    update_view,
+)
+from export.attention_views.word_attention import SentenceAttention
 from export.common.errors import InputError
 from tests.export.attention_views import attended
 
@@ -15,11 +24,11 @@ FIRST = AttentionView("encoder", 1, (0, 1), word=2)
 
 @pytest.fixture(scope="module")
 def sentence():
-    return AttendedSentence(attended.maps(TEXT, "Das Auto hielt."))
+    return SentenceAttention(attended.maps(TEXT, "Das Auto hielt."))
 
 
 @pytest.mark.parametrize(
-    "asked, expected",
+    "flags, expected",
     [
         ({}, FIRST),
         ({"layer": 3}, AttentionView("encoder", 2, (0, 1), word=2)),
@@ -35,59 +44,93 @@ def sentence():
             {"kind": "cross", "unit": "pieces", "word": "Auto"},
             AttentionView("cross", 1, (0, 1), "pieces", word=1),
         ),
+        ({"layer": 4}, "layer"),
+        ({"layer": 0}, "layer"),
+        ({"heads": ["2", "5"]}, "head"),
+        ({"heads": ["two"]}, "head"),
+        ({"word": "#7"}, "word"),
+        ({"word": "car!"}, "word"),
     ],
 )
-def test_what_is_asked_for_changes(sentence, asked, expected):
-    assert chosen_view(FIRST, sentence, **asked) == expected
+def test_flags_change_the_view(sentence, flags, expected):
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            update_view(FIRST, sentence, **flags)
+    else:
+        assert update_view(FIRST, sentence, **flags) == expected
 
 
 def test_another_kind_may_have_other_layers():
-    sentence = AttendedSentence(
+    sentence = SentenceAttention(
         attended.maps(TEXT, "Das Auto hielt.", layers=6, decoder_layers=2)
     )
     assert sentence.layers == {"encoder": 6, "decoder": 2, "cross": 2}
     view = AttentionView("encoder", 4, (0,))
-    for asked, kind, layer in (
+    for flags, kind, layer in (
         ({"unit": "pieces"}, "encoder", 4),
         ({"kind": "cross"}, "cross", 1),
         ({"kind": "decoder", "layer": 1}, "decoder", 0),
     ):
-        found = chosen_view(view, sentence, **asked)
+        found = update_view(view, sentence, **flags)
         assert (found.kind, found.layer) == (kind, layer)
-    found = chosen_view(found, sentence, kind="encoder")
     # Five sixths up.
-    assert (found.kind, found.layer) == ("encoder", 4)
-    with pytest.raises(InputError, match="no layer 3; .* from 1 to 2"):
-        chosen_view(view, sentence, kind="cross", layer=3)
-
-
-@pytest.mark.parametrize(
-    "asked, says",
-    [
-        ({"layer": 4}, "There is no layer 4; they are numbered from 1 to 3."),
-        ({"layer": 0}, "There is no layer 0;"),
-        ({"heads": ["2", "5"]}, "There is no head 5;"),
-        ({"heads": ["two"]}, "There is no head two;"),
-        ({"word": "#7"}, "There is no word 7; they are numbered from 1 to 6."),
-        ({"word": "car!"}, "none of the words that look; take one of these"),
-    ],
-)
-def test_what_is_not_there_is_refused(sentence, asked, says):
-    with pytest.raises(InputError, match=says):
-        chosen_view(FIRST, sentence, **asked)
+    assert update_view(found, sentence, kind="encoder").layer == 4
+    with pytest.raises(InputError):
+        update_view(view, sentence, kind="cross", layer=3)
+    found = {layers: paper_layer(layers) + 1 for layers in (1, 2, 3, 4, 6, 12)}
+    assert found == {1: 1, 2: 2, 3: 3, 4: 3, 6: 5, 12: 10}
 
 
 @given(st.lists(st.text("#019a²-", min_size=1), min_size=1, max_size=6))
 @example(["#metoo", "#2", "#1", "is", "#"])
 def test_a_word_of_the_sentence_is_no_number(words):
-    sentence = AttendedSentence(attended.maps(" ".join(words), "Ja."))
-    for word in [*words, f"#{len(words)}", "#0", "#²"]:
-        if word in words:
-            expected = words.index(word)
-        elif word == f"#{len(words)}":
-            expected = len(words) - 1
+    sentence = SentenceAttention(attended.maps(" ".join(words), "Ja."))
+    last = f"#{len(words)}"
+    for word in [*words, last, "#0", "#²"]:
+        if word in words or word == last:
+            number = words.index(word) if word in words else len(words) - 1
+            assert update_view(FIRST, sentence, word=word).word == number
         else:
             with pytest.raises(InputError):
-                chosen_view(FIRST, sentence, word=word)
-            continue
-        assert chosen_view(FIRST, sentence, word=word).word == expected
+                update_view(FIRST, sentence, word=word)
+
+
+def figure(number, **size):
+    """Returns the views without names, the note and the weights of words."""
+    maps = attended.maps(FIGURE_SENTENCES[number], "Ja.", **size)
+    views, note = paper_figure(number, SentenceAttention(maps))
+    return [view for _, view in views], note, attended.by_words(maps, "encoder")
+
+
+def test_figure_3_shows_all_heads_from_making():
+    [view], note, _ = figure(3, layers=6, heads=8)
+    assert (view.kind, view.layer, view.unit) == ("encoder", 4, "words")
+    assert view.heads == tuple(range(8))
+    assert FIGURE_SENTENCES[3].split()[view.word] == "making"
+    assert "layer 5 of 6, all heads" in note
+
+
+def test_figure_4_shows_the_heads_that_are_sharpest_from_its():
+    (top, bottom), note, weights = figure(4, layers=2, heads=5)
+    its = FIGURE_SENTENCES[4].split().index("its")
+    sharpness = weights[1][:, its].max(axis=1)
+    best, second = np.argsort(-sharpness)[:2].tolist()
+    assert (top.heads, top.word) == ((best,), None)
+    assert (bottom.heads, bottom.word) == (tuple(sorted((best, second))), its)
+    assert f"layer 2 of 2, heads {best + 1} and {second + 1}" in note
+    short = SentenceAttention(attended.maps("Short.", "Kurz."))
+    views, _ = paper_figure(4, short)
+    assert [view.word for _, view in views] == [None, None]
+
+
+def test_figure_5_shows_the_two_heads_that_differ_most():
+    views, _, weights = figure(5, layers=3, heads=4)
+    differences = {
+        pair: np.abs(weights[2][pair[0]] - weights[2][pair[1]]).sum()
+        for pair in itertools.combinations(range(4), 2)
+    }
+    heads = tuple(view.heads[0] for view in views)
+    assert heads == max(differences, key=differences.get)
+    for number in FIGURE_SENTENCES:
+        views, *_ = figure(number, layers=1, heads=1)
+        assert {view.heads for view in views} == {(0,)}

@@ -6,6 +6,7 @@ import http.server
 import json
 import re
 import socket
+import socketserver
 import threading
 
 import grpc
@@ -13,7 +14,6 @@ import numpy as np
 
 from tests.export.server import Refused
 
-NAME, VERSIONS, LABELS = "translator", {1}, {"stable": 1}
 _PATH = re.compile(
     r"/v1/models/(?P<name>[^/:]+)"
     r"(/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?:predict"
@@ -21,15 +21,15 @@ _PATH = re.compile(
 
 
 class Backend:
-    """What both interfaces ask: an export in the serving process.
+    """Runs requests of both interfaces on an export in the serving process.
 
     Attributes:
-        sizes: how many texts each request had.
+        sizes: number of texts of each request.
     """
 
     def __init__(self, server, path):
         self._server, self._path = server, path
-        # The process answers one at a time.
+        # The process answers one request at a time.
         self._lock = threading.Lock()
         self.sizes = []
 
@@ -40,11 +40,8 @@ class Backend:
 
 
 def is_served(name, version, label):
-    return (
-        name == NAME
-        and (version is None or int(version) in VERSIONS)
-        and (label is None or label in LABELS)
-    )
+    is_version = version is None or int(version) == 1
+    return name == "translator" and is_version and label in (None, "stable")
 
 
 @contextlib.contextmanager
@@ -54,12 +51,9 @@ def rest(backend):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            self._send(*_rest_answer(backend, self.path, body))
-
-        def _send(self, status, answer):
+            status, answer = _rest_answer(backend, self.path, body)
             content = json.dumps(answer).encode("utf-8")
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -77,23 +71,18 @@ def rest(backend):
 
 def _rest_answer(backend, path, body):
     found = _PATH.fullmatch(path)
-    if not found:
-        return 404, {"error": f"Malformed request: POST {path}"}
-    if not is_served(**found.groupdict()):
-        return 404, {"error": "Servable not found for request: Latest(x)"}
+    if not found or not is_served(**found.groupdict()):
+        return 404, {"error": f"Servable not found for request: POST {path}"}
     request = json.loads(body)
     try:
         outputs = backend.run(request["signature_name"], request["inputs"])
     except Refused as error:
         return 400, {"error": str(error)}
-    outputs = {name: _plain(array) for name, array in outputs.items()}
+    for name, array in outputs.items():
+        if array.dtype == object:
+            array = np.vectorize(bytes.decode, otypes=[object])(array)
+        outputs[name] = array.tolist()
     return 200, {"outputs": outputs}
-
-
-def _plain(array):
-    if array.dtype == object:
-        array = np.vectorize(bytes.decode, otypes=[object])(array)
-    return array.tolist()
 
 
 @contextlib.contextmanager
@@ -104,8 +93,7 @@ def grpc_interface(backend):
     def predict(request, context):
         spec = request.model_spec
         version = spec.version.value if spec.HasField("version") else None
-        label = spec.version_label or None
-        if not is_served(spec.name, version, label):
+        if not is_served(spec.name, version, spec.version_label or None):
             context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
         inputs = {
             key: list(tensor.string_val)
@@ -117,7 +105,7 @@ def grpc_interface(backend):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()
         for name, array in outputs.items():
-            response.outputs[name].CopyFrom(as_proto_field(array))
+            response.outputs[name].CopyFrom(_proto_with_fields(array))
         return response
 
     handler = grpc.unary_unary_rpc_method_handler(
@@ -125,21 +113,18 @@ def grpc_interface(backend):
         predict_pb2.PredictRequest.FromString,
         predict_pb2.PredictResponse.SerializeToString,
     )
-    with grpc_server({"Predict": handler}) as target:
+    with grpc_server(handler) as target:
         yield target
 
 
 @contextlib.contextmanager
-def grpc_server(handlers):
-    """Gives host and port of a server with these methods."""
+def grpc_server(predict):
+    """Gives host and port of a server with a handler of Predict."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers(
-        [
-            grpc.method_handlers_generic_handler(
-                "tensorflow.serving.PredictionService", handlers
-            )
-        ]
+    handler = grpc.method_handlers_generic_handler(
+        "tensorflow.serving.PredictionService", {"Predict": predict}
     )
+    server.add_generic_rpc_handlers([handler])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
@@ -148,7 +133,7 @@ def grpc_server(handlers):
         server.stop(None).wait()
 
 
-def as_proto_field(array):
+def _proto_with_fields(array):
     """Returns a TensorProto with typed fields, as the server writes it."""
     import tensorflow as tf
 
@@ -162,81 +147,40 @@ def as_proto_field(array):
 
 
 @contextlib.contextmanager
-def answering(content, *, times=None):
-    """Gives host and port of a server that sends bytes whatever is asked.
+def raw_server(content, part=b""):
+    """Gives host and port of a server that sends bytes to any request.
 
     Args:
         content: bytes, or None for a server that never answers.
-        times: connections that it closes at once before it sends.
+        part: bytes that follow 20 times a second, without end.
     """
     closing = threading.Event()
-    left = [times or 0]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
 
-        def serve():
-            connections = []
-            while not closing.is_set():
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
-                connection.settimeout(5)
-                if left[0]:
-                    left[0] -= 1
-                    connection.close()
-                elif content is None:
-                    connections.append(connection)
-                else:
-                    with connection, contextlib.suppress(OSError):
-                        connection.recv(1 << 16)
-                        connection.sendall(content)
-                        connection.shutdown(socket.SHUT_WR)
-                        # Closed with a part of the request unread, it would
-                        # take back what the client has not read yet.
-                        while connection.recv(1 << 16):
-                            pass
-            for connection in connections:
-                connection.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            closing.set()
-            thread.join()
-
-
-@contextlib.contextmanager
-def dripping(first, part):
-    """Gives host and port of a server that never comes to an end.
-
-    Args:
-        first: bytes that it sends at once.
-        part: bytes that follow, 20 times a second.
-    """
-    closing = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve():
-            connection, _ = listener.accept()
-            with connection, contextlib.suppress(OSError):
-                connection.settimeout(5)
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            connection = self.request
+            connection.settimeout(5)
+            if content is None:
+                closing.wait()
+                return
+            with contextlib.suppress(OSError):
                 connection.recv(1 << 16)
-                connection.sendall(first)
-                while not closing.wait(0.05):
+                connection.sendall(content)
+                while part and not closing.wait(0.05):
                     connection.sendall(part)
-            # Who asked has hung up; the address stays until it is told to go.
-            closing.wait(60)
+                connection.shutdown(socket.SHUT_WR)
+                # Closing with a part of the request unread would take back
+                # what the client has not read yet.
+                while connection.recv(1 << 16):
+                    pass
 
-        thread = threading.Thread(target=serve)
-        thread.start()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
         try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
+            yield f"127.0.0.1:{server.server_address[1]}"
         finally:
             closing.set()
-            thread.join()
+            server.shutdown()
 
 
 def http_answer(body, status="200 OK"):

@@ -1,18 +1,24 @@
-"""`generate` answers and refuses the same calls on TensorFlow and on JAX."""
+"""`generate` answers and refuses the same calls on TensorFlow and on JAX.
+
+Run as a module, it reads calls and writes answers as JSON, on the backend that
+KERAS_BACKEND names.
+"""
 
 import itertools
 import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
+from export.keras_hub_task import TransformerSeq2SeqLM, TranslationSearch
 from tests import made_up_text
 from tests.export import tiny
-from tests.export.keras_hub_task import answer_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*compile.. was not called")
+MODULE = "tests.export.keras_hub_task.test_backends"
 SENTENCES = made_up_text.sentences()
 # Sources, and what their translations begin with.
 PAIRS = [
@@ -56,12 +62,34 @@ CALLS = [
 ]
 
 
+def answer_calls(path, calls):
+    """Returns what `generate` returned, or an error's type and message.
+
+    A call is the name of a sampler, arguments of TranslationSearch or {}, and
+    arguments of `generate`.
+    """
+    task = TransformerSeq2SeqLM.from_preset(path)
+    task.preprocessor.encoder_sequence_length = 12
+    task.preprocessor.decoder_sequence_length = 10
+    found, before = [], None
+    for sampler, search, arguments in calls:
+        if (sampler, search) != before:
+            made = TranslationSearch(**search) if search else sampler
+            task.compile(sampler=made)
+            before = (sampler, search)
+        try:
+            found.append(task.generate(**arguments))
+        except Exception as error:
+            found.append([type(error).__name__, str(error)])
+    return found
+
+
 @pytest.mark.slow
 def test_every_backend_has_the_same_limits(model_path):
     pytest.importorskip("jax")
     calls = sorted(CALLS, key=str)
     done = subprocess.run(
-        [sys.executable, "-m", answer_calls.__name__, str(model_path)],
+        [sys.executable, "-m", MODULE, str(model_path)],
         cwd=tiny.ROOT,
         env=os.environ | {"KERAS_BACKEND": "jax"},
         input=json.dumps(calls),
@@ -70,9 +98,14 @@ def test_every_backend_has_the_same_limits(model_path):
     )
     assert done.returncode == 0, done.stderr
     errors = 0
-    found = answer_calls.answers(str(model_path), calls)
+    found = answer_calls(str(model_path), calls)
     for call, ours, others in zip(calls, found, json.loads(done.stdout)):
         assert ours == others, call
         errors += ours[:1] in (["ValueError"], ["UnknownCharacter"])
         assert "Error" not in ours[:1] or ours[:1] == ["ValueError"], ours
     assert 0 < errors < len(calls) - 10
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    json.dump(answer_calls(sys.argv[1], json.load(sys.stdin)), sys.stdout)

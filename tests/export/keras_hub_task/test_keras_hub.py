@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from export.common.errors import InputError
 from export.keras_hub_task import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
+    TransformerSeq2SeqLMPreprocessor,
     TransformerTokenizer,
     TranslationSearch,
 )
@@ -27,6 +29,7 @@ from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny
+from tests.trainers.helpers import figures
 
 TEXTS = [*made_up_text.sentences()[:12], "", "  ", "bà ka."]
 PAIRS = {"encoder_text": TEXTS[:4], "decoder_text": TEXTS[4:8]}
@@ -53,21 +56,16 @@ def searching(task):
     return task
 
 
-@pytest.fixture(scope="module")
-def expected(translator):
-    return [each.text for each in translator.translate(TEXTS)]
-
-
-def test_it_says_what_export_translate_does(searching, expected):
-    assert searching.generate(TEXTS) == expected
-    assert searching.generate(TEXTS[0]) == expected[0]
-    assert searching.generate(TEXTS[0].encode()) == expected[0]
-    assert searching.generate(np.array(TEXTS)) == expected
+def test_it_translates_as_export_translate(searching, translator):
+    expected = [each.text for each in translator.translate(TEXTS)]
     batches = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7)
-    assert searching.generate(batches) == expected
+    for inputs in (TEXTS, np.array(TEXTS), batches):
+        assert searching.generate(inputs) == expected
+    for text in (TEXTS[0], TEXTS[0].encode()):
+        assert searching.generate(text) == expected[0]
 
 
-def test_a_search_a_length_and_a_beginning_can_be_given(searching, model_path):
+def test_search_settings_length_and_prefixes(searching, model_path):
     search = {"beam_size": 2, "alpha": 1.5, "max_output_extra": 2}
     searching.compile(sampler=TranslationSearch(**search))
     given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
@@ -80,7 +78,7 @@ def test_a_search_a_length_and_a_beginning_can_be_given(searching, model_path):
     assert stripped[:2] == [expected[0].removeprefix("ba"), expected[1]]
 
 
-def test_greedy_takes_what_is_likeliest(searching):
+def test_greedy_sampling_takes_the_likeliest_token(searching):
     """By whole-sequence logits, without a cache."""
     searching.compile(sampler="greedy", run_eagerly=True)
     texts = [TEXTS[0], TEXTS[1], "ba", " "]
@@ -111,8 +109,8 @@ def test_greedy_takes_what_is_likeliest(searching):
     assert searching.generate(["", " "]) == ["", ""]
 
 
-def test_samplers_keep_the_length_and_say_nothing_of_no_text(searching):
-    """As our own search does."""
+def test_samplers_keep_lengths_and_prefixes(searching):
+    """As our own search does; blank text has no translation."""
     request = {"encoder_text": [*TEXTS[:2], ""], "decoder_text": ["", "", "ba"]}
     found = []
     for sampler in ("greedy", TranslationSearch(beam_size=1, stop="finished")):
@@ -121,16 +119,12 @@ def test_samplers_keep_the_length_and_say_nothing_of_no_text(searching):
             [searching.generate(request, max_length=n) for n in (3, 4, 8)]
         )
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("name", ["top_k", "beam"])
-def test_samplers_begin_with_what_is_given_too(searching, name):
-    searching.compile(sampler=name, run_eagerly=True)
     given = {"encoder_text": TEXTS[:2], "decoder_text": ["ba ka do", "ba"]}
-    for text, prompt in zip(
-        searching.generate(given, max_length=9), given["decoder_text"]
-    ):
-        assert text.startswith(prompt)
+    for name in ("top_k", "beam"):
+        searching.compile(sampler=name, run_eagerly=True)
+        texts = searching.generate(given, max_length=9)
+        for text, prompt in zip(texts, given["decoder_text"]):
+            assert text.startswith(prompt)
 
 
 def test_ids_are_the_models_own(task):
@@ -151,7 +145,7 @@ def test_ids_are_the_models_own(task):
     assert (np.asarray(weights) == (np.asarray(labels) != 0)).all()
 
 
-def test_the_backbone_is_the_models_stacks(task):
+def test_the_backbone_is_the_encoder_and_decoder(task):
     inputs, _, _ = task.preprocessor(PAIRS)
     found = task.backbone(inputs)
     ids = {
@@ -192,18 +186,16 @@ def _assert_same(ones, others):
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_does_not_fit_is_refused(task):
+def test_bad_arguments_are_refused(task):
     backbone = TransformerBackbone(**tiny.CONFIG | {"vocabulary_size": 150})
-    enable_lora, tokenize = (
-        task.backbone.enable_lora,
-        task.preprocessor.tokenizer,
-    )
+    enable_lora = task.backbone.enable_lora
+    tokenize = task.preprocessor.tokenizer
     two = {"encoder_text": ["a", "b"], "decoder_text": ["c"]}
     task.compile()
-    for word, call, *arguments in (
-        ("200 pieces", TransformerSeq2SeqLM, backbone, task.preprocessor),
+    for name, call, *arguments in (
+        ("200", TransformerSeq2SeqLM, backbone, task.preprocessor),
         ("'value'", enable_lora, 4, ["value"]),
-        ("whole number from 1", enable_lora, 0),
+        ("rank", enable_lora, 0),
         ("UTF-8", tokenize, ["ba", b"\xff"]),
         ("decoder_text", task.generate, two),
         ("SentencePiece", TransformerTokenizer, b"a few bytes"),
@@ -212,12 +204,12 @@ def test_what_does_not_fit_is_refused(task):
         ("stop_token_ids", task.generate, "ba", None, [4]),
         ("sampler", lambda: task.compile(sampler="contrastive")),
     ):
-        with pytest.raises(ValueError, match=word):
+        with pytest.raises(ValueError, match=name):
             call(*arguments)
     assert task.backbone.trainable_variables
     for sampler in ("auto", "greedy"):
         task.compile(sampler=sampler)
-        with pytest.raises(ValueError, match="Text 2 is not UTF-8"):
+        with pytest.raises(ValueError, match="Text 2"):
             task.generate(["ba", b"\xff"])
         assert task.generate([]) == []
     texts = tf.data.Dataset.from_tensors([b"\xff"])
@@ -225,7 +217,7 @@ def test_what_does_not_fit_is_refused(task):
         list(texts.map(task.preprocessor.tokenizer))
 
 
-def test_a_directory_that_does_not_fit_is_refused(model_path, tmp_path):
+def test_bad_directories_and_presets_are_refused(model_path, tmp_path):
     path = tmp_path / "model"
     path.mkdir()
     for name in ("config.json", "vocabulary.model"):
@@ -240,19 +232,97 @@ def test_a_directory_that_does_not_fit_is_refused(model_path, tmp_path):
     with pytest.raises(InputError, match="preset"):
         write_model_directory(str(tmp_path), ModelDirectory(tmp_path / "n"))
     assert not (tmp_path / "n").exists()
-
-
-def test_a_preset_of_another_class_is_refused(tmp_path):
-    other = keras_hub.models.BertBackbone(
-        vocabulary_size=9,
-        num_layers=1,
-        num_heads=1,
-        hidden_dim=4,
-        intermediate_dim=4,
-    )
+    sizes = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+    other = keras_hub.models.BertBackbone(9, **dict.fromkeys(sizes, 1))
     other.save_to_preset(str(tmp_path / "bert"))
     with pytest.raises(ValueError, match="BertBackbone"):
         TransformerSeq2SeqLM.from_preset(str(tmp_path / "bert"))
+
+
+@pytest.fixture
+def own_task(model_path):
+    preprocessor = TransformerSeq2SeqLMPreprocessor(
+        TransformerTokenizer(made_up_text.vocabulary()),
+        encoder_sequence_length=12,
+        decoder_sequence_length=10,
+    )
+    return TransformerSeq2SeqLM.from_preset(
+        str(model_path), preprocessor=preprocessor
+    )
+
+
+def test_it_learns_from_strings_as_in_the_paper(own_task):
+    """The loss in numpy: smoothed, and a mean over the target's tokens."""
+    config = own_task.backbone.config
+    rate = config.d_model**-0.5 * config.warmup_steps**-1.5
+    assert float(own_task.optimizer.learning_rate) == pytest.approx(
+        rate, rel=1e-5
+    )
+    own_task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
+    _, labels, _ = own_task.preprocessor(PAIRS)
+    logits = own_task.predict(PAIRS, verbose=0)
+    wanted = figures(logits, np.asarray(labels), config.label_smoothing)
+    loss, accuracy = own_task.evaluate(PAIRS, batch_size=4, verbose=0)
+    assert loss == pytest.approx(wanted.loss, rel=1e-5)
+    assert accuracy == pytest.approx(wanted.accuracy, rel=1e-5)
+    history = own_task.fit(PAIRS, batch_size=4, epochs=5, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0] - 0.5
+
+
+def _adapt(task):
+    """Enables LoRA, and changes weights as training would."""
+    task.backbone.enable_lora(2)
+    for weight in task.backbone.trainable_variables:
+        if weight.name == "lora_kernel_b":
+            weight.assign(weight + 1.0)
+
+
+def test_lora_is_saved_in_presets_and_alone(own_task, model_path, tmp_path):
+    inputs, _, _ = own_task.preprocessor(PAIRS)
+    before = np.asarray(own_task(inputs))
+    _adapt(own_task)
+    names = [each.name for each in own_task.backbone.trainable_variables]
+    assert names == ["lora_kernel_a", "lora_kernel_b"] * 4
+    adapted = np.asarray(own_task(inputs))
+    assert np.abs(adapted - before).max() > 0.1
+    own_task.save_to_preset(str(tmp_path / "preset"))
+    own_task.backbone.save_lora_weights(str(tmp_path / "some.lora.h5"))
+    saved, other = (
+        TransformerSeq2SeqLM.from_preset(
+            str(path), preprocessor=own_task.preprocessor
+        )
+        for path in (tmp_path / "preset", model_path)
+    )
+    np.testing.assert_allclose(saved(inputs), adapted, atol=1e-4)
+    other.backbone.load_lora_weights(str(tmp_path / "some.lora.h5"))
+    np.testing.assert_allclose(other(inputs), adapted, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_lora_learns_and_other_weights_stay(own_task):
+    keras.utils.set_random_seed(2)
+    frozen = own_task.backbone.get_weights()
+    before = own_task.evaluate(PAIRS, batch_size=4, verbose=0)[0]
+    own_task.backbone.enable_lora(2)
+    own_task.compile(optimizer=keras.optimizers.Adam(0.03))
+    own_task.fit(PAIRS, batch_size=4, epochs=30, verbose=0)
+    assert own_task.evaluate(PAIRS, batch_size=4, verbose=0)[0] < before - 0.4
+    weights = [
+        each for each in own_task.backbone.weights if "lora" not in each.name
+    ]
+    for weight, value in zip(weights, frozen, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
+
+
+@pytest.mark.slow
+def test_what_was_compiled_before_lora_is_not_used_again(own_task, tmp_path):
+    before = own_task.generate(TEXTS[:8])
+    _adapt(own_task)
+    texts = own_task.generate(TEXTS[:8])
+    assert texts != before
+    own_task.save_to_preset(str(tmp_path / "preset"))
+    saved = TransformerSeq2SeqLM.from_preset(str(tmp_path / "preset"))
+    assert saved.generate(TEXTS[:8]) == texts
 
 
 def _run(*arguments, **environment):
@@ -293,4 +363,4 @@ def test_keras_hubs_own_harness_passes(backend):
         KERAS_BACKEND=backend,
     )
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\b8 passed", done.stdout), done.stdout
+    assert re.search(r"\b7 passed", done.stdout), done.stdout

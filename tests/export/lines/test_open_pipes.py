@@ -22,6 +22,7 @@ class _Upper:
         return {
             "translation": np.array(texts, object),
             "score": np.zeros(len(texts), np.float32),
+            "truncated": np.zeros(len(texts), bool),
         }
 
 

@@ -15,19 +15,16 @@ TAGS = ["NN", "DT", ",", ".", "``", "-LRB-", "PRP$"]
 WORDS = ["cell", "The", ",", ".", "\\", "-RRB-", "3", "a/b", "α"]
 
 
-def tagged_words():
-    return st.builds(
+def brackets(labels=LABELS, tags=TAGS, max_leaves=20):
+    tagged_words = st.builds(
         lambda tag, word: Tree(tag, [word]),
-        st.sampled_from(TAGS),
+        st.sampled_from(tags),
         st.sampled_from(WORDS),
     )
-
-
-def brackets(max_leaves=20):
     return st.recursive(
-        tagged_words(),
+        tagged_words,
         lambda inner: st.builds(
-            Tree, st.sampled_from(LABELS), st.lists(inner, min_size=1)
+            Tree, st.sampled_from(labels), st.lists(inner, min_size=1)
         ),
         max_leaves=max_leaves,
     )

@@ -1,5 +1,6 @@
-"""One parser, and several that parse together."""
+"""Parsers with random weights: only the search's grammar makes trees."""
 
+import random
 import shutil
 
 import numpy as np
@@ -7,28 +8,97 @@ import pytest
 
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols, linearise
-from export.parsing.parser import MOST_IDS, Parser
-from export.parsing.trees import words
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import SymbolVocabulary, linearize
+from export.parsing.parser import MAX_SOURCE_IDS, Parser
+from export.parsing.trees import read_tree, tree_tags, tree_words
+from export.parsing.word_tokenizer import WordTokenizer
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests.export.parsing import tiny_parser
 
 SENTENCES = ["The cell divides .", "-LRB- BMP-4 -RRB-", "x"]
+# First and last characters of some scripts.
+SCRIPTS = [
+    *("az", "AZ", "àþ", "αω", "ая", "את", "بي", "कह", "กฮ", "あん", "一龥"),
+    *("가힣", "ሀፐ", "აჰ", "԰֏", "\U0001f300\U0001f64f", "\U00012000\U00012080"),
+]
+COMMON = ["the", "cell", "binds", "of", "BMP-4", "(a)"]
+LONE = [
+    *("(", ")", "((", ")(", "-LRB-", "-RRB-", "-LRB-)", "-NONE-", "TOP", "(S"),
+    *(".", ",", "``", "''", '"', "--", "...", "[", "]", "{", "\\", "\\(", "|"),
+    *("<s>", "</s>", "<unk>", "<pad>", "\u2581", "\u2581\u2581", "&amp;"),
+]
+# Characters that are removed from words, and others that stay in them.
+REMOVED = ["\0", "\u00a0", "\u2009", "\u3000", "\u2028", "\x85", "\x1c"]
+ODD = [*"\x01\x07\x7f\u200b\u200d\ufeff\u0301\ufffd"]
+SPACES = [" ", "  ", "\t", " \t ", "\v", "\f", "\r "]
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory):
-    """Two model directories of the same vocabularies."""
-    one, other = (tmp_path_factory.mktemp("parser") for _ in "12")
-    tiny_parser.write(one)
-    shutil.copytree(one, other, dirs_exist_ok=True)
-    model = ModelDirectory(other).load_model()
-    generator = np.random.default_rng(2)
-    for weight in model.trainable_variables:
-        weight.assign_add(generator.normal(0, 0.1, weight.shape))
-    ModelDirectory(other).write_weights(model)
-    return one, other
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("parser")
+    tiny_parser.write(path, max_output_extra=20)
+    return path
+
+
+def _word(generator):
+    kind = generator.random()
+    if kind < 0.5:
+        return generator.choice(LONE if kind < 0.25 else COMMON)
+    first, last = map(ord, generator.choice(SCRIPTS))
+    letters = [
+        chr(generator.randint(first, last))
+        for _ in range(generator.randint(1, 9))
+    ]
+    if generator.random() < 0.2:
+        place = generator.randint(0, len(letters))
+        letters.insert(place, generator.choice([*REMOVED, *ODD]))
+    return "".join(letters)
+
+
+def _sentence(generator, count):
+    """Returns a sentence, and its words as trees write them."""
+    given = [_word(generator) for _ in range(count)]
+    text = "".join(word + generator.choice(SPACES) for word in given)
+    table = str.maketrans(dict.fromkeys(REMOVED, "") | {"(": "-LRB-"})
+    table |= str.maketrans({")": "-RRB-"})
+    return text, [word.translate(table) for word in given]
+
+
+def _check(path, beam, n_best, lengths):
+    generator = random.Random(beam)
+    texts, expected = zip(*[_sentence(generator, each) for each in lengths])
+    # Few and large batches, sorted by length.
+    parser = Parser.from_directory(path, beam_size=beam, batch_tokens=8192)
+    for parses, its_words in zip(parser.parse(texts, n_best), expected):
+        assert 1 <= len(parses) <= n_best
+        for parse in parses:
+            assert tree_words(parse.tree) == its_words
+            assert set(tree_tags(parse.tree)) <= set(parser.symbols.tags)
+            assert read_tree(parse.text) == parse.tree
+        assert len({parse.text for parse in parses}) == len(parses)
+
+
+@pytest.mark.parametrize(
+    "beam, lengths",
+    [(4, [*range(1, 31)] * 7 + [60, 300]), (21, [*range(1, 11)] * 4)],
+    ids=["4", "21"],
+)
+def test_answers_are_trees_over_exactly_the_words(path, beam, lengths):
+    _check(path, beam, beam, lengths)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam", [4, 21])
+def test_ten_thousand_answers_are_trees_over_the_words(path, beam):
+    lengths = [1 + number % 60 for number in range(9_990)] + [300] * 10
+    _check(path, beam, 1, lengths)
+
+
+def _copy(path, folder, change):
+    shutil.copytree(path, folder)
+    directory = ModelDirectory(folder)
+    change(directory)
+    return directory.path
 
 
 def _softmax(logits):
@@ -37,76 +107,73 @@ def _softmax(logits):
     return exponents / exponents.sum(-1, keepdims=True)
 
 
-def test_several_parse_by_the_mean_of_their_probabilities(paths):
-    together = Parser.from_directory(*paths, ensemble_mean="probabilities")
-    found = together.parse(SENTENCES)
-    models = [ModelDirectory(path).load_model() for path in paths]
-    vocabulary = ModelDirectory(paths[0]).read_vocabulary()
-    tokenizer = WordTokenizer(vocabulary)
-    for sentence, (parse,) in zip(SENTENCES, found):
-        ids = together.symbols.ids(linearise(parse.tree))
+def test_several_parse_by_the_mean_of_their_probabilities(path, tmp_path):
+    def add_noise(directory):
+        model, generator = directory.load_model(), np.random.default_rng(2)
+        for weight in model.trainable_variables:
+            weight.assign_add(generator.normal(0, 0.1, weight.shape))
+        directory.write_weights(model)
+
+    paths = [path, _copy(path, tmp_path / "other", add_noise)]
+    parser = Parser.from_directory(*paths, ensemble_mean="probabilities")
+    models = [ModelDirectory(each).load_model() for each in paths]
+    tokenizer = WordTokenizer(ModelDirectory(path).read_vocabulary())
+    for sentence, (parse,) in zip(SENTENCES, parser.parse(SENTENCES)):
+        ids = parser.symbols.encode(linearize(parse.tree))
         (source,) = tokenizer.encode([sentence])
         inputs = {
             "source": source[None],
             "target": np.array([[BEGIN_ID, *ids]], np.int32),
         }
         each = [_softmax(model(inputs))[0] for model in models]
-        its = np.mean(each, axis=0)[range(len(ids) + 1), [*ids, END_ID]]
+        chosen = np.mean(each, axis=0)[range(len(ids) + 1), [*ids, END_ID]]
         # Wu et al. 2016, formula 14.
-        penalty = ((5 + len(ids) + 1) / 6) ** together.model.config.alpha
+        penalty = ((5 + len(ids) + 1) / 6) ** parser.model.config.alpha
         np.testing.assert_allclose(
-            parse.score, np.log(its).sum() / penalty, rtol=1e-4
+            parse.score, np.log(chosen).sum() / penalty, rtol=1e-4
         )
 
 
-def _changed(path, tmp_path, change):
-    shutil.copytree(path, tmp_path, dirs_exist_ok=True)
-    directory = ModelDirectory(tmp_path)
-    change(directory)
-    return directory.path
-
-
-def test_other_symbols_are_refused(paths, tmp_path):
-    def change(directory):
+def test_directories_that_do_not_fit_are_refused(path, tmp_path):
+    def change_symbols(directory):
         trees = tiny_parser.trees()[:50]
-        directory.write_symbols(Symbols.of(trees).to_json())
+        directory.write_symbols(SymbolVocabulary.from_trees(trees).to_json())
 
-    other = _changed(paths[0], tmp_path, change)
-    with pytest.raises(InputError, match="different symbols of trees; only"):
-        Parser.from_directory(paths[0], other)
-
-
-def test_another_vocabulary_is_refused(paths, tmp_path):
-    def change(directory):
+    def change_vocabulary(directory):
         directory.write_vocabulary(directory.read_vocabulary() + b"\0")
 
-    other = _changed(paths[0], tmp_path, change)
-    with pytest.raises(InputError, match="different vocabularies; only"):
-        Parser.from_directory(paths[0], other)
+    def damage_symbols(directory):
+        directory.write_symbols("[")
+
+    other = _copy(path, tmp_path / "1", change_symbols)
+    another = _copy(path, tmp_path / "2", change_vocabulary)
+    damaged = _copy(path, tmp_path / "3", damage_symbols)
+    for name, paths, mean in (
+        ("symbols of trees", (path, other), None),
+        ("vocabularies", (path, another), None),
+        ("symbols.json", (damaged,), None),
+        ("ids", (other,), None),
+        ("several models", (path,), "probabilities"),
+    ):
+        with pytest.raises(InputError, match=name):
+            Parser.from_directory(*paths, ensemble_mean=mean)
 
 
-def test_a_mean_of_one_is_refused(paths):
-    with pytest.raises(InputError, match="of several models"):
-        Parser.from_directory(paths[0], ensemble_mean="probabilities")
-
-
-def test_what_is_no_sentence_is_refused(paths):
-    parser = Parser.from_directory(paths[0])
-    with pytest.raises(InputError, match="One sentence a line") as error:
-        parser.parse(["x", "a b " * MOST_IDS])
-    assert "4,096 words" in str(error.value)
-    assert "it begins 'a b a b" in str(error.value)
+def test_a_text_too_long_for_a_sentence_is_refused(path):
+    parser = Parser.from_directory(path)
+    with pytest.raises(InputError, match="4,096 words.*a b a b"):
+        parser.parse(["x", "a b " * MAX_SOURCE_IDS])
 
 
 def test_learned_positions_bound_a_sentence(tmp_path):
     learned = {"positions": "learned", "max_positions": 40}
-    words_from = {"source_words_from": 0, "target_words_from": 0}
-    tiny_parser.write(tmp_path, **learned, **words_from)
+    first_ids = {"source_words_from": 0, "target_words_from": 0}
+    tiny_parser.write(tmp_path, **learned, **first_ids)
     parser = Parser.from_directory(tmp_path)
     # A tree over 9 words has tens of symbols where there is room.
     (parse,), (short,) = parser.parse([" ".join("abcdefghi"), "a"])
-    assert words(parse.tree) == list("abcdefghi")
-    assert len(linearise(parse.tree)) < 40
-    assert words(short.tree) == ["a"]
-    with pytest.raises(InputError, match="longer than the 40 that this"):
+    assert tree_words(parse.tree) == list("abcdefghi")
+    assert len(linearize(parse.tree)) < 40
+    assert tree_words(short.tree) == ["a"]
+    with pytest.raises(InputError, match="at most 40 "):
         parser.parse([" ".join(["a"] * 38)])

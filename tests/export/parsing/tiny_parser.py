@@ -3,9 +3,9 @@
 import functools
 
 from export.model_directory import ModelDirectory
-from export.parsing.linear import Symbols
-from export.parsing.trees import read_trees, words
-from export.parsing.words import WordTokenizer
+from export.parsing.linearization import SymbolVocabulary
+from export.parsing.trees import read_trees, tree_words
+from export.parsing.word_tokenizer import WordTokenizer
 from tests.export import tiny
 from tests.export.parsing.made_trees import TRAIN
 from trainers.data.vocabulary import train_vocabulary
@@ -18,20 +18,20 @@ def trees() -> list:
 
 def sentences(count: int) -> list[str]:
     """Of CRAFT."""
-    return [" ".join(words(tree)) for tree in trees()[:count]]
+    return [" ".join(tree_words(tree)) for tree in trees()[:count]]
 
 
 def write(path, **changes) -> None:
     """Writes the model directory."""
-    symbols = Symbols.of(trees())
+    symbols = SymbolVocabulary.from_trees(trees())
     vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
     tokenizer = WordTokenizer(vocabulary)
     fitting = {
         "vocabulary_size": symbols.vocabulary_size,
         "source_vocabulary_size": tokenizer.vocabulary_size,
         "positions": "next-word",
-        "source_words_from": tokenizer.words_from,
-        "target_words_from": symbols.tags_from,
+        "source_words_from": tokenizer.first_word_id,
+        "target_words_from": symbols.first_tag_id,
         "num_layers": 1,
         "max_output_extra": 40,
     }

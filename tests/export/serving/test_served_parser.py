@@ -11,7 +11,7 @@ import pytest
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.parser import Parser
-from export.parsing.trees import read_tree, words
+from export.parsing.trees import read_tree, tree_words
 from export.server_runtime.export_directory import read_description
 from export.server_runtime.session import (
     foreign_operations,
@@ -153,7 +153,7 @@ def test_bytes_that_are_not_utf8_are_read_as_the_replacement(ask):
 def test_no_sentence_is_cut_and_too_long_ones_are_named(ask, text, fits):
     if fits:
         (tree,) = ask("serving_default", [text]).texts("tree")
-        assert words(read_tree(tree)) == text.split()
+        assert tree_words(read_tree(tree)) == text.split()
         return
     with pytest.raises(Refused) as caught:
         ask("serving_default", ["one", text, "two"])

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from export.parsing.linear import Symbols
+from export.parsing.linearization import SymbolVocabulary
 from export.parsing.trees import read_tree
 from export.tokenizers.tokenizer import Tokenizer
 from tests.damage import flip_bit
@@ -146,7 +146,7 @@ def test_trees(first, preparer, tmp_path):
 def test_given_symbols(preparer, tmp_path):
     trees = ["(S (NP (NN cell)))", "(S (VP (VB go)))"]
     (tmp_path / "my.train.ptb").write_text("\n".join([*trees, *trees * 9]))
-    given = Symbols.of([read_tree(trees[0])]).to_json()
+    given = SymbolVocabulary.from_trees([read_tree(trees[0])]).to_json()
     (tmp_path / "symbols.json").write_text(given)
     (tmp_path / "none.json").write_text("[]")
     arguments = (

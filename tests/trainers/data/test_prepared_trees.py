@@ -9,8 +9,11 @@ import pytest
 import sentencepiece
 
 from export.common.errors import InputError
-from export.parsing.linear import Bounds, Symbols, delinearise
-from export.parsing.trees import one_line, read_tree, tags
+from export.parsing.linearization import (
+    SymbolVocabulary,
+    delinearize,
+)
+from export.parsing.trees import format_tree, read_tree, tree_tags
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import contents
@@ -89,7 +92,9 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
     prepared = _prepare(tmp_path, corpus, vocabulary=None)
     prepared.check()
     assert f"a vocabulary of {SIZE} pieces" in capsys.readouterr().out
-    assert prepared.symbols == Symbols.of(corpus.trees("train"))
+    assert prepared.symbols == SymbolVocabulary.from_trees(
+        corpus.trees("train")
+    )
     processor = sentencepiece.SentencePieceProcessor(
         model_proto=prepared.vocabulary
     )
@@ -103,11 +108,11 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
         expected = [read_tree(line) for line in _lines(split)]
         sides = _sides(prepared, split)
         for tree, (source, target) in zip(expected, sides, strict=True):
-            symbols = prepared.symbols.symbols_of(target)
-            assert delinearise(symbols, tree.leaves()) == tree
+            symbols = prepared.symbols.decode(target)
+            assert delinearize(symbols, tree.leaves()) == tree
             # The id alone tells whether a piece begins a word.
             starts = [names[n].startswith("▁") for n in source]
-            assert starts[0] and sum(starts) == len(tags(tree))
+            assert starts[0] and sum(starts) == len(tree_tags(tree))
             if 1 in source:
                 continue
             words = "".join(names[n] for n in source).split("▁")[1:]
@@ -130,8 +135,7 @@ def test_unseen_trees_are_skipped_and_counted(
     assert dev.first_unseen.startswith("line 1: The label 'INTJ'")
     assert dev.first_unseen in out
     targets = [
-        prepared.symbols.symbols_of(target)
-        for _, target in _sides(prepared, "dev")
+        prepared.symbols.decode(target) for _, target in _sides(prepared, "dev")
     ]
     pairs = list(corpus.pairs("dev"))
     assert targets == [
@@ -142,7 +146,7 @@ def test_unseen_trees_are_skipped_and_counted(
     # The evaluation set has all.
     evaluation_set = prepared.test_set()
     assert evaluation_set == corpus.evaluation_set("test")
-    assert evaluation_set.references[1] == (one_line(read_tree(UNSEEN_TAG)),)
+    assert evaluation_set.references[1] == (format_tree(read_tree(UNSEEN_TAG)),)
     # The line number counts those of earlier shards.
     path = tmp_path / "my.dev.ptb"
     _, *lines = path.read_text("utf-8").splitlines()
@@ -154,18 +158,24 @@ def test_unseen_trees_are_skipped_and_counted(
 
 
 def test_given_symbols(tmp_path, corpus):
-    given = Symbols.of([read_tree(line) for line in _lines("train")])
+    given = SymbolVocabulary.from_trees(
+        [read_tree(line) for line in _lines("train")]
+    )
     with (tmp_path / "my.train.ptb").open("a") as file:
         file.write(UNSEEN_TAG + "\n")
     prepared = _prepare(tmp_path / "data", corpus, symbols=given)
-    assert prepared.symbols == given != Symbols.of(corpus.trees("train"))
+    assert (
+        prepared.symbols
+        == given
+        != SymbolVocabulary.from_trees(corpus.trees("train"))
+    )
     train = prepared.manifest.splits["train"]
     assert (train.read, train.pairs, train.unseen) == (31, 30, 1)
     for tree, (_, target) in zip(
         corpus.trees("train"), _sides(prepared, "train")
     ):
-        assert delinearise(given.symbols_of(target), tree.leaves()) == tree
-    none = Symbols(("NP",), ("#",), Bounds(1, 1, 1))
+        assert delinearize(given.decode(target), tree.leaves()) == tree
+    none = SymbolVocabulary(("NP",), ("#",), 1, 1)
     _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
     assert not (tmp_path / "new").exists()
 
@@ -176,7 +186,7 @@ def test_other_symbols_than_those_of_the_data_are_refused(
 ):
     folder = tmp_path / "data"
     _interrupted(folder, corpus, monkeypatch, number)
-    own = Symbols.of(corpus.trees("train"))
+    own = SymbolVocabulary.from_trees(corpus.trees("train"))
     before = contents(folder)
     # As many of both, so that every size is the same.
     for changes, name in (
@@ -186,8 +196,8 @@ def test_other_symbols_than_those_of_the_data_are_refused(
         given = dataclasses.replace(own, **changes)
         _refused(name, folder, corpus, symbols=given)
         assert contents(folder) == before
-    # Bounds are of the search, and not of what the ids mean.
-    deeper = dataclasses.replace(own, bounds=Bounds(99, 99, 99))
+    # Limits of the search do not change the meaning of ids.
+    deeper = dataclasses.replace(own, max_depth=99, max_open=99)
     assert _prepare(folder, corpus, symbols=deeper).symbols == own
 
 

@@ -5,8 +5,8 @@ import pytest
 from nltk.tree import Tree
 
 from export.common.errors import InputError
-from export.parsing.linear import delinearise
-from export.parsing.trees import one_line, read_tree, read_trees
+from export.parsing.linearization import delinearize
+from export.parsing.trees import format_tree, read_tree, read_trees
 from trainers.data import open_corpus
 from trainers.data import trees as tree_corpus
 
@@ -64,11 +64,13 @@ def test_pairs_and_evaluation_sets_of_craft_are_the_same_trees(split):
     pairs = list(corpus.pairs(split))
     assert list(corpus.trees(split)) == expected
     for tree, (words, symbols) in zip(expected, pairs, strict=True):
-        assert delinearise(symbols.split(" "), words.split(" ")) == tree
+        assert delinearize(symbols.split(" "), words.split(" ")) == tree
         assert words.split() == words.split(" ") == tree.leaves()
     evaluation_set = corpus.evaluation_set(split)
     assert evaluation_set.sources == tuple(words for words, _ in pairs)
-    assert evaluation_set.references == tuple((one_line(t),) for t in expected)
+    assert evaluation_set.references == tuple(
+        (format_tree(t),) for t in expected
+    )
     for (text,), tree in zip(evaluation_set.references, expected):
         assert Tree.fromstring(text) == tree
 

@@ -4,6 +4,7 @@ import html
 import io
 import math
 import re
+import resource
 import warnings
 
 import numpy as np
@@ -17,6 +18,7 @@ from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from tests import made_up_text
+from tests.trainers import event_files
 from tests.trainers.helpers import (
     made_up_pairs,
     minute_model,
@@ -26,20 +28,22 @@ from tests.trainers.helpers import (
 )
 from trainers.batches import input_pipeline
 from trainers.pictures.attention_pictures import (
-    layer_picture,
-    overview_picture,
+    draw_layer,
+    draw_overview,
 )
 from trainers.pictures.summaries import (
     AttentionSummaries,
-    choose_sentences,
-    markdown_table,
+    EventWriter,
+    choose_attention_sentences,
     row_entropies,
+    two_column_table,
 )
 from trainers.training.callbacks import StepCounter
 
 SIZE = 200
 PAIRS = made_up_pairs(30, seed=4, vocabulary=SIZE)
 KINDS = ("encoder", "decoder", "cross")
+NAMES = ("all_heads", "layer_1")
 
 
 def _train(folder, first, last, model=None, summaries=True):
@@ -92,10 +96,6 @@ def found(logs):
     return reader.read(made_up_text.sentences()[:2])
 
 
-def _steps(events, tag):
-    return [event.step for event in events.Tensors(tag)]
-
-
 def test_training_is_the_same_to_the_bit(logs, tmp_path):
     watched = logs[1]
     plain = _train(tmp_path, 0, 5, summaries=False)
@@ -109,32 +109,23 @@ def test_training_is_the_same_to_the_bit(logs, tmp_path):
         assert np.array_equal(one.numpy(), other.numpy())
 
 
-def test_everything_is_there_at_every_step(events):
-    """Every second step and the last; a second run goes on counting."""
+def test_every_second_step_and_the_last_are_written(events):
+    """A second run counts on from the first one's steps."""
     expected = {"translations"}
     for kind in KINDS:
-        expected |= {
-            f"attention_{kind}/{name}" for name in ("all_heads", "layer_1")
-        }
+        expected |= {f"attention_{kind}/{each}" for each in NAMES}
         expected |= {
             f"attention_entropy/{kind}/layer_1/head_{head}" for head in (1, 2)
         }
     assert set(events.Tags()["tensors"]) == expected
     for tag in expected:
-        assert _steps(events, tag) == [2, 4, 5, 6, 7]
+        assert [event.step for event in events.Tensors(tag)] == [2, 4, 5, 6, 7]
+    written = events.Tensors("attention_entropy/encoder/layer_1/head_1")
+    values = {float(tf.make_ndarray(each.tensor_proto)) for each in written}
+    assert len(values) == 5
 
 
-def test_it_shows_the_weights_of_the_moment(events):
-    values = [
-        float(tf.make_ndarray(event.tensor_proto))
-        for event in events.Tensors("attention_entropy/encoder/layer_1/head_1")
-    ]
-    assert len(set(values)) == 5
-    # Of all tokens alike, the longest sentence's: the most there can be.
-    assert all(0 < value < math.log(30) for value in values)
-
-
-def test_entropy_of_what_is_known():
+def test_row_entropies_of_known_weights():
     weights = np.zeros((1, 2, 2, 4), np.float32)
     weights[0, 0] = np.eye(4)[:2]
     weights[0, 1, 0] = 0.25
@@ -161,30 +152,51 @@ def test_entropies_are_means_over_the_rows_of_all_sentences(events, found):
             )
 
 
-def test_pictures_are_of_the_weights_of_the_moment(events, found):
-    """A sample for each sentence; white fills up the less high ones."""
+def test_pictures_show_the_current_weights(events, found):
+    """A sample for each sentence, with white below the lower ones."""
     for kind in KINDS:
-        for name, drawn in (
-            ("layer_1", [layer_picture(maps, kind, 1) for maps in found]),
-            ("all_heads", [overview_picture(maps, kind) for maps in found]),
+        for name, drawn in zip(
+            NAMES,
+            (
+                [draw_overview(maps, kind) for maps in found],
+                [draw_layer(maps, kind, 1) for maps in found],
+            ),
         ):
             width, height, *files = _last(events, f"attention_{kind}/{name}")
-            assert len(files) == 2
-            for file, picture in zip(files, drawn):
+            assert int(height) == max(picture.height for picture in drawn)
+            for file, picture in zip(files, drawn, strict=True):
                 shown = Image.open(io.BytesIO(file))
                 assert shown.size == (int(width), int(height))
-                pixels, high = np.asarray(shown), picture.height
-                assert np.array_equal(pixels[:high], np.asarray(picture))
-                assert (pixels[high:] == 255).all()
-            assert int(height) == max(picture.height for picture in drawn)
+                pixels, end = np.asarray(shown), picture.height
+                assert np.array_equal(pixels[:end], np.asarray(picture))
+                assert (pixels[end:] == 255).all()
 
 
-def test_pictures_that_find_no_room_end_the_training(tmp_path, no_room):
-    """Those of step 2 fit, and not those of step 4 as well."""
+@pytest.fixture
+def small_files():
+    """No file of this process may grow beyond 64 KiB."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65536, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_ends_the_training(tmp_path, small_files):
+    """Events of step 2 fit, and not those of step 4 as well."""
     with pytest.raises(InputError, match=f"Cannot write {tmp_path}: "):
         _train(tmp_path, 0, 9)
     files = (tmp_path / "attention").iterdir()
     assert [file.stat().st_size for file in files] == [65536]
+
+
+def test_events_are_on_disk_when_their_block_ends(tmp_path):
+    writer = EventWriter(tmp_path, "run")
+    for step in (3, 40):
+        with writer.at_step(step):
+            tf.summary.scalar("figure", step / 2)
+        found = event_files.scalars(tmp_path / "run")
+        assert found["figure"][-1] == (step, step / 2)
+    assert found == {"figure": [(3, 1.5), (40, 20.0)]}
 
 
 def _pairs(*lengths):
@@ -196,7 +208,7 @@ def _pairs(*lengths):
     [
         ((1, 6, 30, 7, 8, 40, 9), 2, [1, 4]),
         ((1, 6, 30, 7, 8, 40, 9), 4, [1, 3, 4, 6]),
-        # Not enough of a good length: the nearest besides.
+        # Too few of a good length: the nearest, too.
         ((1, 6, 30, 7, 14, 40), 3, [1, 3, 4]),
         ((1, 2, 300), 2, [1, 2]),
         ((1, 2), 5, [1]),
@@ -204,23 +216,20 @@ def _pairs(*lengths):
     ],
 )
 def test_sentences_that_can_be_drawn_are_chosen(lengths, count, expected):
-    assert choose_sentences(_pairs(*lengths), count).tolist() == expected
+    assert (
+        choose_attention_sentences(_pairs(*lengths), count).tolist() == expected
+    )
 
 
-def _as_tensorboard_shows(markdown):
+def test_any_text_is_shown_as_it_is():
     with warnings.catch_warnings():
         # Of a library inside TensorBoard, when it is imported.
         warnings.simplefilter("ignore", DeprecationWarning)
         from tensorboard.plugin_util import markdown_to_safe_html
-    return markdown_to_safe_html(markdown)
 
-
-def test_any_text_is_shown_as_it_is():
     text = "<b>a|b</b> *c* `d` [e](f) & \\| # 1. _g_ 😀 שלום"
-    shown = _as_tensorboard_shows(
-        markdown_table([("source", text), ("its tokens", "▁a </s>")])
-    )
-    cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", shown)
+    table = two_column_table([("source", text), ("its tokens", "▁a </s>")])
+    cells = re.findall(r"<t[hd]>(.*?)</t[hd]>", markdown_to_safe_html(table))
     # No mark-up came of any of it, and nothing got lost.
     assert not any("<" in cell for cell in cells)
     expected = ["source", text, "its tokens", "▁a </s>"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 
 from export.common.errors import InputError
-from export.parsing.trees import is_tagged_word, read_tree, read_trees
+from export.parsing.trees import is_preterminal, read_tree, read_trees
 from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
 from trainers.scores.brackets import SHORT, Counts, score_brackets
 
@@ -153,7 +153,7 @@ def grown(tree, numbers):
     """A tree at random over the same words."""
     nodes = [
         Tree(node.label() if numbers.random() < 0.9 else "NN", list(node))
-        for node in tree.subtrees(is_tagged_word)
+        for node in tree.subtrees(is_preterminal)
     ]
     while len(nodes) > 1 or numbers.random() < 0.5:
         start = numbers.randrange(len(nodes))

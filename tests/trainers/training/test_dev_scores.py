@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from export.parsing.linear import Symbols, delinearise, linearise
+from export.parsing.linearization import (
+    SymbolVocabulary,
+    delinearize,
+    linearize,
+)
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import minute_model
 from trainers.batches.token_pairs import TokenPairs
@@ -80,7 +84,7 @@ TREES = [
 def test_is_the_f1_of_the_trees():
     gold, answers, sources = zip(*TREES)
     gold, answers = (list(map(read_tree, side)) for side in (gold, answers))
-    symbols = Symbols.of(gold + answers)
+    symbols = SymbolVocabulary.from_trees(gold + answers)
     asked = []
 
     class Knowing:
@@ -89,14 +93,14 @@ def test_is_the_f1_of_the_trees():
         def parse_ids(self, ids, words):
             asked.append([one.tolist() for one in ids])
             trees = [
-                delinearise(linearise(answers[place]), each)
+                delinearize(linearize(answers[place]), each)
                 for place, each in zip((0, 2), words)
             ]
             return [[type("Found", (), {"tree": tree})] for tree in trees]
 
     pairs = _pairs(
         [
-            ([*source, END], [*symbols.ids(linearise(tree)), END])
+            ([*source, END], [*symbols.encode(linearize(tree)), END])
             for source, tree in zip(sources, gold)
         ]
     )

@@ -1,19 +1,19 @@
-"""Raw text to the words that treebanks have, by nltk's tokenizer."""
+"""Splits raw text into the words of treebanks, with nltk's tokenizer."""
 
 import functools
 import re
 
 from nltk.tokenize import NLTKWordTokenizer
 
-from export.parsing.trees import penn_word, without_odd_spaces
+from export.parsing.trees import escape_brackets, remove_unicode_spaces
 
-# The quotation marks of typesetting as the Penn Treebank types them.
+# Typographic quotation marks as the Penn Treebank types them.
 _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
 
 # A hyphen within a word, or a slash.
 _HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
-# What stays with its word, by LDC2007T02's guidelines for hyphenated items,
-# as far as CRAFT keeps to them.
+# Affixes that stay with their word, by LDC2007T02's guidelines for hyphenated
+# items, as far as CRAFT keeps to them.
 _PREFIX = re.compile(
     "(?i)ante|anti|arch|auto|be|bi|bio|co|counter|cross|cyber|de|eco|ex|extra|"
     "hetero|homo|inter|intra|macro|mega|micro|mid|mini|multi|neo|non|over|pan|"
@@ -23,54 +23,44 @@ _PREFIX = re.compile(
 _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
 
-def given_words(text):
-    """Returns the words of a sentence that spaces separate already.
-
-    Args:
-        text: str.
+def split_at_spaces(text):
+    """Splits a sentence at ASCII's white space, as `read_tree` does.
 
     Returns:
-        list of str, as `penn_word` writes them; none of blank text. Unicode's
-        spaces beyond ASCII's separate no words, as in `read_tree`.
+        list of str, as `escape_brackets` writes them; empty for blank text.
     """
-    text = without_odd_spaces(text.replace("\0", ""))
-    return [penn_word(word) for word in text.split()]
+    text = remove_unicode_spaces(text.replace("\0", ""))
+    return [escape_brackets(word) for word in text.split()]
 
 
-def penn_words(text):
+def penn_tokenize(text):
     """Splits a sentence of raw text as the Penn Treebank does.
 
     Punctuation stands alone, quotation marks are `` and '', contractions are
     two words (do n't, can not), brackets -LRB- and -RRB-. Only a period at the
-    end is split off: one line is one sentence.
-
-    Args:
-        text: str.
-
-    Returns:
-        list of str.
+    end is split off: one line is one sentence. Returns a list of str.
     """
     words = _tokenizer().tokenize(text.translate(_QUOTES))
-    return given_words(" ".join(words))
+    return split_at_spaces(" ".join(words))
 
 
-def ontonotes_words(text):
-    """As `penn_words`, with hyphens and slashes as words.
+def ontonotes_tokenize(text):
+    """As `penn_tokenize`, with hyphens and slashes as words of their own.
 
-    So do English treebanks since OntoNotes, CRAFT among them: "New York -
-    based", "and / or"; a word with one of some prefixes stays whole (non-zero).
+    English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
+    "and / or"; a word with one of some prefixes stays whole (non-zero).
     """
-    return [part for word in penn_words(text) for part in _parts(word)]
+    return [part for word in penn_tokenize(text) for part in _parts(word)]
 
 
-def words_of(tags):
-    """Returns the function that splits raw text as a treebank's words are.
+def tokenizer_for_tags(tags):
+    """Returns the function that splits raw text as a treebank does.
 
     Args:
-        tags: part-of-speech tags of the treebank. Where they have HYPH, its
+        tags: part-of-speech tags of the treebank. With HYPH among them, its
             hyphens are words.
     """
-    return ontonotes_words if "HYPH" in tags else penn_words
+    return ontonotes_tokenize if "HYPH" in tags else penn_tokenize
 
 
 @functools.cache

@@ -1,25 +1,23 @@
-"""Words to ids, so that the ids alone say where each word begins."""
+"""Tokenizes words so that their number can be counted in the ids."""
 
 import numpy as np
 import tensorflow as tf
 
-from export.parsing.trees import ODD_SPACE
+from export.parsing.trees import UNICODE_SPACE
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
-# SentencePiece's mark of a word's beginning.
+# SentencePiece's mark at the beginning of a word.
 _SPACE = "\u2581".encode()
 
 
 class WordTokenizer(tf.Module):
-    """Splits words that are given, such as Penn tokens, into pieces.
+    """Splits words that are separated by white space into pieces.
 
-    White space separates the words. Each gives one piece that begins a word,
-    then any number that go on with it; those that begin one have the highest
-    ids. So the words of a sentence can be counted in its ids, whatever they
-    are written with: a word that normalisation makes nothing of is the piece
-    of a lone space, and where it makes two of one, the second's first piece
-    is unknown.
+    The ids of SentencePiece are reordered: pieces that begin a word have the
+    highest ids, and each word has exactly one of them, as its first piece. A
+    word that normalisation removes is the piece of a lone space; where
+    normalisation splits a word, the first piece of its second part is unknown.
 
     Args:
         proto: bytes of a SentencePiece model, as Tokenizer takes them.
@@ -27,7 +25,7 @@ class WordTokenizer(tf.Module):
     Attributes:
         pieces: Tokenizer.
         vocabulary_size: number of ids.
-        words_from: the ids from here on begin a word.
+        first_word_id: the lowest id of a piece that begins a word.
 
     Raises:
         ValueError: the bytes are not such a model, or it has no piece of a
@@ -44,14 +42,14 @@ class WordTokenizer(tf.Module):
             raise ValueError("This SentencePiece model has no lone space.")
         order = np.argsort(begins, kind="stable")
         ids = np.argsort(order).astype(np.int32)
-        self.words_from = int(self.vocabulary_size - begins.sum())
-        # Of each piece as the first of a word, and as a later one.
+        self.first_word_id = int(self.vocabulary_size - begins.sum())
         lone = ids[names.tolist().index(_SPACE)]
+        self._lone = int(lone)
+        # The id of each piece as the first of a word, and as a later one.
         self._first = tf.constant(np.where(begins, ids, lone))
         self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
-        self._lone = int(lone)
 
-    def words(self, text):
+    def split_words(self, text):
         """Splits sentences into their words, as Penn trees write them.
 
         Args:
@@ -59,15 +57,15 @@ class WordTokenizer(tf.Module):
 
         Returns:
             RaggedTensor string [B, None]; brackets are -LRB- and -RRB-, and
-            Unicode's white space beyond ASCII's is left out.
+            Unicode's white space beyond ASCII's is removed.
         """
         text = self.pieces.clean_text(text)
-        for there, written in (
-            (ODD_SPACE, ""),
+        for pattern, replacement in (
+            (UNICODE_SPACE, ""),
             (r"\(", "-LRB-"),
             (r"\)", "-RRB-"),
         ):
-            text = tf.strings.regex_replace(text, there, written)
+            text = tf.strings.regex_replace(text, pattern, replacement)
         return tf.strings.split(text)
 
     def tokenize(self, text):
@@ -81,35 +79,27 @@ class WordTokenizer(tf.Module):
             and int32 [B], the number of words of each.
         """
         words = tf.strings.split(self.pieces.clean_text(text))
-        return self.ids(words), tf.cast(words.row_lengths(), tf.int32)
+        return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)
 
-    def ids(self, words):
-        """Splits words into ids.
-
-        Args:
-            words: RaggedTensor string [B, None].
+    def encode_words(self, words):
+        """Splits words, a RaggedTensor string [B, None], into ids.
 
         Returns:
             RaggedTensor int32 [B, None], every row ending with the end id.
         """
-        # Without the end id of each.
+        # Without the end id of each word.
         pieces = self.pieces.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
-        ids = pieces.with_values(
-            tf.where(
-                is_first,
-                tf.gather(self._first, pieces.values),
-                tf.gather(self._later, pieces.values),
-            )
-        )
-        empty = tf.cast(lengths == 0, tf.int64)
-        lone = tf.RaggedTensor.from_row_lengths(
-            tf.fill([tf.reduce_sum(empty)], self._lone), empty
-        )
-        of_words = words.with_values(tf.concat([ids, lone], axis=1))
+        first = tf.gather(self._first, pieces.values)
+        later = tf.gather(self._later, pieces.values)
+        ids = pieces.with_values(tf.where(is_first, first, later))
+        is_empty = tf.cast(lengths == 0, tf.int64)
+        lone = tf.fill([tf.reduce_sum(is_empty)], self._lone)
+        lone = tf.RaggedTensor.from_row_lengths(lone, is_empty)
+        by_word = words.with_values(tf.concat([ids, lone], axis=1))
         end = tf.fill([words.nrows(), 1], END_ID)
-        return tf.concat([of_words.merge_dims(1, 2), end], axis=1)
+        return tf.concat([by_word.merge_dims(1, 2), end], axis=1)
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""

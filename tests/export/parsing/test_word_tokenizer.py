@@ -1,6 +1,5 @@
 """The words of a sentence can be counted in its ids."""
 
-import pathlib
 import string
 import sys
 
@@ -11,9 +10,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.parsing.trees import penn_word, without_odd_spaces
-from export.parsing.words import WordTokenizer
-from tests.export import fuzzed
+from export.parsing.trees import escape_brackets, remove_unicode_spaces
+from export.parsing.word_tokenizer import WordTokenizer
 from trainers.data.vocabulary import train_vocabulary
 
 END = 3
@@ -30,7 +28,7 @@ def tokenizer():
     return WordTokenizer(train_vocabulary(iter(SENTENCES), 90, "½°α"))
 
 
-def _read_slowly(tokenizer, word):
+def _ids_of_word(tokenizer, word):
     """The ids of one word, by SentencePiece's own library."""
     processor = sentencepiece.SentencePieceProcessor(
         model_proto=tokenizer.pieces.proto
@@ -46,20 +44,26 @@ def _read_slowly(tokenizer, word):
     return [order.index(names.index(each)) for each in [first, *later]]
 
 
-def test_ids_are_sentencepieces_own_in_another_order(tokenizer):
-    for sentence in SENTENCES[:4]:
-        (ids,) = tokenizer.encode([sentence])
+def test_ids_are_those_of_sentencepiece_in_another_order(tokenizer):
+    texts = [*SENTENCES[:4], "", " \t "]
+    together = tokenizer.encode(texts)
+    for text, ids in zip(texts, together):
         expected = [
             number
-            for word in sentence.split()
-            for number in _read_slowly(tokenizer, word)
+            for word in text.split()
+            for number in _ids_of_word(tokenizer, word)
         ]
+        assert ids.dtype == np.int32
         assert ids.tolist() == [*expected, END]
-    assert ids.dtype == np.int32
+        np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
+    # A global seed must not drop the pieces.
+    tf.random.set_seed(3)
+    for one, other in zip(together, tokenizer.encode(texts)):
+        np.testing.assert_array_equal(one, other)
 
 
 def _count(tokenizer, ids):
-    return int((np.array(ids) >= tokenizer.words_from).sum())
+    return int((np.array(ids) >= tokenizer.first_word_id).sum())
 
 
 @settings(max_examples=300)
@@ -74,7 +78,7 @@ def test_each_word_begins_once(tokenizer, words):
     assert ids[-1] == END and END not in ids[:-1]
     assert ids.min() > 0
     # The first piece of a sentence begins its first word.
-    assert not count or ids[0] >= tokenizer.words_from
+    assert not count or ids[0] >= tokenizer.first_word_id
 
 
 @settings(max_examples=100)
@@ -82,52 +86,16 @@ def test_each_word_begins_once(tokenizer, words):
 def test_words_are_those_of_a_tree(tokenizer, text):
     """In a graph as in Python, character by character."""
     text += "a( \u00a0b)\x1cc\u3000\td\u200be"
-    (found,) = tokenizer.words(tf.constant([text])).to_list()
-    expected = without_odd_spaces(text.replace("\0", "")).split()
-    assert [word.decode() for word in found] == list(map(penn_word, expected))
+    (found,) = tokenizer.split_words(tf.constant([text])).to_list()
+    expected = remove_unicode_spaces(text.replace("\0", "")).split()
+    assert [word.decode() for word in found] == list(
+        map(escape_brackets, expected)
+    )
 
 
 def test_all_white_space_is_ascii_or_odd():
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
-    left = without_odd_spaces(everything)
+    left = remove_unicode_spaces(everything)
     assert [each for each in left if each.isspace()] == sorted(
         string.whitespace
     )
-
-
-def test_text_that_no_user_means(tokenizer):
-    texts = fuzzed.fuzzed(300, ["the", "cell"])
-    texts = [text for text in texts if len(text) < 10_000]
-    ragged, counts = tokenizer.tokenize(tf.constant(texts))
-    for ids, count in zip(ragged.to_list(), counts.numpy()):
-        assert _count(tokenizer, ids) == count
-
-
-def test_sentences_together_are_those_alone(tokenizer):
-    texts = [*SENTENCES[:4], "", " \t "]
-    together = tokenizer.encode(texts)
-    for text, ids in zip(texts, together):
-        np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
-    assert together[-1].tolist() == [END]
-
-
-def test_it_can_be_saved_in_a_graph(tokenizer, tmp_path):
-    module = tf.Module()
-    module.tokenizer = tokenizer
-    module.run = tf.function(
-        lambda text: tokenizer.tokenize(text)[0].to_tensor(),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-    )
-    tf.saved_model.save(module, str(pathlib.Path(tmp_path, "m")))
-    loaded = tf.saved_model.load(str(pathlib.Path(tmp_path, "m")))
-    text = tf.constant(SENTENCES[:4])
-    np.testing.assert_array_equal(
-        loaded.run(text), tokenizer.tokenize(text)[0].to_tensor()
-    )
-
-
-def test_a_global_seed_does_not_drop_the_pieces(tokenizer):
-    before = tokenizer.encode(SENTENCES[:2])
-    tf.random.set_seed(3)
-    for one, other in zip(before, tokenizer.encode(SENTENCES[:2])):
-        np.testing.assert_array_equal(one, other)

@@ -1,0 +1,226 @@
+"""Trees as lines of symbols, and the vocabulary of those symbols.
+
+A parser reads words and generates brackets with labels, and a part-of-speech
+tag for each word (Vinyals et al. 2015, "Grammar as a Foreign Language",
+section 2). `(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))` becomes
+`(S (NP DT NN )NP (VP VBZ )VP )S`. The root TOP is written only if it has
+several children.
+"""
+
+import dataclasses
+import functools
+import json
+
+from nltk.tree import Tree
+
+from export.parsing.trees import OPEN, ROOT, WORD, add_root, traverse
+
+# The ids of padding, unknown, begin and end come before the symbols, as in
+# keras_transformer.config, which cannot be imported here without Keras.
+FIRST_SYMBOL_ID = 4
+
+
+def linearize(tree):
+    """Returns the symbols of a normalised nltk.Tree, a list of str."""
+    if tree.label() != ROOT:
+        raise ValueError(f"A normalised tree has the root {ROOT}.")
+    symbols = []
+    for event, node in traverse(tree):
+        if event is OPEN:
+            symbols.append(f"({node.label()}")
+        elif event is WORD:
+            symbols.append(node.label())
+        else:
+            symbols.append(f"){node.label()}")
+    return symbols[1:-1] if len(tree) == 1 else symbols
+
+
+def delinearize(symbols, words):
+    """Returns the normalised nltk.Tree that symbols make over words.
+
+    Args:
+        symbols: list of str, as `linearize` returns them.
+        words: list of str.
+
+    Raises:
+        ValueError: the symbols are not one tree over exactly these words.
+    """
+    remaining = iter(words)
+    opened = [(None, [])]
+    for symbol in symbols:
+        if symbol.startswith("("):
+            opened.append((symbol[1:], []))
+        elif symbol.startswith(")"):
+            label, children = opened.pop()
+            if label != symbol[1:]:
+                raise ValueError(f"{symbol} closes no bracket of its label.")
+            if not children:
+                raise ValueError(f"({label} is closed with nothing in it.")
+            opened[-1][1].append(Tree(label, children))
+        else:
+            word = next(remaining, None)
+            if word is None:
+                raise ValueError("There are more tags than words.")
+            opened[-1][1].append(Tree(symbol, [word]))
+    if len(opened) > 1:
+        raise ValueError(f"({opened[-1][0]} is not closed.")
+    if next(remaining, None) is not None:
+        raise ValueError("There are fewer tags than words.")
+    trees = opened[0][1]
+    if len(trees) != 1:
+        raise ValueError(f"Expected one tree, got {len(trees)}.")
+    return add_root(trees[0])
+
+
+def measure_nesting(symbols):
+    """Returns how many brackets are open at once, and open in a row."""
+    depth = max_depth = run = max_open = 0
+    for symbol in symbols:
+        is_open = symbol.startswith("(")
+        depth += is_open - symbol.startswith(")")
+        run = run + 1 if is_open else 0
+        max_depth, max_open = max(max_depth, depth), max(max_open, run)
+    return max_depth, max_open
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolVocabulary:
+    """The target vocabulary of a parser.
+
+    The ids from `FIRST_SYMBOL_ID` on belong to the opening brackets in the
+    order of `labels`, to the closing brackets, and to the tags.
+
+    Attributes:
+        labels: sorted tuple of str, the labels of brackets.
+        tags: sorted tuple of str, the part-of-speech tags.
+        max_depth: maximum number of brackets that are open at once.
+        max_open: maximum number of opening brackets in a row.
+    """
+
+    labels: tuple
+    tags: tuple
+    max_depth: int
+    max_open: int
+
+    def __post_init__(self):
+        for kind in ("labels", "tags"):
+            names = getattr(self, kind)
+            if not all(map(_is_name, names)):
+                raise ValueError(f"Expected names as {kind}, got {names}.")
+            if list(names) != sorted(set(names)):
+                raise ValueError(f"Expected sorted, different {kind}.")
+        for value in (self.max_depth, self.max_open):
+            if type(value) is not int or value < 0:
+                raise ValueError(f"Expected a whole number, got {value!r}.")
+        if not self.tags:
+            raise ValueError("Expected one tag at least, got none.")
+
+    @classmethod
+    def from_trees(cls, trees):
+        """Returns the symbols of normalised trees; ValueError if none."""
+        return cls.from_lines(map(linearize, trees))
+
+    @classmethod
+    def from_lines(cls, lines):
+        """Returns the symbols of linearised trees; ValueError if none."""
+        seen, max_depth, max_open = set(), 0, 0
+        for symbols in lines:
+            seen.update(symbols)
+            depth, run = measure_nesting(symbols)
+            max_depth, max_open = max(max_depth, depth), max(max_open, run)
+        labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
+        tags = {symbol for symbol in seen if symbol[0] not in "()"}
+        names = (tuple(sorted(each)) for each in (labels, tags))
+        return cls(*names, max_depth, max_open)
+
+    @classmethod
+    def from_json(cls, text):
+        """Returns the symbols that `to_json` wrote; ValueError otherwise."""
+        fields = json.loads(text)
+        expected = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(fields, dict) or set(fields) != expected:
+            raise ValueError(
+                f"Expected a JSON object of {', '.join(sorted(expected))}."
+            )
+        for kind in ("labels", "tags"):
+            if not isinstance(fields[kind], list):
+                raise ValueError(f"Expected a list of {kind}.")
+            fields[kind] = tuple(fields[kind])
+        return cls(**fields)
+
+    def to_json(self):
+        """Returns the symbols as an indented JSON object."""
+        fields = dataclasses.asdict(self)
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+    @functools.cached_property
+    def symbols(self):
+        """All symbols, a tuple of str; the first has the id FIRST_ID."""
+        opening = [f"({label}" for label in self.labels]
+        closing = [f"){label}" for label in self.labels]
+        return (*opening, *closing, *self.tags)
+
+    def describe_difference(self, other):
+        """Names a label or tag that only one of two vocabularies has.
+
+        Returns:
+            str, such as "the label 'NP'"; empty if all ids mean the same.
+        """
+        for kind in ("label", "tag"):
+            one, two = (
+                set(getattr(each, f"{kind}s")) for each in (self, other)
+            )
+            if one != two:
+                return f"the {kind} {min(one ^ two)!r}"
+        return ""
+
+    @property
+    def vocabulary_size(self):
+        """Number of ids, including those before FIRST_ID."""
+        return FIRST_SYMBOL_ID + len(self.symbols)
+
+    @property
+    def first_tag_id(self):
+        """The lowest id of a tag."""
+        return FIRST_SYMBOL_ID + 2 * len(self.labels)
+
+    @functools.cached_property
+    def _ids(self):
+        return {
+            name: FIRST_SYMBOL_ID + n for n, name in enumerate(self.symbols)
+        }
+
+    def encode(self, symbols):
+        """Returns the ids of symbols, a list of int, without begin and end.
+
+        Raises:
+            ValueError: a label or tag is not in the vocabulary.
+        """
+        try:
+            return [self._ids[symbol] for symbol in symbols]
+        except KeyError as error:
+            (symbol,) = error.args
+            kind = "label" if symbol[:1] in ("(", ")") else "tag"
+            raise ValueError(
+                f"The {kind} {symbol.lstrip('()')!r} is in none of the trees "
+                "that the vocabulary was made from."
+            ) from None
+
+    def decode(self, ids):
+        """Returns the symbols of ids without begin, end and padding.
+
+        Raises:
+            ValueError: an id is not of a symbol.
+        """
+        for id_ in ids:
+            if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:
+                raise ValueError(f"There is no symbol with the id {id_}.")
+        return [self.symbols[id_ - FIRST_SYMBOL_ID] for id_ in ids]
+
+
+def _is_name(value):
+    return (
+        isinstance(value, str)
+        and value.split() == [value]
+        and not set("()") & set(value)
+    )

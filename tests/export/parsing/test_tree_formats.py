@@ -1,0 +1,138 @@
+"""Output formats of trees: indented lines and pictures."""
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from nltk.tree import Tree
+
+from export.common.errors import InputError
+from export.common.svg import text_width
+from export.lines.formats import line_format
+from export.parsing.parser import Parse
+from export.parsing.tree_formats import draw_tree, tree_format
+from export.parsing.trees import (
+    read_tree,
+    read_trees,
+    traverse,
+    tree_tags,
+    tree_words,
+)
+from tests.export.parsing.made_trees import DEV
+
+SVG = "{http://www.w3.org/2000/svg}"
+FIRST = read_tree("(S (NP (DT The) (NN cell)) (VP (VBZ divides)))")
+SECOND = read_tree("(FRAG (DT The) (NN cell) (VBZ divides))")
+PARSES = [Parse(FIRST, -0.25), Parse(SECOND, -1.5)]
+BLANK = [Parse(None, 0.0)]
+LINES = [str(FIRST), ""]
+
+
+def form(several=False, scores=False, pretty=True, skip=False, pictures=None):
+    return tree_format(several, scores, pretty, skip, pictures)
+
+
+@pytest.mark.parametrize(
+    "several, scores, expected",
+    [
+        (False, False, LINES),
+        (False, True, ["-0.250000", *LINES]),
+        (
+            True,
+            False,
+            ["7 ||| -0.250000", *LINES, "7 ||| -1.500000", str(SECOND), ""],
+        ),
+    ],
+)
+def test_scores_stand_before_indented_trees(several, scores, expected):
+    assert form(several, scores)(7, PARSES) == expected
+    # A blank line has all but the tree.
+    blank = [
+        line.replace("-0.25", "0.00")
+        for line in expected[: expected.index("") + 1]
+        if line != str(FIRST)
+    ]
+    assert form(several, scores)(7, BLANK) == blank
+    assert form(several, scores, skip=True)(7, BLANK) == []
+    plain = form(several, scores, pretty=False)(7, PARSES)
+    assert plain == line_format(several, scores)(7, PARSES)
+
+
+def test_indented_trees_equal_those_of_one_line():
+    for tree in read_trees(DEV):
+        *lines, blank = form()(0, [Parse(tree, 0.0)])
+        assert blank == ""
+        assert Tree.fromstring("\n".join(lines)) == tree
+        assert all(re.match(r"  +\(", line) for line in lines[1:])
+        for line in lines:
+            # A deeply nested word may lie beyond the margin.
+            assert len(line.rstrip(")")) < 79 or line.count("(") == 1
+
+
+def test_pictures_are_named_by_line_and_tree(tmp_path):
+    names = []
+    for several in (False, True):
+        folder = tmp_path / f"{several}" / "new"
+        draw = form(several, pictures=folder)
+        for number, parses in ((0, PARSES), (1, BLANK), (11, PARSES[:1])):
+            parses = parses if several else parses[:1]
+            assert draw(number, parses) == form(several)(number, parses)
+        names += sorted(path.stem for path in folder.iterdir())
+        with pytest.raises(InputError):
+            form(pictures=folder)
+    assert names == [
+        *("line-000001", "line-000012", "line-000001-tree-1"),
+        *("line-000001-tree-2", "line-000012-tree-1"),
+    ]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError):
+        form(pictures=tmp_path / "file" / "folder")
+    picture = folder / "line-000012-tree-1.svg"
+    assert picture.read_text("utf-8") == draw_tree(FIRST)
+
+
+def _texts(drawing):
+    """Returns (text, x, y) of each."""
+    return [
+        (each.text, float(each.get("x")), float(each.get("y")))
+        for each in ET.fromstring(drawing).iter(f"{SVG}text")
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 24])
+def test_words_and_tags_stand_in_rows_without_overlap(number):
+    tree = list(read_trees(DEV))[number]
+    drawing = draw_tree(tree)
+    rows = {}
+    for text, x, y in _texts(drawing):
+        rows.setdefault(y, []).append((x, text))
+    *brackets, its_tags, its_words = [
+        [text for _, text in sorted(row)] for _, row in sorted(rows.items())
+    ]
+    assert its_words == tree_words(tree)
+    assert its_tags == tree_tags(tree)
+    labels = [node.label() for event, node in traverse(tree) if event == "open"]
+    assert sorted(itertools.chain(*brackets)) == sorted(labels)
+    width = float(ET.fromstring(drawing).get("width"))
+    for row in rows.values():
+        assert all(0 < x < width for x, _ in row)
+        for (left, one), (right, other) in itertools.pairwise(sorted(row)):
+            assert right - left > (text_width(one) + text_width(other)) / 2
+
+
+def test_a_bracket_is_over_the_middle_of_its_children():
+    places = {text: (x, y) for text, x, y in _texts(draw_tree(FIRST))}
+    middle = (places["DT"][0] + places["NN"][0]) / 2
+    assert places["NP"][0] == pytest.approx(middle, abs=0.1)
+    assert places["VP"][0] == places["VBZ"][0] == places["divides"][0]
+    assert places["TOP"][1] < places["S"][1] < places["NP"][1]
+    assert places["NP"][1] == places["VP"][1] < places["DT"][1]
+
+
+def test_long_labels_and_any_character_can_be_drawn():
+    tree = read_tree("(S (LONGLABEL (NN a)) (LONGLABEL (NN <&>\x01\ufffe)))")
+    found = _texts(draw_tree(tree))
+    left, right = [x for text, x, _ in found if text == "LONGLABEL"]
+    assert right - left > text_width("LONGLABEL")
+    assert "<&>\ufffd\ufffd" in [text for text, _, _ in found]

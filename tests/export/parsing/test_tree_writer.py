@@ -1,0 +1,73 @@
+"""Trees written in a graph equal those that nltk writes."""
+
+import numpy as np
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.tree import Tree
+
+from export.parsing.linearization import (
+    SymbolVocabulary,
+    delinearize,
+    linearize,
+)
+from export.parsing.tree_writer import TreeWriter
+from export.parsing.trees import ROOT, format_tree
+from export.parsing.trees import tree_words as words_of
+from tests.export.parsing import made_trees
+
+LABELS = [*made_trees.LABELS, "ROOT", ROOT, "α"]
+TAGS = [*made_trees.TAGS, "TOP"]
+SYMBOLS = SymbolVocabulary(tuple(sorted(LABELS)), tuple(sorted(TAGS)), 0, 0)
+END = 3
+
+write = tf.function(
+    TreeWriter(SYMBOLS).write,
+    input_signature=[
+        tf.TensorSpec([None, None, None], tf.int32),
+        tf.RaggedTensorSpec([None, None], tf.string),
+    ],
+)
+
+
+def padded(lines, shape):
+    tokens = np.zeros(shape, np.int32)
+    for place, line in zip(np.ndindex(*shape[:-1]), lines):
+        ids = [*SYMBOLS.encode(line), END]
+        tokens[place][: len(ids)] = ids
+    return tokens
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        # Roots often, because they are removed.
+        made_trees.brackets([*LABELS, ROOT, ROOT, "ROOT"], TAGS, max_leaves=8),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_text_is_that_of_one_line(trees):
+    """For all trees that a search with the grammar can find."""
+    lines = [linearize(Tree(ROOT, [tree])) for tree in trees]
+    words = [words_of(tree) for tree in trees]
+    expected = [format_tree(delinearize(*pair)) for pair in zip(lines, words)]
+    shape = len(lines), 1, max(map(len, lines)) + 3
+    found = write(padded(lines, shape), tf.ragged.constant(words))
+    assert [text.decode() for text in found.numpy()[:, 0]] == expected
+
+
+def test_several_trees_of_a_sentence_have_its_words():
+    lines = [
+        ["(NP", "NN", "DT", ")NP"],
+        ["(TOP", "(S", "NN", ")S", "DT", ")TOP"],
+    ]
+    words = tf.ragged.constant([["a", "b"], []], dtype=tf.string)
+    found = write(padded([*lines, [], []], (2, 2, 8)), words).numpy()
+    assert found[0].tolist() == [
+        b"(TOP (NP (NN a) (DT b)))",
+        b"(TOP (S (NN a)) (DT b))",
+    ]
+    nothing = tf.ragged.constant([], ragged_rank=1, dtype=tf.string)
+    empty = write(np.zeros((0, 2, 0), np.int32), nothing)
+    assert empty.shape == (0, 2)
