@@ -19,7 +19,7 @@ from trainers.cost.flops import (
     step_products,
 )
 from trainers.cost.memory import (
-    Shape,
+    BatchShape,
     activation_bytes,
     count_parameters,
     memory_by_part,
@@ -133,7 +133,7 @@ class TrainingCost:
     device: Device
     count: int
     precision: str
-    row: Shape
+    row: BatchShape
     rows: int
     micro_batches: int
 
@@ -210,7 +210,7 @@ def packed_row(source_mean, target_mean, row_tokens):
         max(round(row_tokens * mean / longer), 1)
         for mean in (source_mean, target_mean)
     )
-    return Shape(1, source, target, target)
+    return BatchShape(1, source, target, target)
 
 
 def training_cost(config, row, device, count, precision, accumulate=None):

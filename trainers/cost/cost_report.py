@@ -166,7 +166,7 @@ def _assumptions(device):
     return "## Assumed\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def compare_updates(updates):
+def compare_published_updates(updates):
     """Returns a table of a list of TimedUpdate; fitted ones have a *."""
     header = ["update", "seconds", "predicted", "ratio", "source"]
     rows = [

@@ -100,7 +100,7 @@ DEVICES = {
 }
 
 
-def cpu(flops, bandwidth=50 * _GIGA):
+def cpu_device(flops, bandwidth=50 * _GIGA):
     """Returns the Device of a CPU whose matrix products were measured.
 
     Args:

@@ -25,7 +25,7 @@ RESERVE_BYTES = 2**30
 FILLED = 0.9
 
 
-class Shape(typing.NamedTuple):
+class BatchShape(typing.NamedTuple):
     """A micro-batch of one device.
 
     Attributes:

@@ -33,11 +33,11 @@ class TextCodec:
     Or with one for each side, if the vocabulary is that of a pretrained model.
 
     Args:
-        files: dict of name to bytes, from `make_files`.
+        files: dict of name to bytes, from `make_codec_files`.
 
     Attributes:
         encode_sources: function from a list of str to a list of int32 arrays.
-        encode_targets: the same for targets without an `unseen_reason`.
+        encode_targets: the same for targets without an `explain_unencodable`.
         source_vocabulary_size: number of source ids.
         target_vocabulary_size: number of target ids.
         models: bytes of each SentencePiece model, the source's first.
@@ -60,12 +60,12 @@ class TextCodec:
         return pair
 
     @staticmethod
-    def other_files(corpus, symbols):
+    def extra_files(corpus, symbols):
         """Returns the files beside the vocabulary, a dict of name to bytes."""
         del corpus, symbols
         return {}
 
-    def unseen_reason(self, target):
+    def explain_unencodable(self, target):
         """Returns why a target cannot be encoded; "" if it can."""
         del target
         return ""
@@ -97,7 +97,7 @@ class TreeCodec:
         return pair[:1]
 
     @staticmethod
-    def other_files(corpus, symbols):
+    def extra_files(corpus, symbols):
         """Returns the files beside the vocabulary, a dict of name to bytes."""
         from export.parsing.linear import Symbols
 
@@ -106,7 +106,7 @@ class TreeCodec:
             symbols = Symbols.of_lines(target.split() for _, target in pairs)
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
-    def unseen_reason(self, target):
+    def explain_unencodable(self, target):
         """Returns why a target cannot be encoded; "" if it can."""
         try:
             self._symbols.ids(target.split())
@@ -144,7 +144,9 @@ def count_pairs(corpus):
     return total, counts
 
 
-def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
+def make_codec_files(
+    corpus, source, pairs, counts, vocabulary=None, symbols=None
+):
     """Returns the files of a corpus' codec, a dict of name to bytes.
 
     Args:
@@ -174,14 +176,14 @@ def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
         limit = int(_CHARACTERS * size)
         characters = frequent_characters(texts(), limit, rules)
         vocabulary = train_vocabulary(texts(), size, characters, rules)
-    return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus, symbols)}
+    return {VOCABULARY_FILE: vocabulary, **codec.extra_files(corpus, symbols)}
 
 
 def make_codec(kind, files):
     """Returns the codec of a kind of corpus, "text" or "trees".
 
     Raises:
-        InputError: the files, from `make_files`, cannot be used.
+        InputError: the files, from `make_codec_files`, cannot be used.
     """
     try:
         return _CODECS[kind](files)

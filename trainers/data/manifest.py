@@ -9,19 +9,29 @@ import numpy as np
 
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from trainers.data.shards import NO_UNKNOWN, Shard, Unknown, add_unknown
+from trainers.data.shards import (
+    NO_UNKNOWN_TOKENS,
+    Shard,
+    UnknownTokens,
+    add_unknown_tokens,
+)
 
-FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 _FORMAT = 1
 # Fields that are omitted if they have their default.
-_OPTIONAL = ("symbols_sha256", "unseen", "first_unseen", "unknown")
+_OPTIONAL = (
+    "symbols_sha256",
+    "num_unencodable",
+    "first_unencodable",
+    "unknown",
+)
 _TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 # What reading any other JSON raises.
 _MALFORMED = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+class DataSource:
     """What prepared data are made from; any difference makes other data.
 
     Attributes:
@@ -49,58 +59,62 @@ class Split:
 
     Attributes:
         shards: in the order of the corpus.
-        source_lengths: how many sources have 0, 1, 2, ... ids.
-        target_lengths: how many targets have 0, 1, 2, ... ids.
-        unseen: pairs skipped because their target cannot be encoded.
-        first_unseen: line of the first of these, and the reason.
+        source_length_counts: number of sources with 0, 1, 2, ... ids.
+        target_length_counts: the same for targets.
+        num_unencodable: pairs skipped because their target cannot be encoded.
+        first_unencodable: line of the first of these, and the reason.
         unknown: as of `shards.TokenizedChunk`.
     """
 
     shards: tuple[Shard, ...] = ()
-    source_lengths: tuple[int, ...] = ()
-    target_lengths: tuple[int, ...] = ()
-    unseen: int = 0
-    first_unseen: str = ""
-    unknown: Unknown = NO_UNKNOWN
+    source_length_counts: tuple[int, ...] = ()
+    target_length_counts: tuple[int, ...] = ()
+    num_unencodable: int = 0
+    first_unencodable: str = ""
+    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @property
-    def pairs(self):
+    def num_pairs(self):
         """Number of pairs in the shards."""
-        return sum(shard.pairs for shard in self.shards)
+        return sum(shard.num_pairs for shard in self.shards)
 
     @property
-    def read(self):
+    def num_read(self):
         """Number of pairs of the corpus, skipped ones included."""
-        return sum(shard.read for shard in self.shards)
+        return sum(shard.num_read for shard in self.shards)
 
     @property
-    def dropped(self):
+    def num_too_long(self):
         """Number of pairs skipped because a side was too long."""
-        return self.read - self.pairs - self.unseen
+        return self.num_read - self.num_pairs - self.num_unencodable
 
     @property
     def source_tokens(self):
         """Number of source ids, the end ids counted."""
-        return sum(n * count for n, count in enumerate(self.source_lengths))
+        return sum(
+            n * count for n, count in enumerate(self.source_length_counts)
+        )
 
     @property
     def target_tokens(self):
         """Number of target ids, the end ids counted."""
-        return sum(n * count for n, count in enumerate(self.target_lengths))
+        return sum(
+            n * count for n, count in enumerate(self.target_length_counts)
+        )
 
     def with_shard(self, shard, chunk):
         """Returns the split with one more Shard, of a TokenizedChunk."""
-        first = self.first_unseen
-        if chunk.unseen and not first:
-            index, reason = chunk.unseen[0]
-            first = f"line {self.read + index + 1:,}: {reason}"
+        first = self.first_unencodable
+        if chunk.unencodable and not first:
+            index, reason = chunk.unencodable[0]
+            first = f"line {self.num_read + index + 1:,}: {reason}"
         return Split(
             (*self.shards, shard),
-            _add_counts(self.source_lengths, chunk.lengths[:, 0]),
-            _add_counts(self.target_lengths, chunk.lengths[:, 1]),
-            self.unseen + len(chunk.unseen),
+            _add_counts(self.source_length_counts, chunk.lengths[:, 0]),
+            _add_counts(self.target_length_counts, chunk.lengths[:, 1]),
+            self.num_unencodable + len(chunk.unencodable),
             first,
-            add_unknown(self.unknown, chunk.unknown),
+            add_unknown_tokens(self.unknown, chunk.unknown),
         )
 
 
@@ -124,7 +138,7 @@ class Manifest:
         symbols_sha256: of the file of symbols, hex; "" for text.
     """
 
-    source: Source
+    source: DataSource
     vocabulary_sha256: str
     test_sha256: str = ""
     splits: dict[str, Split] = dataclasses.field(default_factory=dict)
@@ -152,14 +166,14 @@ def write_manifest(folder, manifest):
         name: _omit_defaults(split)
         # For people: they follow from the rest.
         | {
-            "pairs": split.pairs,
-            "dropped": split.dropped,
+            "num_pairs": split.num_pairs,
+            "num_too_long": split.num_too_long,
             "source_tokens": split.source_tokens,
             "target_tokens": split.target_tokens,
         }
         for name, split in manifest.splits.items()
     }
-    with atomic_write(folder / FILE) as temporary:
+    with atomic_write(folder / MANIFEST_FILE) as temporary:
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
@@ -177,7 +191,7 @@ def read_manifest(folder):
     Raises:
         InputError: it cannot be read or is malformed.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:

@@ -37,7 +37,7 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     Raises:
         FetchError: no source has the file or could be reached.
     """
-    options = pip_options()
+    options = read_pip_options()
     failures = []
     for kind, url in _sources(options):
         try:
@@ -51,7 +51,7 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     )
 
 
-def pip_options() -> dict[str, str]:
+def read_pip_options() -> dict[str, str]:
     """Returns pip's options from its files and variables, as pip lists them."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],

@@ -15,21 +15,21 @@ from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.model_directory import ModelDirectory
-from trainers.data.codecs import count_pairs, make_codec, make_files
+from trainers.data.codecs import count_pairs, make_codec, make_codec_files
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.manifest import (
-    FILE,
+    MANIFEST_FILE,
+    DataSource,
     Manifest,
-    Source,
     Split,
     read_manifest,
     validate_vocabulary,
     write_manifest,
 )
 from trainers.data.normalization import (
-    describe_change,
+    describe_normalization,
+    format_characters,
     normalization_name,
-    show_characters,
 )
 from trainers.data.prepared_corpus import (
     SYMBOLS_FILE,
@@ -52,9 +52,9 @@ _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
 
 
-def make_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
+def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
     """Returns the Source that `prepare_corpus` would write down."""
-    return Source(
+    return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
         target_language=corpus.target_language,
@@ -110,7 +110,9 @@ def prepare_corpus(
         raise InputError(
             f"Cannot keep prepared data in {folder}: {error.strerror}."
         ) from error
-    source = make_source(corpus, vocabulary_size, max_tokens, normalization)
+    source = make_data_source(
+        corpus, vocabulary_size, max_tokens, normalization
+    )
     preparation = _Preparation(folder, corpus, source, workers, max_unknown)
     # Finished data may be in a folder that cannot be written.
     if not _is_complete(_reusable_manifest(folder, source)):
@@ -213,9 +215,9 @@ class _Preparation:
                 f"{folder} is a model directory; give another folder for the "
                 "prepared data."
             )
-        if (folder / FILE).exists():
+        if (folder / MANIFEST_FILE).exists():
             _clear(folder)
-        files = make_files(
+        files = make_codec_files(
             self._corpus, source, pairs, counts, vocabulary, symbols
         )
         codec = make_codec(self._corpus.kind, files)
@@ -233,7 +235,7 @@ class _Preparation:
                 f"The vocabulary to use was trained with --normalization="
                 f"{rules}, not {source.normalization}; omit the flag."
             )
-        print(describe_change(counts, codec.models), flush=True)
+        print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
             for name, content in files.items()
@@ -270,7 +272,7 @@ class _Preparation:
 
     def _finish_split(self, codec, manifest, name, total):
         split = manifest.splits.get(name, Split())
-        pairs = itertools.islice(self._corpus.pairs(name), split.read, None)
+        pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
         with (
@@ -278,7 +280,7 @@ class _Preparation:
             # error, they could be waited for where none can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
             ProgressBar(
-                f"Tokenising {name}", total, "pairs", done=split.read
+                f"Tokenising {name}", total, "pairs", done=split.num_read
             ) as bar,
         ):
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
@@ -286,26 +288,27 @@ class _Preparation:
                 shard = write_shard(
                     self._folder,
                     f"{name}-{len(split.shards):05d}",
-                    chunk.read,
+                    chunk.num_read,
                     chunk.ids.astype(dtype),
                     chunk.lengths.astype(np.uint16),
                 )
                 split = split.with_shard(shard, chunk)
                 manifest = manifest.with_split(name, split)
                 write_manifest(self._folder, manifest)
-                bar.update(chunk.read)
-        if split.unseen:
+                bar.update(chunk.num_read)
+        if split.num_unencodable:
             print(
                 f"Pairs of {name} skipped in training and perplexity: "
-                f"{split.unseen:,}; the first is {split.first_unseen}",
+                f"{split.num_unencodable:,}; the first is "
+                f"{split.first_unencodable}",
                 flush=True,
             )
-        if not split.pairs:
+        if not split.num_pairs:
             raise InputError(
-                f"No sentence pair of {name} is left ({split.dropped:,} have "
-                f"more than {self._source.max_tokens} pieces on a side, "
-                f"{split.unseen:,} a target that cannot be encoded); check the "
-                "data set."
+                f"No sentence pair of {name} is left ({split.num_too_long:,} "
+                f"have more than {self._source.max_tokens} pieces on a side, "
+                f"{split.num_unencodable:,} a target that cannot be encoded); "
+                "check the data set."
             )
         return manifest
 
@@ -317,7 +320,7 @@ class _Preparation:
             if not count:
                 continue
             share = count / total
-            shown = f", such as {show_characters(examples)}" * bool(examples)
+            shown = f", such as {format_characters(examples)}" * bool(examples)
             text = (
                 f"{share:.2%} of the {side} pieces of {name} are unknown{shown}"
             )
@@ -332,7 +335,7 @@ class _Preparation:
 
 def _clear(folder):
     # The manifest last: without it, the others may be somebody else's.
-    others = (SYMBOLS_FILE, TEST_FILE, FILE)
+    others = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
     for pattern in ("*.ids.npy", "*.lengths.npy", *others):
         for path in folder.glob(pattern):
             path.unlink()

@@ -10,7 +10,7 @@ from export.common.errors import InputError
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 from trainers.data.manifest import read_manifest
-from trainers.data.shards import damaged, file_crc32, read_shard
+from trainers.data.shards import damaged_shard_error, file_crc32, read_shard
 
 VOCABULARY_FILE = "vocabulary.model"
 SYMBOLS_FILE = "symbols.json"
@@ -95,7 +95,7 @@ class PreparedCorpus:
                 read_shard(self.folder, shard)
                 checksum = file_crc32(shard.ids_path(self.folder))
                 if checksum != shard.ids_crc32:
-                    raise damaged(self.folder, shard)
+                    raise damaged_shard_error(self.folder, shard)
         self.test_set()
 
 

@@ -30,17 +30,17 @@ class Shard:
 
     Attributes:
         name: of its files, without their endings.
-        read: pairs of the corpus it was made from, skipped ones included.
-        pairs: pairs in it.
-        tokens: ids in it, both sides together.
+        num_read: pairs of the corpus read, skipped ones included.
+        num_pairs: pairs stored.
+        num_tokens: ids stored, both sides together.
         ids_crc32: checksum of the file of ids.
         lengths_crc32: checksum of the file of lengths.
     """
 
     name: str
-    read: int
-    pairs: int
-    tokens: int
+    num_read: int
+    num_pairs: int
+    num_tokens: int
     ids_crc32: int
     lengths_crc32: int
 
@@ -86,20 +86,20 @@ def read_shard(folder, shard):
     ids = _memory_map(ids_path)
     lengths = _memory_map(lengths_path)
     is_whole = (
-        ids.shape == (shard.tokens,)
+        ids.shape == (shard.num_tokens,)
         and ids.dtype in (np.uint16, np.int32)
         and ids.offset + ids.nbytes == ids_path.stat().st_size
-        and lengths.shape == (shard.pairs, 2)
+        and lengths.shape == (shard.num_pairs, 2)
         and lengths.dtype == np.uint16
         and file_crc32(lengths_path) == shard.lengths_crc32
-        and int(lengths.sum(dtype=np.int64)) == shard.tokens
+        and int(lengths.sum(dtype=np.int64)) == shard.num_tokens
     )
     if not is_whole:
-        raise damaged(folder, shard)
+        raise damaged_shard_error(folder, shard)
     return ids, np.array(lengths)
 
 
-def damaged(folder, shard):
+def damaged_shard_error(folder, shard):
     """Returns the InputError of a shard that is not what was written."""
     return InputError(
         f"Shard {shard.name} in {folder} is damaged; remove the folder and "
@@ -135,46 +135,50 @@ _CHUNK = 5_000
 _EXAMPLES = 8
 
 # Of source and target: number of unknown ids, and some unknown characters.
-Unknown = tuple[tuple[int, str], tuple[int, str]]
-NO_UNKNOWN: Unknown = ((0, ""), (0, ""))
+UnknownTokens = tuple[tuple[int, str], tuple[int, str]]
+NO_UNKNOWN_TOKENS: UnknownTokens = ((0, ""), (0, ""))
 
 
 class TokenizedChunk(typing.NamedTuple):
     """Some pairs as ids.
 
     Attributes:
-        read: number of pairs, skipped ones included.
+        num_read: number of pairs, skipped ones included.
         ids: int32 [tokens], source and target of each pair in turn.
         lengths: int [pairs, 2].
-        unseen: list of (index among the pairs read, reason), of the pairs
+        unencodable: list of (index among the pairs read, reason), of the pairs
             whose target cannot be encoded.
         unknown: Unknown.
     """
 
-    read: int
+    num_read: int
     ids: np.ndarray
     lengths: np.ndarray
-    unseen: list
-    unknown: Unknown = NO_UNKNOWN
+    unencodable: list
+    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @classmethod
     def concatenate(cls, chunks):
         """Returns a list of chunks as one."""
-        starts = itertools.accumulate((each.read for each in chunks), initial=0)
+        starts = itertools.accumulate(
+            (each.num_read for each in chunks), initial=0
+        )
         return cls(
-            sum(chunk.read for chunk in chunks),
+            sum(chunk.num_read for chunk in chunks),
             np.concatenate([chunk.ids for chunk in chunks]),
             np.concatenate([chunk.lengths for chunk in chunks]),
             [
                 (start + index, reason)
                 for start, chunk in zip(starts, chunks)
-                for index, reason in chunk.unseen
+                for index, reason in chunk.unencodable
             ],
-            functools.reduce(add_unknown, (chunk.unknown for chunk in chunks)),
+            functools.reduce(
+                add_unknown_tokens, (chunk.unknown for chunk in chunks)
+            ),
         )
 
 
-def add_unknown(first, second):
+def add_unknown_tokens(first, second):
     """Returns the sum of two Unknown, the characters of the first first."""
     return tuple(
         (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
@@ -212,7 +216,7 @@ def tokenize(pairs, codec, max_tokens, workers):
 
 
 def _tokenize_chunk(chunk, codec, max_tokens):
-    reasons = [codec.unseen_reason(target) for _, target in chunk]
+    reasons = [codec.explain_unencodable(target) for _, target in chunk]
     seen = [pair for pair, reason in zip(chunk, reasons) if not reason]
     sources = codec.encode_sources([source for source, _ in seen])
     targets = codec.encode_targets([target for _, target in seen])

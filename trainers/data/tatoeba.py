@@ -105,7 +105,7 @@ class TatoebaCorpus(Corpus):
                 dataset, LANGUAGES, source_language, target_language, LANGUAGES
             ),
         )
-        splits = split_by_english(parse(read_tatoeba_text()))
+        splits = split_by_english(parse_pairs(read_tatoeba_text()))
         if self.source_language != LANGUAGES[0]:
             splits = {
                 name: [(french, english) for english, french in pairs]
@@ -130,7 +130,7 @@ class TatoebaCorpus(Corpus):
         return map(_row_of_variants, _group_by_source_key(pairs).values())
 
 
-def parse(text: str) -> list[Pair]:
+def parse_pairs(text: str) -> list[Pair]:
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
     Args:

@@ -14,7 +14,7 @@ from export.common.errors import InputError
 from export.common.processes import StopSignals
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers.data.normalization import (
-    DEFAULT,
+    DEFAULT_RULES,
     count_code_points,
     make_normalizer,
 )
@@ -31,7 +31,7 @@ _MAX_BYTES = 4192
 _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
-def frequent_characters(sentences, limit, normalization=DEFAULT):
+def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     """Returns the most frequent characters, for `train_vocabulary`.
 
     SentencePiece alone skips those that make up the last 0.05 % of a text: in
@@ -60,7 +60,9 @@ def frequent_characters(sentences, limit, normalization=DEFAULT):
     return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
 
 
-def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
+def train_vocabulary(
+    sentences, size, characters="", normalization=DEFAULT_RULES
+):
     """Trains a byte-pair encoding (section 5.1).
 
     Args:

@@ -14,7 +14,7 @@ from export.common.paths import explain_read_errors
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.synthesis.manifest import validate_output_folder, write_json
 
-FILE = "distill.json"
+JOURNAL_FILE = "distill.json"
 _FORMAT = 1
 
 
@@ -40,7 +40,7 @@ def run_steps(steps, folder, facts, run_command):
     Args:
         steps: list of Step.
         folder: pathlib.Path of the distillation.
-        facts: as for `read_done_commands`.
+        facts: as for `read_finished_commands`.
         run_command: function of a module and its flags that returns the exit
             code, such as `processes.run_subcommand`.
 
@@ -48,11 +48,11 @@ def run_steps(steps, folder, facts, run_command):
         0, or the exit code of the command that failed.
 
     Raises:
-        InputError: as for `read_done_commands`, raised by a step, or the
+        InputError: as for `read_finished_commands`, raised by a step, or the
             journal cannot be written.
     """
-    done = read_done_commands(folder, facts)
-    remove_temporary_files(folder, FILE)
+    done = read_finished_commands(folder, facts)
+    remove_temporary_files(folder, JOURNAL_FILE)
     for number, step in enumerate(steps):
         head = f"{step.title}, step {number + 1} of {len(steps)}"
         if done[number : number + 1] == [step.command] and step.output.exists():
@@ -78,7 +78,7 @@ def run_steps(steps, folder, facts, run_command):
     return 0
 
 
-def read_done_commands(folder, facts):
+def read_finished_commands(folder, facts):
     """Returns the commands of the steps that are done; [] if none is.
 
     Args:
@@ -89,8 +89,8 @@ def read_done_commands(folder, facts):
         InputError: the folder holds other files, or a distillation that was
             begun with other facts.
     """
-    validate_output_folder(folder, FILE, "distillation.lock")
-    path = folder / FILE
+    validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
+    path = folder / JOURNAL_FILE
     if not path.exists():
         return []
     try:
@@ -122,4 +122,4 @@ def read_done_commands(folder, facts):
 
 def _write(folder, facts, done):
     content = {"format": _FORMAT, "facts": facts, "done": done}
-    write_json(folder / FILE, content)
+    write_json(folder / JOURNAL_FILE, content)

@@ -48,7 +48,7 @@ class Distillation:
         return self.folder / "student"
 
     @property
-    def translations(self):
+    def scored_files(self):
         """The files of student and teachers, a list of pathlib.Path."""
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
@@ -75,7 +75,9 @@ class Distillation:
         groups = {"all": paths}
         if self.each_alone and len(paths) > 1:
             groups |= {str(n): [path] for n, path in enumerate(paths, 1)}
-        return {self.folder / "taught" / name: groups[name] for name in groups}
+        return {
+            self.folder / "translations" / name: groups[name] for name in groups
+        }
 
     def _dataset_flags(self, dataset):
         return [
@@ -134,7 +136,7 @@ class Distillation:
         return Step("Training the student", command, output)
 
     def _score(self, corpus):
-        student, teacher = self.translations
+        student, teacher = self.scored_files
         evaluate = [
             "trainers.evaluate",
             *self._dataset_flags(self.corpus.name),

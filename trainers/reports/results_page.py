@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 
 
-def make_page(records):
+def make_results_page(records):
     """Returns Markdown: a section for each test set, a row for each entry.
 
     Args:
@@ -45,7 +45,7 @@ def make_page(records):
     )
 
 
-def replace_marked(page, text):
+def replace_between_marks(page, text):
     """Replaces what is between the two marks of a page.
 
     Args:

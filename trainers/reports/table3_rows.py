@@ -11,7 +11,7 @@ from export.common.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings
-from trainers.reports.published_scores import PAPER
+from trainers.reports.published_scores import TABLE_3
 
 # Fields that all rows share, and what to do instead of setting them.
 _SHARED = {
@@ -20,7 +20,7 @@ _SHARED = {
 }
 
 
-class Row(typing.NamedTuple):
+class Table3Row(typing.NamedTuple):
     """A row: its name, TransformerConfig, and that as changes to base.
 
     `assignments` is a list of "field=value" for preset base.
@@ -31,7 +31,7 @@ class Row(typing.NamedTuple):
     assignments: list
 
 
-def make_rows(names, own, common, scale, train_steps):
+def make_table3_rows(names, own, common, scale, train_steps):
     """Returns the rows, base first.
 
     Args:
@@ -51,9 +51,10 @@ def make_rows(names, own, common, scale, train_steps):
     """
     changes = {}
     for name in ["base", *names]:
-        if name not in PAPER:
+        if name not in TABLE_3:
             raise InputError(
-                f"Table 3 has no row {name!r}; its rows are {', '.join(PAPER)}."
+                f"Table 3 has no row {name!r}; its rows are "
+                f"{', '.join(TABLE_3)}."
             )
         changes[name] = _paper_changes(name)
     for text in own:
@@ -63,7 +64,7 @@ def make_rows(names, own, common, scale, train_steps):
                 f"Expected --own=name:field=value,field=value, such as "
                 f"pre-norm:norm=pre, got {text!r}."
             )
-        if name in changes or name in PAPER:
+        if name in changes or name in TABLE_3:
             raise InputError(
                 f"--own={text} repeats the name of row {name!r}; use another."
             )
@@ -109,10 +110,10 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Row(name, config, settings.assignments_of(config, "base"))
+    return Table3Row(name, config, settings.assignments_of(config, "base"))
 
 
-class RowRuns:
+class Table3Runs:
     """Trains and scores rows, each in `rows/NAME`, on one set of data.
 
     Args:

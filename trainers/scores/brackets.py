@@ -42,7 +42,7 @@ _EQUAL = {"PRT": "ADVP"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class BracketCounts:
     """Counts over sentences, and scores from them, 0 to 100.
 
     Words do not include punctuation.
@@ -130,11 +130,11 @@ class BracketScores:
         evalb_short: the short ones of them.
     """
 
-    overall: Counts
-    short: Counts
+    overall: BracketCounts
+    short: BracketCounts
     interval: Interval
-    evalb: Counts
-    evalb_short: Counts
+    evalb: BracketCounts
+    evalb_short: BracketCounts
 
     @property
     def lines(self):
@@ -142,7 +142,7 @@ class BracketScores:
         lines = [
             f"All lengths: {self.overall.line}",
             f"95 % of resampled sets: F1 {self.interval.low:.2f} to "
-            f"{self.interval.high:.2f} ({self.interval.how})",
+            f"{self.interval.high:.2f} ({self.interval.bootstrap})",
             f"At most {SHORT} words: {self.short.line}",
             f"Rules: {SIGNATURE}",
         ]
@@ -294,8 +294,8 @@ def _count_crossing(predicted, gold):
 
 
 def _sum(rows):
-    fields = len(dataclasses.fields(Counts))
-    return Counts(*map(int, rows.reshape(-1, fields).sum(axis=0)))
+    fields = len(dataclasses.fields(BracketCounts))
+    return BracketCounts(*map(int, rows.reshape(-1, fields).sum(axis=0)))
 
 
 def _interval(rows):

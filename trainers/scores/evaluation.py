@@ -15,13 +15,13 @@ class Perplexity:
         per_token: a token is one of the model's vocabulary, the end of each
             sentence included; not comparable with another vocabulary's.
         tokens: how many were scored.
-        left_out: pairs skipped because a side exceeds the model's maximum
+        skipped: pairs skipped because a side exceeds the model's maximum
             length.
     """
 
     per_token: float
     tokens: int
-    left_out: int
+    skipped: int
 
 
 def measure_perplexity(translator, evaluation_set):
@@ -86,7 +86,7 @@ class Evaluation:
         lines = [
             self.bleu.line,
             f"95 % of resampled sets: {interval.low:.2f} to "
-            f"{interval.high:.2f} ({interval.how})",
+            f"{interval.high:.2f} ({interval.bootstrap})",
             self.chrf.line,
             self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
         ]
@@ -94,7 +94,7 @@ class Evaluation:
             lines.append(
                 f"perplexity = {perplexity.per_token:.4f} a token, over "
                 f"{perplexity.tokens:,} tokens of "
-                f"{self.references - perplexity.left_out:,} references"
+                f"{self.references - perplexity.skipped:,} references"
             )
         if self.not_scored:
             total = self.sentences + self.not_scored

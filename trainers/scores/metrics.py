@@ -47,12 +47,12 @@ class Score:
 class Interval:
     """The 95 % interval of resampled scores, within 0 and 100.
 
-    `how` is samples and seed in sacreBLEU's words.
+    `bootstrap` is samples and seed in sacreBLEU's words.
     """
 
     low: float
     high: float
-    how: str
+    bootstrap: str
 
     @classmethod
     def around(cls, mean, half, seed):
@@ -70,7 +70,7 @@ class Interval:
         """Returns the interval for scores.json."""
         return {
             "confidence_95": [round(self.low, 4), round(self.high, 4)],
-            "bootstrap": self.how,
+            "bootstrap": self.bootstrap,
         }
 
 
@@ -82,7 +82,7 @@ def score_bleu(hypotheses, evaluation_set, tokenize):
         evaluation_set: EvaluationSet.
         tokenize: name of sacreBLEU's tokenizer.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     return _score(metric, hypotheses, evaluation_set)
 
 
@@ -91,7 +91,7 @@ def bleu_interval(hypotheses, evaluation_set, tokenize):
 
     The seed is 12345 unless SACREBLEU_SEED is set.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     streams = evaluation_set.reference_streams()
     result = metric.corpus_score(
         hypotheses, streams, n_bootstrap=BOOTSTRAP_SAMPLES
@@ -125,7 +125,7 @@ _SPLIT = r"\1 ##AT##-##AT## \2"
 
 def score_compound_split(hypotheses, evaluation_set, tokenize):
     """Returns the Score of compound-split BLEU; args as for `score_bleu`."""
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
 
     def split(text):
         return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
@@ -149,20 +149,20 @@ class PairedDifference:
         difference: on all sentences, in points.
         low: 2.5th percentile on resampled sentences.
         high: 97.5th percentile.
-        how: samples and seed in sacreBLEU's words.
+        bootstrap: samples and seed in sacreBLEU's words.
     """
 
     difference: float
     low: float
     high: float
-    how: str
+    bootstrap: str
 
     @property
     def line(self):
         """The difference in a line of text."""
         return (
             f"{self.difference:+.2f} BLEU, 95 % of resampled sets: "
-            f"{self.low:+.2f} to {self.high:+.2f} (paired {self.how})"
+            f"{self.low:+.2f} to {self.high:+.2f} (paired {self.bootstrap})"
         )
 
 
@@ -180,7 +180,7 @@ def bleu_difference(hypotheses, others, evaluation_set, tokenize):
     Returns:
         PairedDifference, above 0 where `hypotheses` are better.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()
     counts = [
         np.array(metric._extract_corpus_statistics(texts, references))

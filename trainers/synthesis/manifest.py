@@ -7,7 +7,7 @@ from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, error_reason, list_names
 
-FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 # What becomes of lines, in the order in which it is reported.
 OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
@@ -139,7 +139,7 @@ def read_manifest(folder):
     Raises:
         InputError: it cannot be read, or is not such a manifest.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
         with convert_remote_errors(path):
             text = path.read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from trainers.cost.cost_estimate import (
     total_seconds,
     update_seconds,
 )
-from trainers.cost.devices import DEVICES, cpu, parse_gpus
+from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 from trainers.cost.memory import (
     FILLED,
-    Shape,
+    BatchShape,
     activation_bytes,
     largest_rows,
     memory_by_part,
@@ -45,17 +45,17 @@ def test_predictions_are_near_the_published_updates():
 @pytest.mark.parametrize(
     "preset, shape, rates, seconds",
     [
-        ("base", Shape(16, 115, 111, 1760), {"float32": 418e9}, 1.917),
-        ("base", Shape(196, 20, 19, 1760), {"float32": 191e9}, 6.806),
-        ("tiny", Shape(16, 65, 63, 995), {"float32": 214e9}, 0.0776),
-        ("big", Shape(8, 82, 78, 614), {"float32": 289e9}, 3.826),
+        ("base", BatchShape(16, 115, 111, 1760), {"float32": 418e9}, 1.917),
+        ("base", BatchShape(196, 20, 19, 1760), {"float32": 191e9}, 6.806),
+        ("tiny", BatchShape(16, 65, 63, 995), {"float32": 214e9}, 0.0776),
+        ("big", BatchShape(8, 82, 78, 614), {"float32": 289e9}, 3.826),
     ],
 )
 def test_predictions_are_near_our_measured_cpu_updates(
     preset, shape, rates, seconds
 ):
     config = kt.TransformerConfig.preset(preset)
-    parts = update_seconds(config, shape, 1, "float32", cpu(rates), 1)
+    parts = update_seconds(config, shape, 1, "float32", cpu_device(rates), 1)
     assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
@@ -81,7 +81,7 @@ def test_ring_sends_what_a_simulated_ring_sends(count):
 
 
 def test_parts_of_an_update_scale_with_their_inputs():
-    shape = Shape(24, 128, 128, 24 * 128)
+    shape = BatchShape(24, 128, 128, 24 * 128)
 
     def seconds(config=BIG, batches=1, precision="mixed_bfloat16", count=8):
         return update_seconds(
@@ -102,9 +102,9 @@ def test_parts_of_an_update_scale_with_their_inputs():
 
 def test_slow_input_determines_the_update():
     config = kt.TransformerConfig.preset("tiny", num_layers=1, d_model=2)
-    device = cpu({"float32": 1e18}, bandwidth=1e18)
+    device = cpu_device({"float32": 1e18}, bandwidth=1e18)
     parts = update_seconds(
-        config, Shape(1e6, 30, 30, 1), 1, "float32", device, 1
+        config, BatchShape(1e6, 30, 30, 1), 1, "float32", device, 1
     )
     assert total_seconds(parts) == parts[INPUT] == pytest.approx(10.0)
 
@@ -170,15 +170,15 @@ def test_weights_and_moments_are_their_arrays():
 @pytest.mark.parametrize(
     "preset, shape, precision, peak",
     [
-        ("base", Shape(16, 115, 111, 1760), "float32", 3.28),
-        ("base", Shape(196, 20, 19, 1760), "float32", 3.95),
-        ("base", Shape(273, 15, 15, 2401), "float32", 4.28),
-        ("base", Shape(128, 32, 32, 4096), "float32", 5.2),
-        ("base", Shape(68, 15, 15, 580), "float32", 2.51),
-        ("base", Shape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
-        ("tiny", Shape(16, 65, 63, 995), "float32", 1.05),
-        ("base", Shape(8, 82, 78, 614), "float32", 2.52),
-        ("big", Shape(8, 82, 78, 614), "float32", 5.20),
+        ("base", BatchShape(16, 115, 111, 1760), "float32", 3.28),
+        ("base", BatchShape(196, 20, 19, 1760), "float32", 3.95),
+        ("base", BatchShape(273, 15, 15, 2401), "float32", 4.28),
+        ("base", BatchShape(128, 32, 32, 4096), "float32", 5.2),
+        ("base", BatchShape(68, 15, 15, 580), "float32", 2.51),
+        ("base", BatchShape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
+        ("tiny", BatchShape(16, 65, 63, 995), "float32", 1.05),
+        ("base", BatchShape(8, 82, 78, 614), "float32", 2.52),
+        ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
     ],
 )
 def test_measured_memory_peaks(preset, shape, precision, peak):
@@ -204,7 +204,7 @@ def test_activations_of_one_layer_by_hand():
     s, t = 7, 9
     encoder = s * (8 + 36 + 2 * s + 8 + 5 + 8)
     decoder = t * (8 + 36 + 2 * t + 8 + 18 + 2 * s + 8 + 5 + 8) + s * 18
-    sizes = activation_bytes(config, Shape(1, s, t, t), "float32")
+    sizes = activation_bytes(config, BatchShape(1, s, t, t), "float32")
     assert sizes["activations"] == 4 * (encoder + decoder)
     assert sizes["logits and softmax"] == 4 * 2 * t * 11
 

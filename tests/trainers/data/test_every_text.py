@@ -154,7 +154,7 @@ def _check_writers(corpus, folder, patch):
     pairs = list(corpus.pairs("train"))
     sources = corpus.evaluation_set("test").sources
     prepared = prepare(folder / "data", corpus, max_unknown=1)
-    assert prepared.manifest.splits["train"].read == len(pairs)
+    assert prepared.manifest.splits["train"].num_read == len(pairs)
     assert prepared.test_set().sources == sources
 
     given = _written(folder / "input", sources)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from trainers.data.manifest import (
-    FILE,
+    MANIFEST_FILE,
+    DataSource,
     Manifest,
-    Source,
     Split,
     read_manifest,
     validate_vocabulary,
@@ -23,7 +23,7 @@ from trainers.data.manifest import (
 )
 from trainers.data.shards import Shard, TokenizedChunk
 
-SOURCE = Source(
+SOURCE = DataSource(
     dataset="text:toy",
     source_language="en",
     target_language="xx",
@@ -39,7 +39,10 @@ TREES = dataclasses.replace(
     TEXT,
     splits={
         "train": dataclasses.replace(
-            SPLIT, unseen=1, first_unseen="x", unknown=((1, "a"), (0, ""))
+            SPLIT,
+            num_unencodable=1,
+            first_unencodable="x",
+            unknown=((1, "a"), (0, "")),
         )
     },
     symbols_sha256="ef" * 32,
@@ -63,7 +66,7 @@ SPLITS = st.builds(
 MANIFESTS = st.builds(
     Manifest,
     st.builds(
-        Source,
+        DataSource,
         dataset=STRING,
         source_language=STRING,
         target_language=STRING,
@@ -86,7 +89,7 @@ def test_what_is_written_is_read(manifest):
         folder = pathlib.Path(name, "new")
         assert read_manifest(folder) is None
         write_manifest(folder, manifest)
-        assert [path.name for path in folder.iterdir()] == [FILE]
+        assert [path.name for path in folder.iterdir()] == [MANIFEST_FILE]
         assert read_manifest(folder) == manifest
 
 
@@ -101,25 +104,29 @@ def test_what_is_written_is_read(manifest):
 )
 def test_a_split_counts_the_pairs_of_its_shards(shards):
     split, firsts, lines = Split(), [], 0
-    for number, (dropped, pairs, unseen) in enumerate(shards):
+    for number, (dropped, pairs, unencodable) in enumerate(shards):
         lengths = np.array(pairs, np.int64).reshape(-1, 2)
-        read = len(pairs) + dropped + unseen
+        read = len(pairs) + dropped + unencodable
         shard = Shard(f"train-{number}", read, len(pairs), 0, 0, 0)
-        reasons = [(index, f"{number}") for index in range(unseen)]
+        reasons = [(index, f"{number}") for index in range(unencodable)]
         ids = np.zeros(0, np.int32)
         chunk = TokenizedChunk(read, ids, lengths, reasons)
         split = split.with_shard(shard, chunk)
-        firsts += [f"line {lines + 1}: {number}"] * (unseen > 0)
+        firsts += [f"line {lines + 1}: {number}"] * (unencodable > 0)
         lines += read
     every = [pair for _, pairs, _ in shards for pair in pairs]
-    assert split.pairs == len(every)
-    assert split.dropped == sum(dropped for dropped, _, _ in shards)
-    assert split.unseen == sum(unseen for _, _, unseen in shards)
-    assert split.first_unseen == (firsts[0] if firsts else "")
-    assert split.read == lines
+    assert split.num_pairs == len(every)
+    assert split.num_too_long == sum(dropped for dropped, _, _ in shards)
+    assert split.num_unencodable == sum(
+        unencodable for _, _, unencodable in shards
+    )
+    assert split.first_unencodable == (firsts[0] if firsts else "")
+    assert split.num_read == lines
     assert split.source_tokens == sum(source for source, _ in every)
     assert split.target_tokens == sum(target for _, target in every)
-    for side, counts in enumerate((split.source_lengths, split.target_lengths)):
+    for side, counts in enumerate(
+        (split.source_length_counts, split.target_length_counts)
+    ):
         longest = max((pair[side] for pair in every), default=-1)
         assert counts == tuple(
             sum(pair[side] == length for pair in every)
@@ -129,7 +136,7 @@ def test_a_split_counts_the_pairs_of_its_shards(shards):
 
 def _content(folder, manifest=TEXT):
     write_manifest(folder, manifest)
-    return json.loads((folder / FILE).read_text())
+    return json.loads((folder / MANIFEST_FILE).read_text())
 
 
 def test_its_fields(tmp_path):
@@ -139,17 +146,20 @@ def test_its_fields(tmp_path):
         "vocabulary_sha256",
     ]
     split = content["splits"]["train"]
-    shards, lengths = split.pop("shards"), ("source_lengths", "target_lengths")
+    shards, lengths = (
+        split.pop("shards"),
+        ("source_length_counts", "target_length_counts"),
+    )
     assert shards == [dataclasses.asdict(SHARD)]
     assert [split.pop(name) for name in lengths] == [[0, 2, 1], [0, 0, 1, 2]]
     assert split == {
-        "pairs": 3,
-        "dropped": 2,
+        "num_pairs": 3,
+        "num_too_long": 2,
         "source_tokens": 2 * 1 + 1 * 2,
         "target_tokens": 1 * 2 + 2 * 3,
     }
     more = set(_content(tmp_path, TREES)["splits"]["train"])
-    assert more >= {"unseen", "first_unseen", "unknown"}
+    assert more >= {"num_unencodable", "first_unencodable", "unknown"}
 
 
 def _refused(content):
@@ -157,13 +167,13 @@ def _refused(content):
         content = content.encode()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / FILE).write_bytes(content)
-        with pytest.raises(InputError, match=FILE) as caught:
+        (folder / MANIFEST_FILE).write_bytes(content)
+        with pytest.raises(InputError, match=MANIFEST_FILE) as caught:
             read_manifest(folder)
     assert "\n" not in str(caught.value)
 
 
-DERIVED = ("pairs", "dropped", "source_tokens", "target_tokens")
+DERIVED = ("num_pairs", "num_too_long", "source_tokens", "target_tokens")
 
 
 def _places(content, above=()):
@@ -189,7 +199,12 @@ OTHERS = (None, True, -1, 1.5, "../x", "", [], [[]], {}, {"a": 1})
 @pytest.mark.parametrize("manifest", [TEXT, TREES], ids=["text", "trees"])
 def test_no_value_may_be_of_another_type_or_missing(tmp_path, manifest):
     content = _content(tmp_path, manifest)
-    optional = ("symbols_sha256", "unseen", "first_unseen", "unknown")
+    optional = (
+        "symbols_sha256",
+        "num_unencodable",
+        "first_unencodable",
+        "unknown",
+    )
     checked = 0
     for place in _places(content):
         for other in OTHERS:
@@ -239,8 +254,8 @@ def test_any_other_bytes_are_refused(content):
 
 
 def test_a_folder_and_a_full_disk(tmp_path, monkeypatch):
-    (tmp_path / "folder" / FILE).mkdir(parents=True)
-    with pytest.raises(InputError, match=FILE):
+    (tmp_path / "folder" / MANIFEST_FILE).mkdir(parents=True)
+    with pytest.raises(InputError, match=MANIFEST_FILE):
         read_manifest(tmp_path / "folder")
     write_manifest(tmp_path, TEXT)
 

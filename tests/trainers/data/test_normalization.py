@@ -22,9 +22,9 @@ from tests.trainers.data.memory_corpus import (
     vocabulary,
 )
 from trainers.data.normalization import (
-    CANONICAL,
-    DEFAULT,
-    NAMES,
+    DEFAULT_RULES,
+    NFC_RULES,
+    NORMALIZATIONS,
     choose_normalization,
     count_code_points,
     make_normalizer,
@@ -32,7 +32,7 @@ from trainers.data.normalization import (
 )
 from trainers.data.vocabulary import frequent_characters, train_vocabulary
 
-RULES = NAMES[1:]
+RULES = NORMALIZATIONS[1:]
 LATIN = [text for pair in cipher.sentences(200) for text in pair]
 VIETNAMESE = "Tiếng Việt: ở đây có nhiều chữ lạ, ừ thì những ngõ hẹp đã rộng"
 KOREAN = "각하 값이 없는 닭"
@@ -110,14 +110,14 @@ def test_nmt_nfc_is_canonical_composition(text):
         and each not in "\u2581\ufffd"
         and " " not in unicodedata.normalize("NFKC", each)
     )
-    found = make_normalizer(CANONICAL).normalize(words)
+    found = make_normalizer(NFC_RULES).normalize(words)
     # Rare marks in another order than the canonical one stay there.
     if words == unicodedata.normalize("NFC", words):
         assert found.removeprefix("\u2581") == words
 
 
 def test_nmt_nfc_leaves_words_as_they_are_spelled():
-    model = _of_scripts(CANONICAL)
+    model = _of_scripts(NFC_RULES)
     tokenizer = Tokenizer(model)
     for name, text in SCRIPTS.items():
         (ids,) = tokenizer.encode([text])
@@ -130,12 +130,12 @@ def test_nmt_nfc_leaves_words_as_they_are_spelled():
 @pytest.mark.parametrize(
     ("text", "rules"),
     [
-        *((SCRIPTS[name], CANONICAL) for name in ("Persian", "Thai")),
-        *((SCRIPTS[name], CANONICAL) for name in ("Chinese", "half-width")),
-        *((SCRIPTS[name], DEFAULT) for name in ("Vietnamese", "Korean")),
-        ("Où\u00a0? « Ça va… » 3 m² " + "d'accord " * 200, DEFAULT),
-        ("\u3000\t\u00a0", DEFAULT),
-        ("", DEFAULT),
+        *((SCRIPTS[name], NFC_RULES) for name in ("Persian", "Thai")),
+        *((SCRIPTS[name], NFC_RULES) for name in ("Chinese", "half-width")),
+        *((SCRIPTS[name], DEFAULT_RULES) for name in ("Vietnamese", "Korean")),
+        ("Où\u00a0? « Ça va… » 3 m² " + "d'accord " * 200, DEFAULT_RULES),
+        ("\u3000\t\u00a0", DEFAULT_RULES),
+        ("", DEFAULT_RULES),
     ],
 )
 def test_auto_keeps_the_text_of_each_side(text, rules):
@@ -212,16 +212,16 @@ def test_the_normalisation_is_part_of_the_data(tmp_path, capsys):
     corpus = MemoryCorpus(train)
     made = {"vocabulary": None, "vocabulary_size": 70}
     prepared = prepare(tmp_path, corpus, **made)
-    assert normalization_name(prepared.vocabulary) == CANONICAL
+    assert normalization_name(prepared.vocabulary) == NFC_RULES
     said = capsys.readouterr().out
     assert "nmt_nfc changes 0.00% of the source characters, 0.00%" in said
     with pytest.raises(InputError, match="normalization=auto, not nfkc"):
         prepare(tmp_path, corpus, **made, normalization="nfkc")
     other = tmp_path / "other"
-    prepared = prepare(other, corpus, **made, normalization=DEFAULT)
-    assert normalization_name(prepared.vocabulary) == DEFAULT
+    prepared = prepare(other, corpus, **made, normalization=DEFAULT_RULES)
+    assert normalization_name(prepared.vocabulary) == DEFAULT_RULES
     assert "% of the source characters (ำ)" in capsys.readouterr().out
     given = {"vocabulary": vocabulary(), "max_unknown": 1}
     with pytest.raises(InputError, match="trained with --norm.*=nmt_nfkc, not"):
         prepare(tmp_path / "3", corpus, **given, normalization="identity")
-    prepare(tmp_path / "4", corpus, **given, normalization=DEFAULT)
+    prepare(tmp_path / "4", corpus, **given, normalization=DEFAULT_RULES)

@@ -11,7 +11,7 @@ from trainers.data import package_index
 from trainers.data.package_index import (
     FetchError,
     fetch_source_distribution,
-    pip_options,
+    read_pip_options,
 )
 
 
@@ -82,7 +82,7 @@ def test_pips_files_and_variables_are_read(tmp_path, monkeypatch):
         "    https://c.example/simple\n[install]\nfind-links = /a\n"
     )
     monkeypatch.setenv("PIP_FIND_LINKS", "/from/variable")
-    assert package_index._sources(pip_options()) == [
+    assert package_index._sources(read_pip_options()) == [
         ("find_links", "/from/variable"),
         ("index_urls", "https://file.example/simple"),
         ("index_urls", "https://b.example/simple"),
@@ -90,7 +90,7 @@ def test_pips_files_and_variables_are_read(tmp_path, monkeypatch):
     ]
     path.write_text("")
     monkeypatch.delenv("PIP_FIND_LINKS")
-    assert package_index._sources(pip_options()) == [
+    assert package_index._sources(read_pip_options()) == [
         ("index_urls", "https://pypi.org/simple")
     ]
 

@@ -123,15 +123,15 @@ def test_long_pairs_are_skipped_and_counted(tmp_path):
         kept = [n for n, both in enumerate(lengths) if max(both) <= 9]
         assert _decoded(prepared, split) == [pairs[n] for n in kept]
         counted = prepared.manifest.splits[split]
-        assert (counted.read, counted.pairs) == (count, len(kept))
-        assert counted.dropped == count - len(kept) > 0
+        assert (counted.num_read, counted.num_pairs) == (count, len(kept))
+        assert counted.num_too_long == count - len(kept) > 0
         assert counted.source_tokens == sum(lengths[n][0] for n in kept)
         assert counted.target_tokens == sum(lengths[n][1] for n in kept)
     long, short = ("ba " * 50, ("yz " * 50,)), ("ba", ("yz",))
     corpus = MemoryCorpus({"train": [long] * 14 + [short] + [long] * 30})
     prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
     shards = prepared.manifest.splits["train"].shards
-    assert [shard.pairs for shard in shards] == [0, 1, 0, 0]
+    assert [shard.num_pairs for shard in shards] == [0, 1, 0, 0]
     assert _decoded(prepared, "train") == [("ba", "yz")]
     prepared.check()
 
@@ -328,7 +328,9 @@ def uninterrupted(tmp_path, monkeypatch):
     with at_write(monkeypatch) as names:
         prepared = prepare(tmp_path / "uninterrupted", max_tokens=LIMIT)
     for split in prepared.manifest.splits.values():
-        assert all(0 < shard.pairs < shard.read for shard in split.shards)
+        assert all(
+            0 < shard.num_pairs < shard.num_read for shard in split.shards
+        )
     return contents(tmp_path / "uninterrupted"), names
 
 

@@ -119,9 +119,9 @@ def test_a_given_vocabulary_and_a_limit(first, preparer, tmp_path):
     prepared = PreparedCorpus(tmp_path / "data")
     assert prepared.vocabulary == vocabulary()
     split = prepared.manifest.splits["train"]
-    assert 0 < split.dropped < 200
-    assert split.pairs == 200 - split.dropped
-    assert re.search(rf"{split.dropped} pairs of more than 9 ", result.out)
+    assert 0 < split.num_too_long < 200
+    assert split.num_pairs == 200 - split.num_too_long
+    assert re.search(rf"{split.num_too_long} pairs of more than 9 ", result.out)
 
 
 def test_trees(first, preparer, tmp_path):

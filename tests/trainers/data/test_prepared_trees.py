@@ -22,8 +22,8 @@ from trainers.data.vocabulary import train_vocabulary
 
 CRAFT = pathlib.Path(__file__).parents[2] / "data/craft/craft"
 SIZE = 300
-UNSEEN_LABEL = "(S (INTJ (NN cell)))"
-UNSEEN_TAG = "(S (NP (ODD cell)))"
+UNKNOWN_LABEL = "(S (INTJ (NN cell)))"
+UNKNOWN_TAG = "(S (NP (ODD cell)))"
 
 
 @functools.cache
@@ -41,8 +41,8 @@ def _vocabulary():
 def corpus(tmp_path):
     """30 trees to train on; two of 22 of dev have what none of these has."""
     short = sorted(_lines("train"), key=len)[10:40]
-    dev = [UNSEEN_LABEL, *short[:17], UNSEEN_TAG, *short[20:23]]
-    splits = {"train": short, "dev": dev, "test": [short[0], UNSEEN_TAG]}
+    dev = [UNKNOWN_LABEL, *short[:17], UNKNOWN_TAG, *short[20:23]]
+    splits = {"train": short, "dev": dev, "test": [short[0], UNKNOWN_TAG]}
     for name, lines in splits.items():
         text = "".join(f"{line}\n" for line in lines)
         (tmp_path / f"my.{name}.ptb").write_text(text, "utf-8")
@@ -120,15 +120,20 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.usefixtures("small_shards")
-def test_unseen_trees_are_skipped_and_counted(
+def test_unencodable_trees_are_skipped_and_counted(
     tmp_path, corpus, capsys, workers
 ):
     prepared = _prepare(tmp_path / "data", corpus, workers=workers)
     out = capsys.readouterr().out
     dev = prepared.manifest.splits["dev"]
-    assert (dev.read, dev.pairs, dev.unseen, dev.dropped) == (22, 20, 2, 0)
-    assert dev.first_unseen.startswith("line 1: The label 'INTJ'")
-    assert dev.first_unseen in out
+    assert (
+        dev.num_read,
+        dev.num_pairs,
+        dev.num_unencodable,
+        dev.num_too_long,
+    ) == (22, 20, 2, 0)
+    assert dev.first_unencodable.startswith("line 1: The label 'INTJ'")
+    assert dev.first_unencodable in out
     targets = [
         prepared.symbols.symbols_of(target)
         for _, target in _sides(prepared, "dev")
@@ -142,25 +147,29 @@ def test_unseen_trees_are_skipped_and_counted(
     # The evaluation set has all.
     evaluation_set = prepared.test_set()
     assert evaluation_set == corpus.evaluation_set("test")
-    assert evaluation_set.references[1] == (one_line(read_tree(UNSEEN_TAG)),)
+    assert evaluation_set.references[1] == (one_line(read_tree(UNKNOWN_TAG)),)
     # The line number counts those of earlier shards.
     path = tmp_path / "my.dev.ptb"
     _, *lines = path.read_text("utf-8").splitlines()
     path.write_text("\n".join(lines) + "\n", "utf-8")
     corpus = open_corpus(corpus.name, None, None)
     dev = _prepare(tmp_path / "other", corpus).manifest.splits["dev"]
-    assert [shard.read for shard in dev.shards] == [14, 7]
-    assert dev.first_unseen.startswith("line 18: The tag 'ODD'")
+    assert [shard.num_read for shard in dev.shards] == [14, 7]
+    assert dev.first_unencodable.startswith("line 18: The tag 'ODD'")
 
 
 def test_given_symbols(tmp_path, corpus):
     given = Symbols.of([read_tree(line) for line in _lines("train")])
     with (tmp_path / "my.train.ptb").open("a") as file:
-        file.write(UNSEEN_TAG + "\n")
+        file.write(UNKNOWN_TAG + "\n")
     prepared = _prepare(tmp_path / "data", corpus, symbols=given)
     assert prepared.symbols == given != Symbols.of(corpus.trees("train"))
     train = prepared.manifest.splits["train"]
-    assert (train.read, train.pairs, train.unseen) == (31, 30, 1)
+    assert (train.num_read, train.num_pairs, train.num_unencodable) == (
+        31,
+        30,
+        1,
+    )
     for tree, (_, target) in zip(
         corpus.trees("train"), _sides(prepared, "train")
     ):

@@ -14,7 +14,7 @@ from trainers.data.package_index import FetchError
 from trainers.data.tatoeba import (
     cache_folder,
     drop_shared_sources,
-    parse,
+    parse_pairs,
     read_tatoeba_text,
     split_by_english,
     variant_key,
@@ -63,7 +63,11 @@ def test_pairs_are_distinct_up_to_white_space():
         "What\t…\tCC-BY\n"
         "a\x85b\tc\u2028d\tCC-BY\n"
     )
-    assert parse(text) == [("Go.", "Va !"), ("Go.", "Vas-y."), ("a b", "c d")]
+    assert parse_pairs(text) == [
+        ("Go.", "Va !"),
+        ("Go.", "Vas-y."),
+        ("a b", "c d"),
+    ]
 
 
 # Few words and many collisions: every rule of the split comes into play.

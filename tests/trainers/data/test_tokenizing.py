@@ -21,7 +21,7 @@ class _Letters:
     def encode_targets(self, texts):
         return self.encode(texts)
 
-    def unseen_reason(self, target):
+    def explain_unencodable(self, target):
         return f"{target} has a z" if "z" in target else ""
 
     def encode(self, texts):
@@ -61,13 +61,13 @@ def test_pairs_come_in_order_without_long_and_unseen_ones(
         if max(map(len, pair)) + 1 <= max_tokens and "z" not in pair[1]
     ]
     assert _texts(chunks) == expected
-    assert [chunk.read for chunk in chunks[:-1]] == [3] * (len(chunks) - 1)
+    assert [chunk.num_read for chunk in chunks[:-1]] == [3] * (len(chunks) - 1)
     assert all(chunk.ids.dtype == np.int32 for chunk in chunks)
     if chunks:
         whole = TokenizedChunk.concatenate(chunks)
         assert _texts([whole]) == expected
-        assert whole.read == len(pairs)
-        assert whole.unseen == [
+        assert whole.num_read == len(pairs)
+        assert whole.unencodable == [
             (index, f"{target} has a z")
             for index, (_, target) in enumerate(pairs)
             if "z" in target

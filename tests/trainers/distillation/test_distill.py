@@ -149,7 +149,7 @@ def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(trained.path, tmp_path / name)
     wait_for = {
-        signal.SIGKILL: "out/taught/2/manifest.json",
+        signal.SIGKILL: "out/translations/2/manifest.json",
         signal.SIGTERM: "out/student/checkpoints/step-*",
     }
     for number, pattern in wait_for.items():

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.trainers import cipher, commands
-from trainers.reports.table3_rows import RowRuns, make_rows
+from trainers.reports.table3_rows import Table3Runs, make_table3_rows
 from trainers.settings import make_config
 
 DATA = (
@@ -50,14 +50,14 @@ class _Commands:
 
 
 def _runs(commands_, *scoring):
-    return RowRuns(
+    return Table3Runs(
         commands_.folder, list(DATA), ["--shapes=1"], list(scoring), commands_
     )
 
 
 def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     fake = _Commands(tmp_path)
-    base, one = make_rows(["A1"], [], SMALL, 0.25, 9)
+    base, one = make_table3_rows(["A1"], [], SMALL, 0.25, 9)
     runs = _runs(fake)
     assert runs.read_score(base) is None
     assert runs.finish(base) == 0
@@ -79,7 +79,7 @@ def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     # Other values, or another way of scoring, are another row.
     assert not _runs(fake, "--tokenized").read_score(base)
     for common, steps in (([*SMALL, "dropout=0"], 9), (SMALL, 10)):
-        (other,) = make_rows([], [], common, 0.25, steps)
+        (other,) = make_table3_rows([], [], common, 0.25, steps)
         assert not _runs(fake).read_score(other)
 
 
@@ -122,8 +122,10 @@ def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
         assert "Test: " not in result.out
         return result.code
 
-    runs = RowRuns("out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run)
-    rows = make_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
+    runs = Table3Runs(
+        "out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run
+    )
+    rows = make_table3_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
     runs.finish(rows[1])
     path = tmp_path / "out" / "rows" / "mine"
     (record,) = json.loads((path / "scores.json").read_text())

@@ -3,7 +3,7 @@
 import pytest
 
 from trainers.reports import table3_page
-from trainers.reports.table3_rows import make_rows
+from trainers.reports.table3_rows import make_table3_rows
 
 
 def _score(perplexity, bleu, half=1.0):
@@ -28,7 +28,7 @@ def _score(perplexity, bleu, half=1.0):
 
 @pytest.fixture(scope="module")
 def rows():
-    return make_rows(
+    return make_table3_rows(
         ["A1", "E-learned"], ["mine:norm=pre"], ["num_layers=2"], 0.25, 900
     )
 
@@ -48,7 +48,7 @@ def cells(page):
 
 
 def test_the_layout_is_the_papers(rows, scores):
-    lines = cells(table3_page.to_markdown(rows, scores, 0.25))
+    lines = cells(table3_page.make_table3_page(rows, scores, 0.25))
     assert lines[2] == [
         *("base", "2", "128", "512", "8", "16", "16", "0.1", "0.1", "900"),
         *("10.00", "30.00", "29.00 to 31.00", "1.23", "1:05"),
@@ -67,15 +67,15 @@ def test_the_layout_is_the_papers(rows, scores):
 
 def test_decoders_of_other_depths_stand_in_the_column_of_layers():
     own = ["deep:num_layers=12,num_decoder_layers=1", "same:num_layers=2"]
-    rows = make_rows([], own, ["num_decoder_layers=2"], 0.25, 900)
-    page = cells(table3_page.to_markdown(rows, {}, 0.25))
+    rows = make_table3_rows([], own, ["num_decoder_layers=2"], 0.25, 900)
+    page = cells(table3_page.make_table3_page(rows, {}, 0.25))
     assert [line[:2] for line in page[2:]] == [
         *(["base", "6 + 2"], ["deep", "12 + 1"], ["same", "2"])
     ]
 
 
 def test_scale_budget_and_data_stand_on_it(rows, scores):
-    page = table3_page.to_markdown(rows, scores, 0.25)
+    page = table3_page.make_table3_page(rows, scores, 0.25)
     for fact in (
         "at scale 0.25",
         "900 updates of 25,000 positions a side, warm-up 4,000",

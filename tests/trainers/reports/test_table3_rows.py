@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from export.common.errors import InputError
-from trainers.reports.published_scores import PAPER
-from trainers.reports.table3_rows import make_rows
+from trainers.reports.published_scores import TABLE_3
+from trainers.reports.table3_rows import make_table3_rows
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
 # base's. Read off arXiv 1706.03762v7.
@@ -57,16 +57,16 @@ def _printed():
 
 def test_the_papers_figures_are_as_printed():
     rows = list(_printed())
-    assert list(PAPER) == [name for name, _, _ in rows]
+    assert list(TABLE_3) == [name for name, _, _ in rows]
     for name, _, (perplexity, bleu, parameters) in rows:
         expected = None if parameters == "." else int(parameters)
-        assert PAPER[name] == (float(perplexity), float(bleu), expected)
+        assert TABLE_3[name] == (float(perplexity), float(bleu), expected)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_the_rows_are_as_printed_times_the_scale(scale):
-    rows = make_rows(list(PAPER), [], [], scale, 700)
-    assert [row.name for row in rows] == list(PAPER)
+    rows = make_table3_rows(list(TABLE_3), [], [], scale, 700)
+    assert [row.name for row in rows] == list(TABLE_3)
     for row, (name, values, _) in zip(rows, _printed()):
         for field, value in values.items():
             factor = scale if field in WIDTHS else 1
@@ -82,7 +82,7 @@ def test_the_rows_are_as_printed_times_the_scale(scale):
 def test_a_rows_own_values_come_before_those_for_all():
     common = ["dropout=0.3", "vocabulary_size=500", "num_layers=3"]
     own = ["mine:norm=pre,num_layers=1", "wide:d_ff=80"]
-    rows = make_rows(["D-drop0"], own, common, 0.5, 9)
+    rows = make_table3_rows(["D-drop0"], own, common, 0.5, 9)
     assert [row.name for row in rows] == ["base", "D-drop0", "mine", "wide"]
     assert [row.config.dropout for row in rows] == [0.3, 0.0, 0.3, 0.3]
     assert [row.config.num_layers for row in rows] == [3, 3, 1, 3]
@@ -94,7 +94,9 @@ def test_a_rows_own_values_come_before_those_for_all():
 def test_the_flags_make_the_same_configuration():
     from trainers.settings import make_config
 
-    for row in make_rows(["A32", "E-learned"], ["o:norm=pre"], [], 0.25, 9):
+    for row in make_table3_rows(
+        ["A32", "E-learned"], ["o:norm=pre"], [], 0.25, 9
+    ):
         made = make_config("base", row.assignments)
         assert dataclasses.asdict(made) == dataclasses.asdict(row.config)
 
@@ -116,4 +118,4 @@ def test_the_flags_make_the_same_configuration():
 )
 def test_refusals(names, own, common, scale, named):
     with pytest.raises(InputError, match=named):
-        make_rows(names, own, common, scale, 9)
+        make_table3_rows(names, own, common, scale, 9)

@@ -46,15 +46,15 @@ def models(tmp_path, monkeypatch):
     ],
 )
 def test_each_language_has_its_tokenizer(language, name, capsys):
-    assert bleu_tokenizers.choose(language) == name
+    assert bleu_tokenizers.choose_tokenizer(language) == name
     assert capsys.readouterr().out == ""
-    assert bleu_tokenizers.choose(language, "char") == "char"
+    assert bleu_tokenizers.choose_tokenizer(language, "char") == "char"
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "ko"])
 def test_sacrebleu_chooses_the_same(language):
     theirs = sacrebleu.BLEU(trg_lang=language)
-    ours = bleu_tokenizers.metric(bleu_tokenizers.choose(language))
+    ours = bleu_tokenizers.make_bleu(bleu_tokenizers.choose_tokenizer(language))
     assert ours.tokenizer_signature == theirs.tokenizer_signature
 
 
@@ -63,10 +63,10 @@ def test_characters_are_counted_where_it_is_not_installed(
 ):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for language, name in (("th", "flores200"), ("ja", "ja-mecab")):
-        assert bleu_tokenizers.choose(language) == "char"
+        assert bleu_tokenizers.choose_tokenizer(language) == "char"
         assert name in capsys.readouterr().out
     models.write_bytes(vocabulary())
-    assert bleu_tokenizers.choose("km_KH") == "flores200"
+    assert bleu_tokenizers.choose_tokenizer("km_KH") == "flores200"
     assert capsys.readouterr().out == ""
 
 
@@ -82,14 +82,14 @@ def test_characters_are_counted_where_it_is_not_installed(
 def test_refusals(monkeypatch, models, name, named):
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
     with pytest.raises(InputError, match=named) as caught:
-        bleu_tokenizers.choose("de", name)
+        bleu_tokenizers.choose_tokenizer("de", name)
     assert "\n" not in str(caught.value)
     assert not models.exists()
 
 
 @pytest.mark.parametrize("language", ["ja", "ko_KR", "th"])
 def test_workers_must_not_choose_by_what_is_installed(language):
-    refuse = bleu_tokenizers.refuse_if_machines_may_differ
+    refuse = bleu_tokenizers.require_explicit_tokenizer
     with pytest.raises(InputError, match="--tokenize"):
         refuse(language, None)
     refuse(language, "char")

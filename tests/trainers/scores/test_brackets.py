@@ -12,7 +12,7 @@ from nltk.tree import Tree
 from export.common.errors import InputError
 from export.parsing.trees import is_tagged_word, read_tree, read_trees
 from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
-from trainers.scores.brackets import SHORT, Counts, score_brackets
+from trainers.scores.brackets import SHORT, BracketCounts, score_brackets
 
 # Gold, predicted, and what EVALB itself prints of them with COLLINS.prm: the
 # brackets matched, of gold and predicted, and crossing; words and right tags.
@@ -90,7 +90,7 @@ def test_what_evalb_prints(case):
     gold, predicted, printed = PRINTED[case]
     complete = int(printed[0] == printed[1] == printed[2])
     found = scores(predicted, gold)
-    assert found.overall == Counts(
+    assert found.overall == BracketCounts(
         **named(printed, sentences=1, complete=complete)
     )
     assert found.overall == found.short == found.evalb == found.evalb_short
@@ -103,7 +103,9 @@ def test_scores_are_of_the_whole_corpus():
     printed = [row for _, _, row in PRINTED.values()]
     sums = [sum(column) for column in zip(*printed)]
     complete = sum(row[0] == row[1] == row[2] for row in printed)
-    assert counts == Counts(**named(sums, sentences=12, complete=complete))
+    assert counts == BracketCounts(
+        **named(sums, sentences=12, complete=complete)
+    )
     assert counts.recall == pytest.approx(100 * 22 / 27)
     assert counts.precision == pytest.approx(100 * 22 / 27)
     assert counts.f1 == pytest.approx(100 * 44 / 54)
@@ -132,7 +134,7 @@ def test_sentences_that_evalb_skips_count():
     )
     long = [read_tree(f"(S {'(NN x)' * SHORT} (. .))")]
     found = score_brackets(predicted + long, gold + long)
-    assert found.short == Counts(
+    assert found.short == BracketCounts(
         **named((2 + 2 + 1, 6, 6, 0, 4, 3), sentences=3, complete=2)
     )
     expected = score_brackets(predicted[:1], gold[:1]).overall
@@ -144,7 +146,7 @@ def test_sentences_that_evalb_skips_count():
 @pytest.mark.parametrize("predicted", ["(. .)", "(S (NN .))"])
 def test_a_sentence_of_punctuation_is_none(predicted):
     found = scores(predicted, "(. .)")
-    assert found.overall == Counts(0, 0, 0, 0, 0, 0, 0, 0)
+    assert found.overall == BracketCounts(0, 0, 0, 0, 0, 0, 0, 0)
     assert found.overall.f1 == found.overall.complete_match == 0
     assert not found.evalb.sentences
 
@@ -168,7 +170,7 @@ def slow_counts(predicted, gold):
 
     Each bracket is its label and the numbers of its words that count.
     """
-    left_out = {"TOP", ",", ".", ":", "``", "''", "-NONE-"}
+    skipped = {"TOP", ",", ".", ":", "``", "''", "-NONE-"}
 
     def numbered(tree):
         tree = tree.copy(deep=True)
@@ -178,7 +180,7 @@ def slow_counts(predicted, gold):
 
     def counting(tree):
         return [
-            n for n, (_, tag) in enumerate(tree.pos()) if tag not in left_out
+            n for n, (_, tag) in enumerate(tree.pos()) if tag not in skipped
         ]
 
     def said(tree, kept):
@@ -187,7 +189,7 @@ def slow_counts(predicted, gold):
     def brackets(tree, kept):
         found = []
         for node in numbered(tree).subtrees():
-            if isinstance(node[0], Tree) and node.label() not in left_out:
+            if isinstance(node[0], Tree) and node.label() not in skipped:
                 inside = [kept.index(n) for n in node.leaves() if n in kept]
                 label = node.label().replace("PRT", "ADVP")
                 found.append((label, inside))
@@ -211,7 +213,7 @@ def slow_counts(predicted, gold):
         for tree, places in ((gold, gold_kept), (predicted, kept))
     )
     matched = len(right) - len(missed)
-    return agreed, Counts(
+    return agreed, BracketCounts(
         sentences=int(bool(tags)),
         matched=matched,
         gold=len(right),
@@ -258,7 +260,7 @@ def test_the_interval_is_that_of_resampled_sentences():
         for tree in gold
     ]
     found = score_brackets(predicted, gold)
-    assert found.interval.how == "bs:1000|seed:12345"
+    assert found.interval.bootstrap == "bs:1000|seed:12345"
     record = found.record()
     assert record["score"] == pytest.approx(found.overall.f1, abs=1e-4)
     assert record["all"]["gold"] == found.overall.gold
@@ -269,7 +271,7 @@ def test_the_interval_is_that_of_resampled_sentences():
         ],
         float,
     )
-    assert found.overall == Counts(*rows.sum(axis=0).astype(int))
+    assert found.overall == BracketCounts(*rows.sum(axis=0).astype(int))
     generator = np.random.default_rng(7)
     weights = generator.multinomial(
         len(rows), np.full(len(rows), 1 / len(rows)), 20_000
