@@ -37,7 +37,7 @@ class TextCodec:
 
     Attributes:
         encode_sources: function from a list of str to a list of int32 arrays.
-        encode_targets: the same for targets without an `explain_unencodable`.
+        encode_targets: the same for targets that can be encoded.
         source_vocabulary_size: number of source ids.
         target_vocabulary_size: number of target ids.
         models: bytes of each SentencePiece model, the source's first.
@@ -75,8 +75,8 @@ class TreeCodec:
     """Encodes sources with SentencePiece and targets as symbols of trees.
 
     The vocabulary is trained on the words alone, so that the ids tell where
-    each word begins; the symbols are those of the train split. Arguments and
-    attributes are those of `TextCodec`.
+    each word begins; the symbols are those of the train split. Arguments,
+    attributes and methods are those of `TextCodec`.
     """
 
     def __init__(self, files):
@@ -93,12 +93,12 @@ class TreeCodec:
 
     @staticmethod
     def vocabulary_texts(pair):
-        """Returns the texts of a pair that the vocabulary is trained on."""
+        """Returns the words."""
         return pair[:1]
 
     @staticmethod
     def extra_files(corpus, symbols):
-        """Returns the files beside the vocabulary, a dict of name to bytes."""
+        """Returns the file of symbols."""
         from export.parsing.linear import Symbols
 
         if symbols is None:
@@ -107,7 +107,7 @@ class TreeCodec:
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
     def explain_unencodable(self, target):
-        """Returns why a target cannot be encoded; "" if it can."""
+        """Returns the label, tag or depth that is unknown; "" if none is."""
         try:
             self._symbols.ids(target.split())
         except ValueError as error:
@@ -131,9 +131,6 @@ def count_pairs(corpus):
     Returns:
         Number of pairs, and a list of the `count_code_points` of each side
         that the vocabulary is trained on.
-
-    Raises:
-        InputError: the corpus is broken.
     """
     texts_of = _CODECS[corpus.kind].vocabulary_texts
     pairs, total, counts = corpus.pairs("train"), 0, None
@@ -145,25 +142,22 @@ def count_pairs(corpus):
 
 
 def make_codec_files(
-    corpus, source, pairs, counts, vocabulary=None, symbols=None
+    corpus, source, num_pairs, counts, vocabulary=None, symbols=None
 ):
     """Returns the files of a corpus' codec, a dict of name to bytes.
 
     Args:
         corpus: Corpus.
-        source: Source of the prepared data.
-        pairs: number of pairs of the train split.
+        source: DataSource of the prepared data.
+        num_pairs: number of pairs of the train split.
         counts: of its code points, from `count_pairs`.
         vocabulary: as for `prepare_corpus`.
         symbols: as for `prepare_corpus`.
-
-    Raises:
-        InputError: the corpus is broken, or its text does not fit the size.
     """
     codec = _CODECS[corpus.kind]
 
     def texts():
-        stride = math.ceil(pairs / _VOCABULARY_PAIRS)
+        stride = math.ceil(num_pairs / _VOCABULARY_PAIRS)
         sample = itertools.islice(corpus.pairs("train"), 0, None, stride)
         return itertools.chain.from_iterable(
             map(codec.vocabulary_texts, sample)

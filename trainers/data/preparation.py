@@ -47,13 +47,13 @@ MAX_STORED_TOKENS = 1024
 # A vocabulary trained on the text has hundreds of times fewer.
 MAX_UNKNOWN = 0.05
 
-# Tokenized chunks per shard: an interruption loses at most so many.
+# Tokenized chunks per shard: an interruption loses at most this many.
 _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
 
 
 def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
-    """Returns the Source that `prepare_corpus` would write down."""
+    """Returns the DataSource that `prepare_corpus` would write."""
     return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
@@ -78,30 +78,30 @@ def prepare_corpus(
 ):
     """Tokenizes the train and dev splits of a corpus into shards.
 
-    Resumes what an interrupted run wrote; does nothing if all is done.
+    Resumes an interrupted preparation; finished data are only opened.
 
     Args:
         folder: path of the prepared data.
         corpus: Corpus.
-        vocabulary_size: V.
-        max_tokens: pairs with a side of more pieces, the end id counted, are
+        vocabulary_size: number of pieces.
+        max_tokens: pairs with a side of more pieces, the end id included, are
             skipped and counted.
         workers: number of threads.
-        vocabulary: bytes of a SentencePiece model to use; None to train one
-            on the train split: on both sides, of trees on the words.
+        vocabulary: bytes of the SentencePiece model to use; None to train one
+            on the train split.
         symbols: for trees, the `export.parsing.linear.Symbols` to use; None
             for those of the train split.
-        normalization: one of `normalization.NAMES`, for a vocabulary that is
-            trained; else "auto" or the name of its own.
+        normalization: one of `normalization.NORMALIZATIONS`, for training a
+            vocabulary.
         max_unknown: maximum share of unknown pieces on a side of a split.
 
     Returns:
         PreparedCorpus.
 
     Raises:
-        InputError: the corpus is broken or does not fit the vocabulary size,
-            too much of it is unknown, the folder holds other data, cannot be
-            written, or another process prepares data there.
+        InputError: the corpus is broken, does not fit the vocabulary or its
+            size; or the folder holds other data, is in use by another
+            preparation or cannot be written.
     """
     folder = pathlib.Path(folder)
     try:
@@ -120,7 +120,7 @@ def prepare_corpus(
             try:
                 preparation.run(vocabulary, symbols)
             except InputError as error:
-                # A disk may get space again; a broken corpus is no use.
+                # A full disk may get space and resume; other errors will not.
                 if new and not isinstance(error.__cause__, OSError):
                     _remove_folders(new)
                 raise
@@ -136,33 +136,33 @@ def _is_complete(manifest):
 
 def _remove_folders(new):
     shutil.rmtree(new[0], ignore_errors=True)
-    for above in new[1:]:
-        # Somebody else may have put something there.
+    for parent in new[1:]:
+        # Another process may have put something there.
         with contextlib.suppress(OSError):
-            above.rmdir()
+            parent.rmdir()
 
 
 def _reusable_manifest(folder, source):
-    """Returns the manifest of data of this source, or None."""
+    """Returns the manifest of data made from this source, or None."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.source == source:
         return manifest
     if not manifest.complete:
         return None
-    there = dataclasses.asdict(manifest.source)
+    old = dataclasses.asdict(manifest.source)
     name, value = next(
         (name, value)
         for name, value in dataclasses.asdict(source).items()
-        if there[name] != value
+        if old[name] != value
     )
     if name == "fingerprint":
         raise InputError(
             f"{source.dataset} changed since {folder} was prepared: "
-            f"{describe_fingerprint_change(there[name], value)}; restore it, "
+            f"{describe_fingerprint_change(old[name], value)}; restore it, "
             "or use another folder for the changed data."
         )
     raise InputError(
-        f"{folder} holds data prepared with {name}={there[name]}, not "
+        f"{folder} holds data prepared with {name}={old[name]}, not "
         f"{value}; use another folder, or the same flags as before."
     )
 
@@ -184,18 +184,19 @@ class _Preparation:
     def run(self, vocabulary, symbols):
         """Prepares what is missing."""
         folder, corpus = self._folder, self._corpus
-        # Again: another process may have written there until just now.
+        # Again: another process may have just finished.
         manifest = _reusable_manifest(folder, self._source)
         if _is_complete(manifest):
             return
-        # Reading is quick beside tokenizing, and finds a broken line early.
-        pairs, counts = count_pairs(corpus)
-        totals = {"train": pairs}
+        # Counting takes far less time than tokenizing, and finds a broken
+        # line early.
+        num_train, counts = count_pairs(corpus)
+        totals = {"train": num_train}
         if "dev" in corpus.splits():
             totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
         is_new = manifest is None
         if is_new:
-            manifest = self._start(pairs, counts, vocabulary, symbols)
+            manifest = self._start(num_train, counts, vocabulary, symbols)
         validate_vocabulary(folder, manifest, vocabulary)
         validate_symbols(folder, manifest, symbols)
         try:
@@ -207,8 +208,8 @@ class _Preparation:
                 (folder / VOCABULARY_FILE).unlink()
             raise
 
-    def _start(self, pairs, counts, vocabulary, symbols):
-        """Writes the vocabularies and a first manifest, which it returns."""
+    def _start(self, num_train, counts, vocabulary, symbols):
+        """Writes vocabulary and symbols; writes and returns a manifest."""
         folder, source = self._folder, self._source
         if ModelDirectory(folder).config_path.exists():
             raise InputError(
@@ -218,7 +219,7 @@ class _Preparation:
         if (folder / MANIFEST_FILE).exists():
             _clear(folder)
         files = make_codec_files(
-            self._corpus, source, pairs, counts, vocabulary, symbols
+            self._corpus, source, num_train, counts, vocabulary, symbols
         )
         codec = make_codec(self._corpus.kind, files)
         size = codec.source_vocabulary_size
@@ -276,8 +277,8 @@ class _Preparation:
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
         with (
-            # Its threads must end here: left to the garbage collector after an
-            # error, they could be waited for where none can start or end.
+            # Its threads must end here: after an error, the garbage collector
+            # could wait for them where none can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
             ProgressBar(
                 f"Tokenising {name}", total, "pairs", done=split.num_read
@@ -313,16 +314,17 @@ class _Preparation:
         return manifest
 
     def _check_unknown(self, name, tokens, unknown):
-        """Prints the share of unknown pieces, and refuses too many."""
+        """Prints the share of unknown pieces of each side; limits it."""
         for side, total, (count, examples) in zip(
             ("source", "target"), tokens, unknown
         ):
             if not count:
                 continue
             share = count / total
-            shown = f", such as {format_characters(examples)}" * bool(examples)
+            such_as = f", such as {format_characters(examples)}"
             text = (
-                f"{share:.2%} of the {side} pieces of {name} are unknown{shown}"
+                f"{share:.2%} of the {side} pieces of {name} are unknown"
+                f"{such_as if examples else ''}"
             )
             if share > self._max_unknown:
                 raise _TooManyUnknown(
@@ -334,18 +336,15 @@ class _Preparation:
 
 
 def _clear(folder):
-    # The manifest last: without it, the others may be somebody else's.
-    others = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
-    for pattern in ("*.ids.npy", "*.lengths.npy", *others):
+    # The manifest last: without it, the rest may belong to another program.
+    files = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
+    for pattern in ("*.ids.npy", "*.lengths.npy", *files):
         for path in folder.glob(pattern):
             path.unlink()
 
 
 def _write_test_set(folder, evaluation_set):
-    content = {
-        "sources": evaluation_set.sources,
-        "references": evaluation_set.references,
-    }
+    content = dataclasses.asdict(evaluation_set)
     text = json.dumps(content, ensure_ascii=False).encode("utf-8")
     return _write(folder / TEST_FILE, text)
 

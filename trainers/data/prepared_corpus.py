@@ -26,16 +26,13 @@ class PreparedCorpus:
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
-    Args:
-        folder: their path.
-
     Attributes:
         folder: pathlib.Path.
         manifest: Manifest.
         vocabulary: bytes of the SentencePiece model.
 
     Raises:
-        InputError: there are none, or they are unfinished or damaged.
+        InputError: the data are missing, unfinished or damaged.
     """
 
     def __init__(self, folder):
@@ -60,22 +57,14 @@ class PreparedCorpus:
         return _symbols(self._files)
 
     def pairs(self, split):
-        """Returns a split's TokenPairs, or None if there is no such split.
-
-        Raises:
-            InputError: a shard is missing or damaged.
-        """
+        """Returns a split's TokenPairs, or None if there is no such split."""
         if split not in self.manifest.splits:
             return None
         shards = self.manifest.splits[split].shards
         return TokenPairs([read_shard(self.folder, each) for each in shards])
 
     def test_set(self):
-        """Returns the test split as EvaluationSet, or None without one.
-
-        Raises:
-            InputError: its file is missing or damaged.
-        """
+        """Returns the test split as EvaluationSet, or None without one."""
         digest = self.manifest.test_sha256
         if not digest:
             return None
@@ -100,11 +89,7 @@ class PreparedCorpus:
 
 
 def read_codec_files(folder, manifest):
-    """Returns the files of a codec, a dict of name to bytes.
-
-    Raises:
-        InputError: one is missing, or not the one of the manifest.
-    """
+    """Returns the verified files of a codec, a dict of name to bytes."""
     digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
     if manifest.symbols_sha256:
         digests[SYMBOLS_FILE] = manifest.symbols_sha256

@@ -1,4 +1,4 @@
-"""Shards: sentence pairs as ids, in two arrays that are read in place.
+"""Shards: sentence pairs as ids, in two arrays that are memory-mapped.
 
 `NAME.ids.npy` holds the ids of all pairs, source then target of each;
 `NAME.lengths.npy`, uint16 [pairs, 2], the number of ids of each. Pairs are
@@ -53,12 +53,8 @@ class Shard:
         return folder / f"{self.name}.lengths.npy"
 
 
-def write_shard(folder, name, read, ids, lengths):
-    """Writes a shard of ids and lengths; returns its Shard.
-
-    Raises:
-        InputError: the system refused to write.
-    """
+def write_shard(folder, name, num_read, ids, lengths):
+    """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
         # NumPy itself does not say why it could not write a file.
@@ -66,7 +62,7 @@ def write_shard(folder, name, read, ids, lengths):
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
     checksums = map(zlib.crc32, contents)
-    shard = Shard(name, read, len(lengths), len(ids), *checksums)
+    shard = Shard(name, num_read, len(lengths), len(ids), *checksums)
     paths = shard.ids_path(folder), shard.lengths_path(folder)
     for path, content in zip(paths, contents):
         with atomic_write(path) as temporary:
@@ -100,7 +96,7 @@ def read_shard(folder, shard):
 
 
 def damaged_shard_error(folder, shard):
-    """Returns the InputError of a shard that is not what was written."""
+    """Returns an InputError that names a damaged shard."""
     return InputError(
         f"Shard {shard.name} in {folder} is damaged; remove the folder and "
         "prepare the data again."
@@ -148,7 +144,7 @@ class TokenizedChunk(typing.NamedTuple):
         lengths: int [pairs, 2].
         unencodable: list of (index among the pairs read, reason), of the pairs
             whose target cannot be encoded.
-        unknown: Unknown.
+        unknown: UnknownTokens.
     """
 
     num_read: int
@@ -160,29 +156,27 @@ class TokenizedChunk(typing.NamedTuple):
     @classmethod
     def concatenate(cls, chunks):
         """Returns a list of chunks as one."""
-        starts = itertools.accumulate(
-            (each.num_read for each in chunks), initial=0
-        )
+        sizes = [chunk.num_read for chunk in chunks]
         return cls(
-            sum(chunk.num_read for chunk in chunks),
+            sum(sizes),
             np.concatenate([chunk.ids for chunk in chunks]),
             np.concatenate([chunk.lengths for chunk in chunks]),
             [
                 (start + index, reason)
-                for start, chunk in zip(starts, chunks)
+                for start, chunk in zip(
+                    itertools.accumulate(sizes, initial=0), chunks
+                )
                 for index, reason in chunk.unencodable
             ],
-            functools.reduce(
-                add_unknown_tokens, (chunk.unknown for chunk in chunks)
-            ),
+            functools.reduce(add_unknown_tokens, (c.unknown for c in chunks)),
         )
 
 
 def add_unknown_tokens(first, second):
-    """Returns the sum of two Unknown, the characters of the first first."""
+    """Returns the sum of two UnknownTokens."""
     return tuple(
-        (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
-        for (a, some), (b, more) in zip(first, second)
+        (count + more, "".join(dict.fromkeys(characters + others))[:_EXAMPLES])
+        for (count, characters), (more, others) in zip(first, second)
     )
 
 
@@ -217,22 +211,22 @@ def tokenize(pairs, codec, max_tokens, workers):
 
 def _tokenize_chunk(chunk, codec, max_tokens):
     reasons = [codec.explain_unencodable(target) for _, target in chunk]
-    seen = [pair for pair, reason in zip(chunk, reasons) if not reason]
-    sources = codec.encode_sources([source for source, _ in seen])
-    targets = codec.encode_targets([target for _, target in seen])
+    pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in pairs])
+    targets = codec.encode_targets([target for _, target in pairs])
     sides = [list(map(len, sources)), list(map(len, targets))]
     lengths = np.array(sides, np.int64).T
-    kept = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
+    stored = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
     ids = [np.zeros(0, np.int32)]
-    for index in kept:
+    for index in stored:
         ids += sources[index], targets[index]
-    ids, lengths = np.concatenate(ids), lengths[kept]
+    ids, lengths = np.concatenate(ids), lengths[stored]
     return TokenizedChunk(
         len(chunk),
         ids,
         lengths,
         [each for each in enumerate(reasons) if each[1]],
-        _count_unknown(ids, lengths, [seen[index] for index in kept], codec),
+        _count_unknown(ids, lengths, [pairs[index] for index in stored], codec),
     )
 
 

@@ -40,6 +40,7 @@ import tarfile
 import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from export.common.atomic_files import atomic_write
@@ -81,11 +82,6 @@ Splits = dict[str, list[Pair]]
 class TatoebaCorpus(Corpus):
     """The embedded corpus, in either direction; see the module.
 
-    Args:
-        dataset: the corpus as the user named it.
-        source_language: "en" or "fr"; by default the other than the target.
-        target_language: "en" or "fr"; by default from English to French.
-
     Raises:
         InputError: another language, both the same, or the corpus is not
             available.
@@ -99,12 +95,10 @@ class TatoebaCorpus(Corpus):
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        super().__init__(
-            dataset,
-            *resolve_languages(
-                dataset, LANGUAGES, source_language, target_language, LANGUAGES
-            ),
+        languages = resolve_languages(
+            dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )
+        super().__init__(dataset, *languages)
         splits = split_by_english(parse_pairs(read_tatoeba_text()))
         if self.source_language != LANGUAGES[0]:
             splits = {
@@ -133,8 +127,7 @@ class TatoebaCorpus(Corpus):
 def parse_pairs(text: str) -> list[Pair]:
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
-    Args:
-        text: lines of English, French and attribution, separated by tabs.
+    Its lines are English, French and attribution, separated by tabs.
     """
     fields = (line.split("\t")[:2] for line in text.split("\n") if line)
     pairs = (
@@ -162,10 +155,7 @@ def split_by_english(
         "dev": groups[held_out : 2 * held_out],
         "test": groups[:held_out],
     }
-    return {
-        name: [pair for group in part for pair in group]
-        for name, part in parts.items()
-    }
+    return {name: list(chain(*part)) for name, part in parts.items()}
 
 
 def drop_shared_sources(splits: Splits) -> Splits:
@@ -184,12 +174,12 @@ def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(variant_key(pair[0]), []).append(pair)
-    return {
-        key: groups[key]
-        for key in sorted(
-            groups, key=lambda key: hashlib.sha256(key.encode()).hexdigest()
-        )
-    }
+    ordered = sorted(groups, key=lambda key: _sha256(key.encode()))
+    return {key: groups[key] for key in ordered}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _row_of_variants(variants: Iterable[Pair]) -> Row:
@@ -204,8 +194,8 @@ def _row_of_variants(variants: Iterable[Pair]) -> Row:
 def read_tatoeba_text() -> str:
     """Returns the text of fra.txt, fetching the archive if needed.
 
-    The archive is kept in the cache folder and its hash is checked at every
-    use; a damaged one is fetched again.
+    The archive is kept in the cache folder. Its hash is checked at every use,
+    and a damaged one is fetched again.
 
     Raises:
         InputError: the archive is not available, is not the expected one, or
@@ -242,17 +232,14 @@ def cache_folder() -> Path:
 
 
 def _is_genuine(content: bytes) -> bool:
-    return (
-        len(content) == SIZE and hashlib.sha256(content).hexdigest() == SHA256
-    )
+    return len(content) == SIZE and _sha256(content) == SHA256
 
 
 def _read_cached(path: Path) -> bytes | None:
     try:
-        if path.stat().st_size == SIZE:
-            content = path.read_bytes()
-            if _is_genuine(content):
-                return content
+        content = path.read_bytes()
+        if _is_genuine(content):
+            return content
     except FileNotFoundError:
         return None
     except OSError as error:

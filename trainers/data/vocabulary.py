@@ -32,20 +32,14 @@ _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
 def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
-    """Returns the most frequent characters, for `train_vocabulary`.
+    """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
     SentencePiece alone skips those that make up the last 0.05 % of a text: in
     everyday sentences most digits, brackets and capitals.
 
-    Args:
-        sentences: iterable of str.
-        limit: maximum number of characters.
-        normalization: name of the rules, as `make_normalizer` takes it.
-
     Returns:
-        str, most frequent first, after normalisation; no character that
-        occurs less than three times, no white space, none that SentencePiece
-        reserves.
+        str of normalised characters that occur at least three times, most
+        frequent first, without white space and what SentencePiece reserves.
     """
     # Whole sentences: letters and marks become one character.
     normalizer = make_normalizer(normalization)
@@ -67,7 +61,7 @@ def train_vocabulary(
 
     Args:
         sentences: iterable of str, both languages.
-        size: V, number of pieces with the four special ones.
+        size: number of pieces, the four special ones included.
         characters: str of those that get a piece each, however rare; others
             get one if they are among the first 99.95 % of the text.
         normalization: name of the rules, as `make_normalizer` takes it.

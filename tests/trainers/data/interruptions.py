@@ -1,4 +1,4 @@
-"""Ends a preparing at any of its writes, as a power cut would."""
+"""Ends a preparation at any of its writes, as a power cut would."""
 
 import contextlib
 
@@ -18,7 +18,7 @@ def at_write(
     error=Killed,
     modules=(manifest, preparation, shards),
 ):
-    """A block in which one write raises.
+    """Raises `error` at one write of these modules.
 
     Args:
         monkeypatch: pytest's.
@@ -28,8 +28,7 @@ def at_write(
         modules: those whose writes count.
 
     Yields:
-        The names of the files that were to be written, in their order; added
-        to.
+        The names of the files that were written, in order; added to.
     """
     names = []
 

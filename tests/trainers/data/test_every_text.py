@@ -107,7 +107,7 @@ def _tatoeba(pairs, folder):
     )
     corpus = TatoebaCorpus.__new__(TatoebaCorpus)
     super(TatoebaCorpus, corpus).__init__("tatoeba-en-fr", "en", "xx")
-    distinct = tatoeba.parse("\n".join(lines))
+    distinct = tatoeba.parse_pairs("\n".join(lines))
     corpus._pairs_of = {"train": distinct, "test": distinct}
     return corpus
 

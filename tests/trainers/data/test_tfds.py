@@ -14,77 +14,65 @@ PAIRS = {
     "validation": [(" Tür\u2028 ", "door "), ("", "nothing"), ("leer", " ")],
     "test": [("eins", "one"), ("zwei", "two")],
 }
+TALKS = {
+    "test": [
+        {"talk": "t", "sentences": {"en": "a", "de": ["A", "Ä"]}},
+        {"talk": "t", "sentences": {"en": "b", "fr": "bé"}},
+        {"talk": "t", "sentences": {"de": "C", "fr": "cé"}},
+    ]
+}
 
 
 class CorporaFixedPairs(tfds.core.GeneratorBasedBuilder):
     """Translations in two languages, as in WMT."""
 
     VERSION = tfds.core.Version("1.0.0")
+    features = tfds.features.Translation(languages=("de", "en"))
+    supervised_keys = ("de", "en")
     content = PAIRS
 
     def _info(self):
         return tfds.core.DatasetInfo(
             builder=self,
-            features=tfds.features.Translation(languages=("de", "en")),
-            supervised_keys=("de", "en"),
+            features=self.features,
+            supervised_keys=self.supervised_keys,
         )
 
     def _split_generators(self, dl_manager):
         return {
-            name: self._examples(pairs) for name, pairs in self.content.items()
+            name: self._generate_examples(rows)
+            for name, rows in self.content.items()
         }
 
-    def _generate_examples(self):
-        raise AssertionError("never called: the splits bring their own")
+    def _generate_examples(self, rows):
+        for i, row in enumerate(rows):
+            yield (
+                i,
+                row if isinstance(row, dict) else dict(zip(("de", "en"), row)),
+            )
 
-    def _examples(self, pairs):
-        for i, (german, english) in enumerate(pairs):
-            yield i, {"de": german, "en": english}
 
-
-class CorporaTalks(tfds.core.GeneratorBasedBuilder):
+class CorporaTalks(CorporaFixedPairs):
     """Translations in any number of languages, beside something else."""
 
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict(
-                {
-                    "talk": tfds.features.Text(),
-                    "sentences": tfds.features.TranslationVariableLanguages(
-                        languages=("de", "en", "fr")
-                    ),
-                }
+    features = tfds.features.FeaturesDict(
+        {
+            "talk": tfds.features.Text(),
+            "sentences": tfds.features.TranslationVariableLanguages(
+                languages=("de", "en", "fr")
             ),
-        )
-
-    def _split_generators(self, dl_manager):
-        return {"test": self._generate_examples()}
-
-    def _generate_examples(self):
-        yield 0, {"talk": "t", "sentences": {"en": "a", "de": ["A", "Ä"]}}
-        yield 1, {"talk": "t", "sentences": {"en": "b", "fr": "bé"}}
-        yield 2, {"talk": "t", "sentences": {"de": "C", "fr": "cé"}}
+        }
+    )
+    supervised_keys = None
+    content = TALKS
 
 
-class CorporaPictures(tfds.core.GeneratorBasedBuilder):
+class CorporaPictures(CorporaFixedPairs):
     """No translations at all."""
 
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict({"x": tfds.features.Text()}),
-        )
-
-    def _split_generators(self, dl_manager):
-        return {"train": self._generate_examples()}
-
-    def _generate_examples(self):
-        yield 0, {"x": "x"}
+    features = tfds.features.FeaturesDict({"x": tfds.features.Text()})
+    supervised_keys = None
+    content = {"train": [{"x": "x"}]}
 
 
 class CorporaUnreachable(CorporaFixedPairs):
@@ -101,7 +89,7 @@ class CorporaByHand(CorporaFixedPairs):
 
     def _split_generators(self, dl_manager):
         lines = (dl_manager.manual_dir / "pairs.txt").read_text().split("\n")
-        return {"train": self._examples([tuple(lines[:2])])}
+        return {"train": self._generate_examples([tuple(lines[:2])])}
 
 
 class CorporaOddSplits(CorporaFixedPairs):
@@ -116,36 +104,23 @@ def data_dir(tmp_path_factory):
 
 
 def _open(name, data_dir, source=None, target=None, manual_dir=None):
-    return open_corpus(
-        name,
-        source,
-        target,
-        data_dir=str(data_dir),
-        manual_dir=manual_dir and str(manual_dir),
-    )
+    manual_dir = manual_dir and str(manual_dir)
+    return open_corpus(name, source, target, str(data_dir), manual_dir)
 
 
-@pytest.mark.parametrize(
-    ("asked", "got"),
-    [
-        ((None, None), ("de", "en")),
-        (("en", None), ("en", "de")),
-        (("de", "en"), ("de", "en")),
-    ],
-)
-def test_pairs_in_both_directions(data_dir, asked, got):
-    corpus = _open("corpora_fixed_pairs", data_dir, *asked)
-    assert (corpus.source_language, corpus.target_language) == got
-    assert corpus.splits() == ("train", "dev", "test")
-    step = 1 if got[0] == "de" else -1
-    for split in ("train", "test"):
-        read = list(corpus.pairs(split))
-        assert sorted(read) == sorted(pair[::step] for pair in PAIRS[split])
-        assert read == list(corpus.pairs(split))
-
-
-def test_validation_is_dev_and_pairs_need_both_sides(data_dir):
-    corpus = _open("corpora_fixed_pairs", data_dir, "en", "de")
+def test_pairs_in_both_directions(data_dir):
+    for asked, got, step in (
+        ((None, None), ("de", "en"), 1),
+        (("en", None), ("en", "de"), -1),
+    ):
+        corpus = _open("corpora_fixed_pairs", data_dir, *asked)
+        assert (corpus.source_language, corpus.target_language) == got
+        assert corpus.splits() == ("train", "dev", "test")
+        for split in ("train", "test"):
+            read = list(corpus.pairs(split))
+            assert sorted(read) == sorted(pair[::step] for pair in PAIRS[split])
+            assert read == list(corpus.pairs(split))
+    # Validation is dev, and pairs need both sides.
     dev = corpus.evaluation_set("dev")
     assert dev.sources == ("door", "", "nothing")
     assert dev.references[0] == ("Tür",)
@@ -196,13 +171,11 @@ def test_refusals(data_dir, name, source, target, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_language_is_refused_before_anything_is_prepared(tmp_path):
+def test_files_fetched_by_hand(tmp_path):
+    # A language is refused before anything is prepared.
     with pytest.raises(InputError):
         _open("corpora_fixed_pairs", tmp_path, "xx", "en")
     assert not list(tmp_path.rglob("*.tfrecord*"))
-
-
-def test_files_fetched_by_hand(tmp_path):
     by_hand = tmp_path / "by_hand"
     by_hand.mkdir()
     with pytest.raises(InputError, match="--manual_dir"):
