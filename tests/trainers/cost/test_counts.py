@@ -62,6 +62,9 @@ def products_in(graph):
         left = operation.inputs[0].shape
         *batch, m, n = operation.outputs[0].shape
         k = left[-2] if transposed else left[-1]
+        # A bias' gradient is a sum over rows: a product with a row of ones.
+        if plain and 1 in (m, k, n):
+            continue
         found[math.prod(batch), *sorted((m, k, n))] += 1
     return found
 
