@@ -114,7 +114,7 @@ def _time(cost):
 
 
 def _totals(cost, hour_price):
-    hours, least = cost.hours(), cost.hours(without=[estimate.LAUNCH])
+    hours, least = cost.hours(), cost.hours([estimate.LAUNCH])
     flops_text = f"{cost.flops:.2e}".replace("e+", "e")
     text = (
         f"## The training\n\n{cost.config.train_steps:,} updates, "

@@ -5,7 +5,7 @@ import hashlib
 import json
 import typing
 
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import write_json
 from export.common.errors import InputError
 from trainers.data.shards import (
     NO_UNKNOWN_TOKENS,
@@ -117,8 +117,7 @@ class Manifest:
 def write_manifest(folder, manifest):
     """Writes a folder's manifest atomically."""
     content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
-    with atomic_write(folder / MANIFEST_FILE) as temporary:
-        temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    write_json(folder / MANIFEST_FILE, content)
 
 
 def read_manifest(folder):

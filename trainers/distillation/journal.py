@@ -8,11 +8,11 @@ import pathlib
 import typing
 from collections.abc import Callable
 
-from export.common.atomic_files import remove_temporary_files
+from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 from trainers.data.corpus import describe_fingerprint_change
-from trainers.synthesis.manifest import validate_output_folder, write_json
+from trainers.synthesis.manifest import validate_output_folder
 
 JOURNAL_FILE = "distill.json"
 _FORMAT = 1

@@ -2,11 +2,11 @@
 
 import dataclasses
 
+from export.common.atomic_files import write_json
 from export.common.errors import InputError
 from export.lines.files import read_sentences
 from trainers import settings
 from trainers.scores.metrics import bleu_difference, score_bleu
-from trainers.synthesis.manifest import write_json
 
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")

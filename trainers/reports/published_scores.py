@@ -53,14 +53,7 @@ _MULTI30K = {
 
 
 def published_scores(record):
-    """Returns the published scores on the test set of a scores.json entry.
-
-    Args:
-        record: dict.
-
-    Returns:
-        A tuple of PublishedScore, empty for any other set.
-    """
+    """Returns the PublishedScores on the test set of a scores.json entry."""
     languages = (record.get("source_language"), record.get("target_language"))
     dataset = record.get("dataset", "").partition(":")[0]
     if record.get("split") == "test" and (dataset, *languages) in _WMT14:
@@ -72,12 +65,9 @@ def published_scores(record):
 
 
 class Table3Figures(typing.NamedTuple):
-    """A row of the paper's Table 3, on newstest2013.
+    """Perplexity per token, compound-split BLEU and millions of parameters.
 
-    Attributes:
-        perplexity: per token.
-        bleu: tokenised, compound-split.
-        parameters: in millions; None if the table omits it.
+    On newstest2013; None where Table 3 of the paper omits it.
     """
 
     perplexity: float

@@ -37,7 +37,7 @@ def make_table3_page(rows, scores, scale):
     """Returns the page; values equal to base's are blank, as in the paper.
 
     Args:
-        rows: list of Row, base first.
+        rows: list of Table3Row, base first.
         scores: dict, name of each finished row to its entry of scores.json.
         scale: factor on the widths.
     """

@@ -36,15 +36,12 @@ def make_table3_rows(names, own, common, scale, train_steps):
 
     Args:
         names: the paper's rows, list of str.
-        own: further rows, list of "name:field=value,field=value": their
+        own: more rows, list of "name:field=value,field=value": their
             differences from base.
         common: list of "field=value" for all rows, which a row's own values
             override.
         scale: factor on d_model, d_ff, d_k and d_v, not on the heads.
         train_steps: updates of each row.
-
-    Returns:
-        A list of Row.
 
     Raises:
         InputError: an unknown or repeated name, or an invalid value.
@@ -119,8 +116,8 @@ class Table3Runs:
     Args:
         folder: where everything goes.
         data_flags: flags that name the data set, list of str.
-        training_flags: further flags of trainers.wmt.
-        scoring_flags: further flags of trainers.evaluate.
+        training_flags: more flags of trainers.wmt.
+        scoring_flags: more flags of trainers.evaluate.
         run: function of a command's module and its flags that returns its
             exit code.
     """
@@ -133,11 +130,7 @@ class Table3Runs:
         self._run = run
 
     def read_score(self, row):
-        """Returns a finished row's entry of scores.json, else None.
-
-        Raises:
-            InputError: its files are damaged.
-        """
+        """Returns a finished row's entry of scores.json, else None."""
         path = self._path(row)
         parse = kt.TransformerConfig.from_json
         if _read(path / "config.json", parse, None) != row.config:
@@ -151,11 +144,7 @@ class Table3Runs:
         return None
 
     def finish(self, row):
-        """Trains and scores a row, resuming what was interrupted.
-
-        Returns:
-            0, or the exit code of the command that failed.
-        """
+        """Trains and scores a row, or resumes; returns the exit code."""
         training = [
             *self._data_flags,
             f"--model_dir={self._path(row)}",

@@ -55,9 +55,8 @@ _INSTALLATION = {
 def choose_tokenizer(language, requested=None):
     """Returns the name of the tokenizer to score with.
 
-    Args:
-        language: code of the target language, such as "de" or "zh_TW".
-        requested: the name that the user gave, or None for the language's own.
+    `requested` is the name that the user gave, or None for the one of the
+    target language, a code such as "de" or "zh_TW".
 
     Raises:
         InputError: it cannot be used here.
@@ -75,12 +74,7 @@ def choose_tokenizer(language, requested=None):
 
 
 def require_explicit_tokenizer(language, requested):
-    """Raises an InputError where the choice depends on what is installed.
-
-    Args:
-        language: code of the target language.
-        requested: the name that the user gave, or None.
-    """
+    """Raises InputError if the choice depends on what is installed."""
     name = _recommended_tokenizer(language)
     if requested is None and name in _INSTALLATION:
         raise InputError(
@@ -90,11 +84,7 @@ def require_explicit_tokenizer(language, requested):
 
 
 def make_bleu(name, **options):
-    """Returns a new case-sensitive sacrebleu.BLEU.
-
-    Args:
-        name: of its tokenizer, one of `TOKENIZERS`.
-        **options: further ones of sacrebleu.BLEU.
+    """Returns a case-sensitive sacrebleu.BLEU with one of `TOKENIZERS`.
 
     Raises:
         InputError: it cannot be used here.

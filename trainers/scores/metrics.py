@@ -47,7 +47,7 @@ class Score:
 class Interval:
     """The 95 % interval of resampled scores, within 0 and 100.
 
-    `bootstrap` is samples and seed in sacreBLEU's words.
+    `bootstrap` has the numbers of samples and seed, as sacreBLEU writes them.
     """
 
     low: float
@@ -56,10 +56,7 @@ class Interval:
 
     @classmethod
     def around(cls, mean, half, seed):
-        """Returns the interval of a mean and half a width, both sacreBLEU's.
-
-        For few sentences the two may exceed what a score can be.
-        """
+        """Returns the interval of sacreBLEU's mean and half width, clipped."""
         return cls(
             float(max(mean - half, 0.0)),
             float(min(mean + half, 100.0)),
@@ -171,14 +168,8 @@ def bleu_difference(hypotheses, others, evaluation_set, tokenize):
 
     sacreBLEU's paired test has a p-value and no interval of the difference.
 
-    Args:
-        hypotheses: list of str, one for each source, all scored.
-        others: translations by the other system.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
-
     Returns:
-        PairedDifference, above 0 where `hypotheses` are better.
+        PairedDifference, above 0 if `hypotheses` are better than `others`.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()

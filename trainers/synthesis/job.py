@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 
-from export.common.atomic_files import remove_temporary_files
+from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import explain_file_errors, is_local, resolve_path
 from export.common.processes import folder_lock
@@ -19,7 +19,6 @@ from trainers.synthesis.manifest import (
     read_manifest,
     validate_output_folder,
     validate_same,
-    write_json,
 )
 from trainers.synthesis.models import (
     FILES,

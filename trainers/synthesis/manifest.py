@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, error_reason, list_names
 
@@ -104,13 +103,6 @@ def format_counts(counts):
     """Returns the `counts` of a Manifest in words."""
     words = [f"{count:,} {name}" for name, count in counts.items() if count]
     return ", ".join(words).replace("_", " ")
-
-
-def write_json(path, content):
-    """Writes JSON to a pathlib.Path or UPath, atomically."""
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def validate_output_folder(folder, *own_names):

@@ -40,23 +40,19 @@ def test_predictions_are_near_the_published_updates():
         assert ratio == pytest.approx(1, abs=0.25), update.name
 
 
-# Batch of benchmarks/train_step.py, GFLOP/s of its products and seconds, from
-# docs/measured.
-@pytest.mark.parametrize(
-    "preset, shape, rates, seconds",
-    [
-        ("base", BatchShape(16, 115, 111, 1760), {"float32": 418e9}, 1.917),
-        ("base", BatchShape(196, 20, 19, 1760), {"float32": 191e9}, 6.806),
-        ("tiny", BatchShape(16, 65, 63, 995), {"float32": 214e9}, 0.0776),
-        ("big", BatchShape(8, 82, 78, 614), {"float32": 289e9}, 3.826),
-    ],
-)
-def test_predictions_are_near_our_measured_cpu_updates(
-    preset, shape, rates, seconds
-):
-    config = kt.TransformerConfig.preset(preset)
-    parts = update_seconds(config, shape, 1, "float32", cpu_device(rates), 1)
-    assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
+def test_predictions_are_near_our_measured_cpu_updates():
+    # Batch of benchmarks/train_step.py, FLOP/s of its products and seconds,
+    # from docs/measured.
+    for preset, shape, rate, seconds in (
+        ("base", BatchShape(16, 115, 111, 1760), 418e9, 1.917),
+        ("base", BatchShape(196, 20, 19, 1760), 191e9, 6.806),
+        ("tiny", BatchShape(16, 65, 63, 995), 214e9, 0.0776),
+        ("big", BatchShape(8, 82, 78, 614), 289e9, 3.826),
+    ):
+        config = kt.TransformerConfig.preset(preset)
+        device = cpu_device({"float32": rate})
+        parts = update_seconds(config, shape, 1, "float32", device, 1)
+        assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -120,13 +116,14 @@ def test_the_papers_trainings():
     assert base.kilowatt_hours == pytest.approx(base.hours() * 8 * 0.3)
 
 
-@pytest.mark.parametrize(
-    "means, sides",
-    [((30, 30), (128, 128)), ((20, 30), (85, 128)), ((90, 30), (128, 43))],
-)
-def test_packed_rows_have_the_ratio_of_the_lengths(means, sides):
-    row = packed_row(*means, 128)
-    assert (row.source_length, row.target_length) == sides
+def test_packed_rows_have_the_ratio_of_the_lengths():
+    for means, sides in (
+        ((30, 30), (128, 128)),
+        ((20, 30), (85, 128)),
+        ((90, 30), (128, 43)),
+    ):
+        row = packed_row(*means, 128)
+        assert (row.source_length, row.target_length) == sides
 
 
 def test_accumulate_is_the_least_that_fits():
@@ -138,20 +135,13 @@ def test_accumulate_is_the_least_that_fits():
         training_cost(large, *P100S, needed - 1)
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [("8xH100", (8, "H100")), ("h200", (1, "H200")), ("1xcpu", (1, "cpu"))],
-)
-def test_gpus(text, expected):
-    assert parse_gpus(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["8xB9000", "x", "0xH100", "-1xH100", "8 H100", "", "1e9xH100"]
-)
-def test_unknown_gpus_are_refused(text):
-    with pytest.raises(InputError, match=f"--gpus={text}"):
-        parse_gpus(text)
+def test_gpus():
+    assert parse_gpus("8xH100") == (8, "H100")
+    assert parse_gpus("h200") == (1, "H200")
+    assert parse_gpus("1xcpu") == (1, "cpu")
+    for text in ("8xB9000", "x", "0xH100", "-1xH100", "8 H100", "", "1e9xH100"):
+        with pytest.raises(InputError, match=f"--gpus={text}"):
+            parse_gpus(text)
 
 
 def test_weights_and_moments_are_their_arrays():
@@ -165,11 +155,10 @@ def test_weights_and_moments_are_their_arrays():
     assert two["accumulated gradients"] == weights
 
 
-# Batch of benchmarks/train_step.py, precision, and the peak GiB that
-# docs/measured has of our step on it.
-@pytest.mark.parametrize(
-    "preset, shape, precision, peak",
-    [
+def test_measured_memory_peaks():
+    # Batch of benchmarks/train_step.py, precision, and the peak GiB of our
+    # step on it, from docs/measured.
+    for preset, shape, precision, peak in (
         ("base", BatchShape(16, 115, 111, 1760), "float32", 3.28),
         ("base", BatchShape(196, 20, 19, 1760), "float32", 3.95),
         ("base", BatchShape(273, 15, 15, 2401), "float32", 4.28),
@@ -179,12 +168,10 @@ def test_weights_and_moments_are_their_arrays():
         ("tiny", BatchShape(16, 65, 63, 995), "float32", 1.05),
         ("base", BatchShape(8, 82, 78, 614), "float32", 2.52),
         ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
-    ],
-)
-def test_measured_memory_peaks(preset, shape, precision, peak):
-    config = kt.TransformerConfig.preset(preset)
-    total = sum(memory_by_part(config, shape, precision, 1).values())
-    assert total / GIB == pytest.approx(peak, rel=0.1)
+    ):
+        config = kt.TransformerConfig.preset(preset)
+        total = sum(memory_by_part(config, shape, precision, 1).values())
+        assert total / GIB == pytest.approx(peak, rel=0.1)
 
 
 def test_activations_of_one_layer_by_hand():
@@ -209,25 +196,22 @@ def test_activations_of_one_layer_by_hand():
     assert sizes["logits and softmax"] == 4 * 2 * t * 11
 
 
-@pytest.mark.parametrize("micro_batches", [1, 3])
-def test_one_row_more_than_the_largest_batch_does_not_fit(micro_batches):
-    device = DEVICES["P100"]
-    rows = largest_rows(BASE, ROW, "float32", device, micro_batches)
-    fitting, more = (
-        memory_by_part(
-            BASE, ROW.scaled(n), "float32", micro_batches, device.logits_arrays
-        )
-        for n in (rows, rows + 1)
-    )
-    limit = FILLED * device.memory
-    assert sum(fitting.values()) <= limit < sum(more.values())
-
-
 def test_micro_batches_are_as_few_as_fit():
     device = DEVICES["P100"]
     single = largest_rows(BASE, ROW, "float32", device, 1)
     several = largest_rows(BASE, ROW, "float32", device, 2)
     assert several < single
+    for largest, count in ((single, 1), (several, 2)):
+        fitting, more = (
+            sum(
+                memory_by_part(
+                    *(BASE, ROW.scaled(rows), "float32", count),
+                    device.logits_arrays,
+                ).values()
+            )
+            for rows in (largest, largest + 1)
+        )
+        assert fitting <= FILLED * device.memory < more
     for rows, expected in (
         (single, 1),
         (single + 1, 2),

@@ -2,8 +2,9 @@
 
 import contextlib
 
+from export.common import atomic_files
 from export.common.atomic_files import atomic_write
-from trainers.data import manifest, preparation, shards
+from trainers.data import preparation, shards
 
 
 class Killed(BaseException):
@@ -16,7 +17,7 @@ def at_write(
     number=None,
     when="after",
     error=Killed,
-    modules=(manifest, preparation, shards),
+    modules=(atomic_files, preparation, shards),
 ):
     """Raises `error` at one write of these modules.
 

@@ -177,10 +177,10 @@ def test_a_full_disk_keeps_the_last_manifest(tmp_path, monkeypatch):
     write_manifest(tmp_path, MANIFEST)
 
     def full(self, *arguments, **options):
-        self.write_bytes(b"{")
+        self.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(pathlib.Path, "write_text", full)
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
     with pytest.raises(InputError, match="No space left on device"):
         write_manifest(tmp_path, dataclasses.replace(MANIFEST, complete=False))
     assert read_manifest(tmp_path) == MANIFEST

@@ -120,7 +120,7 @@ def begun(new, monkeypatch):
     return synthesis
 
 
-def test_a_damaged_shard_is_translated_again(begun, uninterrupted):
+def test_what_is_damaged_or_missing_is_translated_again(begun, uninterrupted):
     flip_bit(begun.output / "shards" / "0000001.jsonl")
     asked = []
 
@@ -131,6 +131,10 @@ def test_a_damaged_shard_is_translated_again(begun, uninterrupted):
 
     begun.run(workers)
     assert asked == [1, 2, 3]
+    assert begun.contents() == uninterrupted[0]
+    # So is an output that is missing.
+    (begun.output / "train.bb").unlink()
+    begun.run()
     assert begun.contents() == uninterrupted[0]
 
 
@@ -192,27 +196,19 @@ def test_lines_and_models_that_change_meanwhile_are_refused(begun):
     assert pairs_in(begun.output) == PAIRS
 
 
-@pytest.mark.parametrize(
-    "name, content, message",
-    [
-        ("train.aa", "precious", "train.aa"),
-        ("manifest.json", "nothing", "manifest.json"),
-        ("manifest.json", "[]", "manifest.json"),
-        ("manifest.json", '{"format": 9}', "manifest.json"),
-    ],
-)
-def test_a_folder_of_something_else_is_refused(new, name, content, message):
-    synthesis = new()
-    synthesis.output.mkdir(parents=True)
-    (synthesis.output / name).write_text(content)
-    assert_refused(synthesis, message)
-
-
-def test_a_missing_output_is_written_again(begun, uninterrupted):
-    begun.run()
-    (begun.output / "train.bb").unlink()
-    begun.run()
-    assert begun.contents() == uninterrupted[0]
+def test_a_folder_of_something_else_is_refused(new):
+    for number, (name, content) in enumerate(
+        (
+            ("train.aa", "precious"),
+            ("manifest.json", "nothing"),
+            ("manifest.json", "[]"),
+            ("manifest.json", '{"format": 9}'),
+        )
+    ):
+        synthesis = new(f"{number}")
+        synthesis.output.mkdir(parents=True)
+        (synthesis.output / name).write_text(content)
+        assert_refused(synthesis, name)
 
 
 def test_no_pair_is_refused_and_duplicates_can_be_kept(new):
