@@ -24,7 +24,7 @@ class TimedUpdate(typing.NamedTuple):
         seconds: measured.
         predicted: seconds by `trainers.cost.cost_estimate`.
         fitted: whether the assumptions were fitted to it, so that agreement
-            says little.
+            proves little.
     """
 
     name: str

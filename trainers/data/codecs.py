@@ -1,7 +1,7 @@
 """From text to ids: a codec for each kind of corpus.
 
-A codec is made of files that are stored beside the shards. Ids end with the
-end id on both sides.
+A codec is made of files that are stored with the shards. Ids end with the end
+id on both sides.
 """
 
 import itertools
@@ -61,7 +61,7 @@ class TextCodec:
 
     @staticmethod
     def extra_files(corpus, symbols):
-        """Returns the files beside the vocabulary, a dict of name to bytes."""
+        """Returns all files but the vocabulary, a dict of name to bytes."""
         del corpus, symbols
         return {}
 

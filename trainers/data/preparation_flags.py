@@ -1,4 +1,4 @@
-"""The flags that say how text becomes ids."""
+"""Flags of normalisation and unknown pieces."""
 
 from absl import flags
 

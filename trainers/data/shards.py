@@ -81,7 +81,7 @@ def read_shard(folder, shard):
     lengths_path = shard.lengths_path(folder)
     ids = _memory_map(ids_path)
     lengths = _memory_map(lengths_path)
-    is_whole = (
+    is_valid = (
         ids.shape == (shard.num_tokens,)
         and ids.dtype in (np.uint16, np.int32)
         and ids.offset + ids.nbytes == ids_path.stat().st_size
@@ -90,7 +90,7 @@ def read_shard(folder, shard):
         and file_crc32(lengths_path) == shard.lengths_crc32
         and int(lengths.sum(dtype=np.int64)) == shard.num_tokens
     )
-    if not is_whole:
+    if not is_valid:
         raise damaged_shard_error(folder, shard)
     return ids, np.array(lengths)
 
@@ -125,7 +125,7 @@ def file_crc32(path):
     return checksum
 
 
-# Pairs per chunk: enough that the call costs nothing beside its work.
+# Pairs per chunk: enough that the overhead of a call is negligible.
 _CHUNK = 5_000
 # Number of unknown characters to show, and of texts to look for them in.
 _EXAMPLES = 8

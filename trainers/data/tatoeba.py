@@ -64,7 +64,7 @@ ATTRIBUTION = (
     "through https://www.manythings.org/anki."
 )
 HELD_OUT_KEYS = 2_000
-# To be raised whenever the rules above change what is in a split.
+# Increased whenever the rules above change the content of a split.
 _RULES = "1"
 
 _PACKAGE, _VERSION = "nmt", "0.0.6"
@@ -160,13 +160,13 @@ def split_by_english(
 
 def drop_shared_sources(splits: Splits) -> Splits:
     """Drops pairs of dev and train whose source key is held out (rule 4)."""
-    kept: Splits = {}
+    result: Splits = {}
     seen: set[str] = set()
     for name in ("test", "dev", "train"):
         keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
-        kept[name] = [pair for key, pair in keyed if key not in seen]
+        result[name] = [pair for key, pair in keyed if key not in seen]
         seen.update(key for key, _ in keyed)
-    return {name: kept[name] for name in splits}
+    return {name: result[name] for name in splits}
 
 
 def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
@@ -194,12 +194,12 @@ def _row_of_variants(variants: Iterable[Pair]) -> Row:
 def read_tatoeba_text() -> str:
     """Returns the text of fra.txt, fetching the archive if needed.
 
-    The archive is kept in the cache folder. Its hash is checked at every use,
+    The archive is stored in the cache folder. Its hash is checked at every use,
     and a damaged one is fetched again.
 
     Raises:
         InputError: the archive is not available, is not the expected one, or
-            cannot be kept.
+            cannot be stored.
     """
     path = cache_folder() / FILE_NAME
     content = _read_cached(path)

@@ -4,9 +4,9 @@
 `PREFIX.dev.*` and `PREFIX.test.*`; a PREFIX that ends with "/" is a folder
 with `train.en` and so on. Each file may be packed (`.gz`); of both forms the
 plain file is read. `val` and `valid` stand for `dev` if there is no `dev`, and
-if there is no `test.en`, the only file `test*.en` is read. More references of
-dev and test are `….test.de.1`, `….test.de.2` and so on, beside `….test.de`.
-PREFIX may be a URL that fsspec opens.
+if there is no `test.en`, the only file `test*.en` is read. `….test.de.1`,
+`….test.de.2` and so on are more references of dev and test. PREFIX may be a
+URL that fsspec opens.
 """
 
 import re

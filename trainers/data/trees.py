@@ -5,11 +5,11 @@
 and so on. Each file may be packed (`.gz`); of both forms the plain file is
 read.
 
-`trees:GOLD*4,SILVER` trains on the trees of several prefixes, those of the
+`trees:GOLD*4,SILVER` trains on the trees of several prefixes, and repeats the
 first four times in an epoch: semi-supervised, as the paper's second parser
-(section 6.3), where SILVER are trees that a parser made. Dev and test are
-those of the first. A text that file names begin with is one prefix, whatever
-it contains.
+(section 6.3), where a parser made the trees of SILVER. Dev and test belong to
+the first prefix. A text that file names begin with is one prefix, whatever it
+contains.
 """
 
 import contextlib

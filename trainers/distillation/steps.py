@@ -1,4 +1,4 @@
-"""The steps of a distillation: which command does what, with which flags."""
+"""The steps of a distillation: commands with their flags."""
 
 import dataclasses
 import pathlib
@@ -25,10 +25,11 @@ class Distillation:
         config: TransformerConfig of the student.
         init_layers: whether the student starts with layers of the first
             teacher.
-        keep_original: whether it learns from the corpus' own pairs.
-        each_alone: whether it learns from each teacher alone, too.
-        split: that student and teachers are scored on; None for none.
-        flags: further flags, lists of str by what they are for: "data",
+        keep_original: whether it learns from the pairs of the corpus.
+        each_alone: whether it learns from the translations of each single
+            teacher, too.
+        split: that student and teachers are scored on, or None.
+        flags: more flags of commands, lists of str by purpose: "data",
             "workers", "tokenize", "synthesize" and "wmt".
     """
 

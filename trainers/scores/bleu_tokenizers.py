@@ -1,7 +1,7 @@
 """Chooses sacreBLEU's tokenizer for a language.
 
-BLEU counts words: 13a splits at spaces, so a whole Chinese sentence is one
-word to it. Languages without spaces have the tokenizer that sacreBLEU
+BLEU counts words: 13a splits at spaces and takes a Chinese sentence for one
+word. Languages without spaces have the tokenizer that sacreBLEU
 recommends, or where it is not installed, single characters. The signature of
 each score names the tokenizer.
 """

@@ -246,7 +246,7 @@ def _count(ours, our_mask, right, mask):
 
 
 def _counted_brackets(tree, mask):
-    """Returns a Counter of (label, start, end), indices of kept words."""
+    """Returns a Counter of (label, start, end), without punctuation."""
     places = [0]
     for keep in mask:
         places.append(places[-1] + keep)

@@ -28,7 +28,7 @@ class Score:
 
     Attributes:
         score: 0 to 100.
-        signature: sacreBLEU's, of all that decides it besides the texts.
+        signature: sacreBLEU's, of tokenizer, smoothing, version and so on.
         line: the score and its parts in sacreBLEU's format.
         reference_length: tokens of the references; 0 for chrF.
     """

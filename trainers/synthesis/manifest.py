@@ -7,23 +7,22 @@ from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, error_reason, list_names
 
 MANIFEST_FILE = "manifest.json"
-# What becomes of lines, in the order in which it is reported.
+# Names of the counts of lines and pairs, in the order of the report.
 OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
     *("low_score", "duplicate", "written"),
 )
 _FORMAT = 1
-# What JSON of another form raises.
+# What reading any other JSON raises.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SynthesisOptions:
-    """What decides the pairs besides lines and models.
+    """The flags of trainers.synthesize that determine the pairs.
 
-    The fields are flags of trainers.synthesize. None for a search option is
-    the model's own value. `batch_tokens` and `threads` may change the last bit
-    of a score.
+    None for a search option is the model's own value. `batch_tokens` and
+    `threads` may change the last bit of a score.
     """
 
     way: str
@@ -165,6 +164,6 @@ def validate_same(folder, before, manifest):
         if now.get(name) != value:
             raise InputError(
                 f"{folder} was made with {name} {value}, not {now.get(name)}; "
-                "put back what was there and give the same flags to go on, or "
+                "restore it and give the same flags to resume, or "
                 "give another --output_dir."
             )

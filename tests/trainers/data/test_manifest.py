@@ -1,7 +1,6 @@
 import copy
 import dataclasses
 import errno
-import hashlib
 import json
 import pathlib
 import tempfile
@@ -18,7 +17,6 @@ from trainers.data.manifest import (
     Manifest,
     Split,
     read_manifest,
-    validate_vocabulary,
     write_manifest,
 )
 from trainers.data.shards import Shard, TokenizedChunk
@@ -184,12 +182,3 @@ def test_a_full_disk_keeps_the_last_manifest(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left on device"):
         write_manifest(tmp_path, dataclasses.replace(MANIFEST, complete=False))
     assert read_manifest(tmp_path) == MANIFEST
-
-
-def test_another_vocabulary_is_refused():
-    digest = hashlib.sha256(b"ours").hexdigest()
-    manifest = dataclasses.replace(MANIFEST, vocabulary_sha256=digest)
-    validate_vocabulary("data", manifest, b"ours")
-    validate_vocabulary("data", manifest, None)
-    with pytest.raises(InputError, match="another vocabulary"):
-        validate_vocabulary("data", manifest, b"theirs")

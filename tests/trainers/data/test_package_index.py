@@ -1,9 +1,4 @@
-import builtins
-import functools
-import getpass
-import http.server
 import os
-import threading
 
 import pytest
 
@@ -28,35 +23,6 @@ def simple_index(tmp_path):
     (page.parent / NAME).write_bytes(b"from the index")
     page.write_text(f'<a href="{NAME}">{NAME}</a>')
     return (tmp_path / "simple").as_uri()
-
-
-class _Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder to someone with the password "secret"."""
-
-    def do_GET(self):
-        # "someone:secret" in base 64.
-        if self.headers["Authorization"] == "Basic c29tZW9uZTpzZWNyZXQ=":
-            super().do_GET()
-        else:
-            self.send_response(401)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def log_message(self, format, *args):
-        pass
-
-
-@pytest.fixture
-def server(tmp_path, simple_index, monkeypatch):
-    """Host and port of the simple index, behind a password."""
-    monkeypatch.setenv("no_proxy", "*")
-    handler = functools.partial(_Handler, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as there:
-        thread = threading.Thread(target=there.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{there.server_port}"
-        there.shutdown()
-        thread.join()
 
 
 def _fetch(monkeypatch, size, **options):
@@ -132,17 +98,3 @@ def test_every_failure_is_named_and_no_password(monkeypatch, links):
     assert "secret" not in message and "\n" not in message
     with pytest.raises(FetchError):
         _fetch(monkeypatch, 11, no_index="true")
-
-
-def test_an_index_behind_a_password(monkeypatch, server):
-    url = f"http://someone:secret@{server}/simple"
-    assert _fetch(monkeypatch, 14, index_url=url) == b"from the index"
-    with pytest.raises(FetchError):
-        _fetch(monkeypatch, 13, index_url=url)
-    # Without one, nobody is asked for it.
-    asked = []
-    monkeypatch.setattr(builtins, "input", asked.append)
-    monkeypatch.setattr(getpass, "getpass", asked.append)
-    with pytest.raises(FetchError):
-        _fetch(monkeypatch, 14, index_url=f"http://{server}/simple")
-    assert asked == []

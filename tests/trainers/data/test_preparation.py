@@ -98,17 +98,6 @@ def test_the_vocabulary_of_a_large_corpus_is_of_an_even_sample(
     assert trained_on == [text for pair in pairs for text in pair]
 
 
-def test_references_and_missing_splits(tmp_path):
-    train = [("ba do", ("yz wh", "wh yz")), ("ki", ("fq",))]
-    prepared = prepare(tmp_path, MemoryCorpus({"train": train}))
-    assert _decoded(prepared, "train") == [
-        *(("ba do", "yz wh"), ("ba do", "wh yz"), ("ki", "fq"))
-    ]
-    assert set(prepared.manifest.splits) == {"train"}
-    assert prepared.pairs("dev") is prepared.test_set() is None
-    prepared.check()
-
-
 def test_long_pairs_are_skipped_and_counted(tmp_path):
     corpus = MemoryCorpus(splits())
     tokenizer = Tokenizer(vocabulary())
@@ -315,8 +304,9 @@ def test_interrupted_anywhere_the_same_command_resumes(
         with at_write(monkeypatch, number, when), pytest.raises(Killed):
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
         # SIGKILL leaves nobody to remove its temporary files.
-        for name in ("train-00001.ids.npy", "manifest.json"):
-            if folder.exists():
+        is_last = number == len(names) - 1
+        if folder.exists() and not (is_last and when == "after"):
+            for name in ("train-00001.ids.npy", "manifest.json"):
                 (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half")
         with at_write(monkeypatch) as again:
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
@@ -324,22 +314,6 @@ def test_interrupted_anywhere_the_same_command_resumes(
         # Except for the test split, which is small, at most a shard and its
         # manifest are repeated.
         assert len(again) <= max(len(names) - number, 0) + 4
-
-
-def test_interrupted_again_and_again_it_ends_all_the_same(
-    tmp_path, monkeypatch, uninterrupted
-):
-    folder, runs = tmp_path / "data", 0
-    while runs < 20:
-        runs += 1
-        try:
-            with at_write(monkeypatch, 4):
-                prepare(folder, max_tokens=LIMIT, workers=runs % 3 + 1)
-            break
-        except Killed:
-            continue
-    assert 2 < runs < 10
-    assert contents(folder) == uninterrupted[0]
 
 
 @pytest.mark.parametrize("when", ["before", "half"])

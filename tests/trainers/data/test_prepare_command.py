@@ -73,12 +73,12 @@ def test_text_is_prepared_once(first, preparer, tmp_path):
     assert again.out.splitlines()[-4:] == out.splitlines()[-4:]
     assert contents(folder) == before
     # Other data in the folder are not touched; a damaged shard is found.
-    for more, message in (
-        (("--vocabulary_size=60",), "vocabulary_size=64, not 60"),
-        (("--max_tokens=99",), "max_tokens=1024, not 99"),
+    for flags, message in (
+        ((*TEXT, "--vocabulary_size=60"), "vocabulary_size=64, not 60"),
+        ((*TEXT, "--max_tokens=99"), "max_tokens=1024, not 99"),
         (TREES, "data holds data .*=text:toy, not"),
     ):
-        result = preparer.run(*TEXT, *more, folder=folder)
+        result = preparer.run(*flags, folder=folder)
         commands.assert_one_clear_line(result, message)
         assert contents(folder) == before
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)

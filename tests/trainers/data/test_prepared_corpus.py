@@ -16,10 +16,7 @@ from tests.trainers.data.memory_corpus import (
 from trainers.data.prepared_corpus import PreparedCorpus
 
 pytestmark = pytest.mark.usefixtures("small_shards")
-SHARDS = (
-    *("train-00001.ids.npy", "train-00001.lengths.npy"),
-    *("dev-00000.ids.npy", "dev-00000.lengths.npy"),
-)
+SHARDS = ("train-00001.ids.npy", "dev-00000.lengths.npy")
 FILES = ("manifest.json", "vocabulary.model", "test.json", *SHARDS)
 
 
@@ -53,17 +50,6 @@ def _refused(folder, action=_use):
     return str(caught.value)
 
 
-def test_reading_changes_nothing(folder):
-    before = contents(folder)
-    corpus = PreparedCorpus(str(folder))
-    assert corpus.folder == folder
-    assert [len(corpus.pairs(name)) for name in ("train", "dev")] == [40, 9]
-    assert corpus.pairs("test") is corpus.pairs("other") is None
-    _use(folder)
-    _check(folder)
-    assert contents(folder) == before
-
-
 def test_missing_and_unfinished_data_are_refused(tmp_path, monkeypatch):
     for folder in (tmp_path, tmp_path / "gone"):
         assert f"trainers.prepare --output_dir={folder}" in _refused(folder)
@@ -74,38 +60,38 @@ def test_missing_and_unfinished_data_are_refused(tmp_path, monkeypatch):
         assert "unfinished" in _refused(folder)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_damaged_and_missing_files(folder, name):
-    path = folder / name
-    content = path.read_bytes()
-    for share in (0.9, 0.3, 0):
-        path.write_bytes(content[: int(share * len(content))])
-        _refused(folder)
-    path.write_bytes(content)
-    # The last but one: that of a text is its closing bracket.
-    flip_bit(path, -2)
-    if name.endswith(".ids.npy"):
-        # Only the checksum can tell.
-        _use(folder)
-    else:
-        _refused(folder)
-    _refused(folder, _check)
-    if name in SHARDS:
-        path.write_bytes(content)
-        array = np.load(path)
-        for dtype in (np.int64, np.float32, "<U3", object):
-            np.save(path, array.astype(dtype), allow_pickle=True)
+def test_damaged_and_missing_files(folder):
+    before = contents(folder)
+    _use(folder)
+    _check(folder)
+    # Reading changes nothing.
+    assert contents(folder) == before
+    for name in FILES:
+        path = folder / name
+        content = path.read_bytes()
+        for share in (0.9, 0.3, 0):
+            path.write_bytes(content[: int(share * len(content))])
             _refused(folder)
-    elif name == "vocabulary.model":
-        path.write_bytes(vocabulary(seed=8))
+        path.write_bytes(content)
+        # The last but one: that of a text is its closing bracket.
+        flip_bit(path, -2)
+        if name.endswith(".ids.npy"):
+            # Only the checksum can tell.
+            _use(folder)
+        else:
+            _refused(folder)
+        _refused(folder, _check)
+        path.unlink()
+        assert name in _refused(folder) or name == "manifest.json"
+        path.mkdir()
         assert name in _refused(folder)
-    path.unlink()
-    assert name in _refused(folder) or name == "manifest.json"
-    path.mkdir()
-    assert name in _refused(folder)
+        path.rmdir()
+        path.write_bytes(content)
+    (folder / "vocabulary.model").write_bytes(vocabulary(seed=8))
+    assert "vocabulary.model" in _refused(folder)
 
 
-def test_a_manifest_that_leads_out_of_the_folder(folder):
+def test_what_is_not_of_the_data_is_not_read(folder, tmp_path):
     path = folder / "manifest.json"
     content = json.loads(path.read_text())
     content["splits"]["train"]["shards"][0]["name"] = "../train-00000"
@@ -114,9 +100,6 @@ def test_a_manifest_that_leads_out_of_the_folder(folder):
         name = f"train-00000.{end}.npy"
         (folder / name).rename(folder.parent / name)
     assert "../train-00000" in _refused(folder)
-
-
-def test_a_test_set_of_somebody_else_is_not_read(tmp_path):
-    prepare(tmp_path, MemoryCorpus({"train": rows(5, 1)}))
-    (tmp_path / "test.json").write_text('{"sources": [], "references": []}')
-    assert PreparedCorpus(tmp_path).test_set() is None
+    prepare(tmp_path / "no_test", MemoryCorpus({"train": rows(5, 1)}))
+    (tmp_path / "no_test" / "test.json").write_text("{}")
+    assert PreparedCorpus(tmp_path / "no_test").test_set() is None

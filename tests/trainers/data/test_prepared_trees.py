@@ -189,33 +189,6 @@ def test_other_and_damaged_symbols_are_refused(
     _refused("symbols.json", folder, corpus)
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_interrupted_anywhere_the_same_command_resumes(
-    tmp_path, monkeypatch, corpus
-):
-    with at_write(monkeypatch) as names:
-        _prepare(tmp_path / "whole", corpus)
-    expected = contents(tmp_path / "whole")
-    assert names.index("symbols.json") < names.index("manifest.json")
-    for number in range(len(names)):
-        folder = tmp_path / f"{number}"
-        with at_write(monkeypatch, number, "half"), pytest.raises(Killed):
-            _prepare(folder, corpus)
-        with at_write(monkeypatch) as again:
-            _prepare(folder, corpus)
-        assert contents(folder) == expected, names[number]
-        assert len(again) <= max(len(names) - number, 0) + 4
-
-
-def test_finished_data_are_not_read_again(tmp_path, corpus, monkeypatch):
-    _prepare(tmp_path / "data", corpus)
-    before = contents(tmp_path / "data")
-    for name in ("trees", "pairs", "evaluation_set"):
-        monkeypatch.setattr(corpus, name, None)
-    assert _prepare(tmp_path / "data", corpus, vocabulary=None).symbols.labels
-    assert contents(tmp_path / "data") == before
-
-
 @pytest.mark.parametrize("number", [2, 6, None])
 def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus, number):
     """Finished ones are refused, unfinished ones replaced."""

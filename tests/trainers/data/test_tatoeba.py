@@ -14,7 +14,6 @@ from trainers.data.package_index import FetchError
 from trainers.data.tatoeba import (
     cache_folder,
     drop_shared_sources,
-    parse_pairs,
     read_tatoeba_text,
     split_by_english,
     variant_key,
@@ -42,20 +41,6 @@ def test_the_key_is_the_documented_one(text):
     key = "".join(c for c in folded if c.isalnum())
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
         assert variant_key(unicodedata.normalize(form, text)) == key
-
-
-def test_pairs_are_distinct_up_to_white_space():
-    text = (
-        "Go.\tVa !\tCC-BY\n"
-        "Go.\tVa\u202f!\tCC-BY\n"
-        "Go.\tVas-y.\tCC-BY\n"
-        " Go. \tVa !\n"
-        "?!\tQuoi\tCC-BY\n"
-        "What\t…\tCC-BY\n"
-        "a\x85b\tc\u2028d\tCC-BY\n"
-    )
-    expected = [("Go.", "Va !"), ("Go.", "Vas-y."), ("a b", "c d")]
-    assert parse_pairs(text) == expected
 
 
 # Few words and many collisions: every rule of the split comes into play.
@@ -156,13 +141,6 @@ def test_from_french(small, index):
     index.serve("".join(f"{c}.\t{c}\n" for c in "abcd"))
     other = open_corpus("tatoeba-en-fr", "en", "fr").fingerprint()
     assert len({corpus.fingerprint(), english, other}) == 3
-
-
-def test_languages_are_refused_before_anything_is_fetched(index):
-    for languages in (("de", None), ("en", "en")):
-        with pytest.raises(InputError):
-            open_corpus("tatoeba-en-fr", *languages)
-    assert index.fetched == 0
 
 
 @pytest.mark.parametrize(

@@ -188,13 +188,6 @@ def test_languages_are_checked(prefix):
         _refused(message, prefix, source, target)
 
 
-def test_special_characters_in_the_prefix(tmp_path, write_split):
-    (tmp_path / "a[b]*").mkdir()
-    write_split("a[b]*/c?.train")
-    write_split("a[b]*/c?.test_1")
-    assert _open(f"text:{tmp_path}/a[b]*/c?").splits() == ("train", "test")
-
-
 def test_the_fingerprint_follows_every_file(tmp_path, write_text, prefix):
     first = _open(prefix).fingerprint()
     assert first == _open(prefix).fingerprint()
@@ -203,14 +196,3 @@ def test_the_fingerprint_follows_every_file(tmp_path, write_text, prefix):
         write_text(path, ["changed", "b", "c"])
         seen.add(_open(prefix).fingerprint())
     assert len(seen) == 2 + 6
-
-
-@pytest.mark.skipif(
-    not MULTI30K.exists(), reason="../shared/data/multi30k is missing"
-)
-def test_multi30k():
-    corpus = _open(f"text:{MULTI30K}/tok/")
-    counts = [len(list(corpus.pairs(split))) for split in corpus.splits()]
-    assert counts == [29000, 1014, 1000]
-    german = corpus.evaluation_set("test").reference_streams()[0]
-    assert sum(len(sentence.split()) for sentence in german) == 12103

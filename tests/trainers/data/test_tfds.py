@@ -162,7 +162,7 @@ def test_any_number_of_languages(data_dir):
         ("corpora_unreachable", None, None, "no route to the host"),
         ("corpora_odd_splits", None, None, "it has: everything"),
         ("corpora_nowhere", None, None, "wmt14_translate"),
-        ("wmt14_translate/xx-en", None, None, "configurations are: .*de-en"),
+        ("wmt14_translate/xx-en", None, None, "de-en"),
     ],
 )
 def test_refusals(data_dir, name, source, target, message):

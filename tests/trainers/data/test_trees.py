@@ -1,4 +1,3 @@
-import errno
 import pathlib
 
 import pytest
@@ -98,23 +97,6 @@ def test_trees_are_parsed_once_however_often_pairs_are_read(
     # The generator keeps the corpus.
     pairs = _open(f"trees:{tmp_path}/x").pairs("train")
     assert list(pairs) == expected
-
-
-def test_errors_in_later_lines_and_a_full_disk(
-    tmp_path, write_text, prefix, monkeypatch
-):
-    write_text(tmp_path / "x.train.ptb", [FLAT, FLAT, "(S"])
-    corpus = _open(f"trees:{tmp_path}/x")
-    for _ in range(2):
-        with pytest.raises(InputError, match=r"Line 3 of .*x\.train\.ptb"):
-            list(corpus.pairs("train"))
-
-    def refuse():
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
-    with pytest.raises(InputError, match="No space left"):
-        list(_open(prefix).pairs("train"))
 
 
 def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):

@@ -10,8 +10,6 @@ import os
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import given
-from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from export.common.paths import resolve_path
@@ -29,7 +27,6 @@ from tests.trainers.synthesis.jobs import (
 )
 from trainers.data import open_corpus
 from trainers.synthesis.models import FILES
-from trainers.synthesis.parallel_text import drop_duplicates
 from trainers.synthesis.shards import text_source
 
 
@@ -165,19 +162,6 @@ def test_other_lines_models_and_options_are_refused(begun, finished):
     assert pairs_in(begun.output) == PAIRS
 
 
-def test_after_an_error_without_a_shard_other_options_are_allowed(new):
-    """Many wrong flags are only seen once the models are loaded."""
-    synthesis = new()
-
-    def workers(job, todo):
-        raise InputError("There is no such beam.")
-
-    with pytest.raises(InputError, match="no such beam"):
-        synthesis.run(workers)
-    assert synthesis.contents() == {}
-    synthesis.run(options=dataclasses.replace(OPTIONS, shard_lines=5))
-
-
 def test_lines_and_models_that_change_meanwhile_are_refused(begun):
     def change_lines(job, todo):
         jobs.write_text(begun.source_folder, ["other"] * 12)
@@ -238,11 +222,6 @@ def test_a_second_one_in_the_folder_is_refused(tmp_path):
         return jobs.in_order(job, todo)
 
     Synthesis(tmp_path, tmp_path / "out").run(workers)
-
-
-@given(st.lists(st.tuples(*[st.sampled_from(["", "a", "b", "a b", "\0"])] * 2)))
-def test_each_pair_is_kept_once(pairs):
-    assert [*drop_duplicates(pairs)] == [*dict.fromkeys(pairs)]
 
 
 class Unreachable(fsspec.AbstractFileSystem):
