@@ -107,7 +107,7 @@ def main(arguments):
         score = runs.read_score(row)
         if score is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
-            code = runs.finish(row)
+            code = runs.train_and_score(row)
             if code > 128:
                 print(
                     f"Interrupted in row {row.name}; the same command resumes."

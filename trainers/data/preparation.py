@@ -105,7 +105,8 @@ def prepare_corpus(
     """
     folder = pathlib.Path(folder)
     try:
-        new = [each for each in (folder, *folder.parents) if not each.exists()]
+        folders = (folder, *folder.parents)
+        created = [each for each in folders if not each.exists()]
     except OSError as error:
         raise InputError(
             f"Cannot keep prepared data in {folder}: {error.strerror}."
@@ -121,8 +122,8 @@ def prepare_corpus(
                 preparation.run(vocabulary, symbols)
             except InputError as error:
                 # A full disk may get space and resume; other errors will not.
-                if new and not isinstance(error.__cause__, OSError):
-                    _remove_folders(new)
+                if created and not isinstance(error.__cause__, OSError):
+                    _remove_folders(created)
                 raise
     prepared = PreparedCorpus(folder)
     validate_vocabulary(folder, prepared.manifest, vocabulary)
@@ -134,9 +135,9 @@ def _is_complete(manifest):
     return manifest is not None and manifest.complete
 
 
-def _remove_folders(new):
-    shutil.rmtree(new[0], ignore_errors=True)
-    for parent in new[1:]:
+def _remove_folders(created):
+    shutil.rmtree(created[0], ignore_errors=True)
+    for parent in created[1:]:
         # Another process may have put something there.
         with contextlib.suppress(OSError):
             parent.rmdir()

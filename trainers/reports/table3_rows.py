@@ -143,7 +143,7 @@ class Table3Runs:
                 return record
         return None
 
-    def finish(self, row):
+    def train_and_score(self, row):
         """Trains and scores a row, or resumes; returns the exit code."""
         training = [
             *self._data_flags,

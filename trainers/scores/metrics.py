@@ -163,19 +163,20 @@ class PairedDifference:
         )
 
 
-def bleu_difference(hypotheses, others, evaluation_set, tokenize):
+def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
     sacreBLEU's paired test has a p-value and no interval of the difference.
 
     Returns:
-        PairedDifference, above 0 if `hypotheses` are better than `others`.
+        PairedDifference, above 0 if `hypotheses` are better than
+        `other_hypotheses`.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()
     counts = [
         np.array(metric._extract_corpus_statistics(texts, references))
-        for texts in (hypotheses, others)
+        for texts in (hypotheses, other_hypotheses)
     ]
 
     def difference(indices):

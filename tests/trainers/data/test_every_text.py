@@ -1,38 +1,29 @@
 """Any text, from every kind of corpus to every writer of lines."""
 
-import contextlib
 import dataclasses
 import gzip
 import io
 import pathlib
 import tempfile
-import types
 
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from export.lines.files import DecodedLines, join_lines
-from export.lines.formats import best_text, n_best_list
-from export.lines.streams import answer_lines
 from export.translators.text_ids import IdPair
 from export.translators.text_translator import Translation
 from tests.trainers.data.memory_corpus import MemoryCorpus, prepare
 from tests.trainers.synthesis import jobs
-from trainers import evaluate
 from trainers.data import tatoeba
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
-from trainers.data.tfds_corpus import TfdsCorpus
 from trainers.data.trees import TreeCorpus
 from trainers.distillation.steps import write_mixture
 from trainers.synthesis.generate import generate_pairs
 from trainers.synthesis.job import synthesize
 from trainers.synthesis.shards import corpus_source
-
-tfds = pytest.importorskip("tensorflow_datasets")
 
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029"
 TEXT = st.text(
@@ -64,32 +55,6 @@ def _packed(pairs, folder):
     return _files(pairs, folder, ".gz")
 
 
-def _tfds(data, feature):
-    """A TfdsCorpus of a builder that is not there."""
-    corpus = TfdsCorpus.__new__(TfdsCorpus)
-    super(TfdsCorpus, corpus).__init__("made_up", "en", "xx")
-    corpus._tfds, corpus._field, corpus._feature = tfds, None, feature
-    corpus._builder = types.SimpleNamespace(
-        as_dataset=lambda **_: tf.data.Dataset.from_tensor_slices(data),
-        info=types.SimpleNamespace(splits={"train"}),
-    )
-    return corpus
-
-
-def _translations(pairs, folder):
-    data = dict(zip(("en", "xx"), map(list, zip(*pairs))))
-    return _tfds(data, tfds.features.Translation(["en", "xx"]))
-
-
-def _variable(pairs, folder):
-    data = {
-        "language": [["en", "xx"]] * len(pairs),
-        "translation": [list(pair) for pair in pairs],
-    }
-    feature = tfds.features.TranslationVariableLanguages(["en", "xx"])
-    return _tfds(data, feature)
-
-
 def _tatoeba(pairs, folder):
     corpus = TatoebaCorpus.__new__(TatoebaCorpus)
     super(TatoebaCorpus, corpus).__init__("tatoeba-en-fr", "en", "xx")
@@ -108,7 +73,7 @@ def _words(text):
 
 @pytest.mark.parametrize(
     "open_corpus",
-    [_memory, _files, _packed, _translations, _variable, _tatoeba],
+    [_memory, _files, _packed, _tatoeba],
 )
 @settings(max_examples=10, deadline=None)
 @given(PAIRS)
@@ -154,15 +119,12 @@ def _count_lines(path):
 @settings(max_examples=15, deadline=None)
 @given(PAIRS)
 def test_every_writer_writes_a_line_for_each_sentence(pairs):
-    with (
-        tempfile.TemporaryDirectory() as name,
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        _check_writers(_memory(pairs, folder), folder, patch)
+        _check_writers(_memory(pairs, folder), folder)
 
 
-def _check_writers(corpus, folder, patch):
+def _check_writers(corpus, folder):
     pairs = list(corpus.pairs("train"))
     sources = corpus.evaluation_set("test").sources
     prepared = prepare(folder / "data", corpus, max_unknown=1)
@@ -180,23 +142,6 @@ def _check_writers(corpus, folder, patch):
         *(("mixed/test.en", len(sources)), ("mixed/test.xx", len(sources))),
     ):
         assert _count_lines(folder / name) == count
-
-    answers = _Odd().n_best(sources, 1)
-    output = folder / "evaluated"
-    patch.setattr(evaluate, "FLAGS", types.SimpleNamespace(output=output))
-    evaluate._write_output([best.text for (best,) in answers])
-    assert _count_lines(output) == len(sources)
-
-    def ask(texts, on_progress):
-        return _Odd().n_best(texts, 1)
-
-    given = folder / "input"
-    given.write_text("".join(f"{t}\n" for t in sources), "utf-8", newline="")
-    for form in (best_text, n_best_list):
-        output = folder / form.__name__
-        with contextlib.redirect_stderr(io.StringIO()):
-            answer_lines("Translating", given, output, ask, form)
-        assert _count_lines(output) == len(sources)
 
 
 @settings(max_examples=30, deadline=None)
@@ -226,14 +171,7 @@ def test_standard_input_gives_a_line_for_each_line_feed(texts):
     assert all(line == join_lines(line) for line in lines)
 
 
-def test_what_is_no_text_is_refused():
-    corpora = [
-        *(_memory([(text, "b")], None) for text in ("a\ud800b", "\udc00")),
-        *(
-            each([(b"caf\xe9", b"b")], None)
-            for each in (_translations, _variable)
-        ),
-    ]
-    for corpus in corpora:
+def test_half_a_character_is_refused():
+    for text in ("a\ud800b", "\udc00"):
         with pytest.raises(InputError):
-            next(iter(corpus.pairs("train")))
+            next(iter(_memory([(text, "b")], None).pairs("train")))

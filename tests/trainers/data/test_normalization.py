@@ -27,7 +27,6 @@ from trainers.data.normalization import (
     NORMALIZATIONS,
     choose_normalization,
     count_code_points,
-    make_normalizer,
     normalization_name,
 )
 from trainers.data.vocabulary import frequent_characters, train_vocabulary
@@ -98,22 +97,6 @@ def test_tensorflow_tokenizes_as_sentencepiece_does(rules, text):
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     (ids,) = Tokenizer(model).encode([text])
     assert ids.tolist() == [*processor.encode(text), processor.eos_id()]
-
-
-@given(st.text(CHARACTERS, max_size=20))
-def test_nmt_nfc_is_canonical_composition(text):
-    words = "".join(
-        each
-        for each in text
-        # White space and control characters are as in nmt_nfkc.
-        if unicodedata.category(each)[0] not in "CZ"
-        and each not in "\u2581\ufffd"
-        and " " not in unicodedata.normalize("NFKC", each)
-    )
-    found = make_normalizer(NFC_RULES).normalize(words)
-    # Rare marks in another order than the canonical one stay there.
-    if words == unicodedata.normalize("NFC", words):
-        assert found.removeprefix("\u2581") == words
 
 
 def test_nmt_nfc_leaves_words_as_they_are_spelled():

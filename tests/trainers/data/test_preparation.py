@@ -81,23 +81,6 @@ def test_without_a_vocabulary_one_is_trained_on_train(tmp_path, monkeypatch):
     assert tokenizer.decode([rare]) == ["(25): K 1984 %"]
 
 
-def test_the_vocabulary_of_a_large_corpus_is_of_an_even_sample(
-    tmp_path, monkeypatch
-):
-    trained_on = []
-
-    def train(sentences, size, characters, normalization):
-        trained_on.extend(sentences)
-        assert set(characters) < set("".join(trained_on))
-        return vocabulary(size=size)
-
-    monkeypatch.setattr(codecs, "train_vocabulary", train)
-    monkeypatch.setattr(codecs, "_VOCABULARY_PAIRS", 15)
-    prepare(tmp_path, vocabulary=None)
-    pairs = cipher.sentences(40, 1)[::3]
-    assert trained_on == [text for pair in pairs for text in pair]
-
-
 def test_long_pairs_are_skipped_and_counted(tmp_path):
     corpus = MemoryCorpus(splits())
     tokenizer = Tokenizer(vocabulary())

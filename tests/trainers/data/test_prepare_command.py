@@ -124,18 +124,12 @@ def test_trees_and_given_symbols(preparer, tmp_path):
 # Flags after good ones, and what the message names.
 REFUSED = [
     ("--output_dir=", "--output_dir"),
-    ("--output_dir=toy.train.en", "toy.train.en"),
     ("--output_dir=toy.train.en/data", "toy.train.en"),
-    (f"--output_dir={'m' * 300}", "File name too long"),
     ("--dataset=what is it", "'what is it'"),
-    ("--dataset=text:gone/toy", "gone"),
     ("--dataset=text:broken", r"dev\.en has 12, .*dev\.xx has 1"),
     ("--target_language=yy", r"toy\.train\.yy"),
-    ("--target_language=en", "both 'en'"),
     ("--preset=tinier", "'tinier'"),
     ("--vocabulary_size=4000", "too large"),
-    ("--vocabulary_size=7", "too small"),
-    ("--vocabulary_size=0", "vocabulary"),
     ("--vocabulary_size=-5", "vocabulary"),
     ("--vocabulary=gone", "--vocabulary=gone"),
     ("--vocabulary=toy.train.en", "not a SentencePiece model"),

@@ -117,12 +117,9 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path):
     assert read_back > 140
 
 
-@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.usefixtures("small_shards")
-def test_unencodable_trees_are_skipped_and_counted(
-    tmp_path, corpus, capsys, workers
-):
-    prepared = _prepare(tmp_path / "data", corpus, workers=workers)
+def test_unencodable_trees_are_skipped_and_counted(tmp_path, corpus, capsys):
+    prepared = _prepare(tmp_path / "data", corpus, workers=3)
     dev = prepared.manifest.splits["dev"]
     assert (dev.num_read, dev.num_pairs) == (22, 20)
     assert (dev.num_unencodable, dev.num_too_long) == (2, 0)
@@ -189,28 +186,20 @@ def test_other_and_damaged_symbols_are_refused(
     _refused("symbols.json", folder, corpus)
 
 
-@pytest.mark.parametrize("number", [2, 6, None])
-def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus, number):
+def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus):
     """Finished ones are refused, unfinished ones replaced."""
     text, trees = tmp_path / "text", tmp_path / "trees"
-    _interrupted(lambda: _prepare(trees, corpus), monkeypatch, number)
-    _interrupted(lambda: prepare_text(text), monkeypatch, number)
-    if number is None:
-        before = contents(tmp_path)
-        _refused("dataset=memory", text, corpus)
-        with pytest.raises(InputError, match="dataset=trees:"):
-            prepare_text(trees)
-        assert contents(tmp_path) == before
-        return
-    text_data = prepare_text(trees)
-    trees_data = _prepare(text, corpus)
-    assert text_data.symbols is None
-    kinds = text_data.manifest.kind, trees_data.manifest.kind
-    assert kinds == ("text", "trees")
-    prepare_text(tmp_path / "fresh text")
-    _prepare(tmp_path / "fresh trees", corpus)
-    assert contents(trees) == contents(tmp_path / "fresh text")
-    assert contents(text) == contents(tmp_path / "fresh trees")
+    assert prepare_text(text).manifest.kind == "text"
+    assert _prepare(trees, corpus).manifest.kind == "trees"
+    before = contents(tmp_path)
+    _refused("dataset=memory", text, corpus)
+    with pytest.raises(InputError, match="dataset=trees:"):
+        prepare_text(trees)
+    assert contents(tmp_path) == before
+    other = tmp_path / "other"
+    _interrupted(lambda: _prepare(other, corpus), monkeypatch, 6)
+    prepare_text(other)
+    assert contents(other) == contents(text)
 
 
 def test_refused_trees_leave_nothing(tmp_path, corpus):

@@ -112,13 +112,6 @@ def test_damaged_missing_and_foreign_files(tmp_path, refused, file):
     refused()
 
 
-def test_lengths_that_do_not_add_up_to_the_ids(tmp_path, refused, shard):
-    """Even if their checksum is right."""
-    np.save(tmp_path / LENGTHS_FILE, LENGTHS + 1)
-    checksum = file_crc32(tmp_path / LENGTHS_FILE)
-    refused(dataclasses.replace(shard, lengths_crc32=checksum))
-
-
 def _flip_bits(content):
     """Yields the content with one bit flipped, at many places."""
     for place in range(0, 8 * len(content), 3):

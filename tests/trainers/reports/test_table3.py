@@ -60,16 +60,16 @@ def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     base, one = make_table3_rows(["A1"], [], SMALL, 0.25, 9)
     runs = _runs(fake)
     assert runs.read_score(base) is None
-    assert runs.finish(base) == 0
+    assert runs.train_and_score(base) == 0
     assert runs.read_score(base)["score"] == 20.0
     assert runs.read_score(one) is None
     # Interrupted in training, it is not scored; then in scoring.
     fake.fails = {("trainers.wmt", "A1"): 130}
-    assert runs.finish(one) == 130
+    assert runs.train_and_score(one) == 130
     fake.fails = {("trainers.evaluate", "A1"): 2}
-    assert runs.finish(one) == 2
+    assert runs.train_and_score(one) == 2
     assert runs.read_score(one) is None
-    assert runs.finish(one) == 0
+    assert runs.train_and_score(one) == 0
     assert _runs(fake).read_score(one)
     train, score = "trainers.wmt", "trainers.evaluate"
     assert fake.asked == [
@@ -98,20 +98,6 @@ def _start(folder, *options):
     )
 
 
-@pytest.mark.slow
-def test_a_row_that_ends_sooner_is_refused(tmp_path):
-    cipher.write(tmp_path)
-    process = _start(
-        tmp_path,
-        *("--rows=base", "--train_steps=3"),
-        "--wmt_flag=--train_minutes=0.00001",
-    )
-    _, err = process.communicate(timeout=600)
-    assert process.returncode == 2
-    assert "Row base has no score" in err
-    assert "Traceback" not in err
-
-
 def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
     cipher.write(tmp_path)
     workers = {"trainers.wmt": worker, "trainers.evaluate": evaluator}
@@ -126,7 +112,7 @@ def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
         "out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run
     )
     rows = make_table3_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
-    runs.finish(rows[1])
+    runs.train_and_score(rows[1])
     path = tmp_path / "out" / "rows" / "mine"
     (record,) = json.loads((path / "scores.json").read_text())
     assert (record["split"], record["sentences"]) == ("dev", 5)
