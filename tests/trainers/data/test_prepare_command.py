@@ -10,7 +10,7 @@ from export.parsing.trees import read_tree
 from tests.damage import flip_bit
 from tests.processes import ROOT
 from tests.trainers import cipher, commands
-from tests.trainers.data.memory_corpus import contents, vocabulary
+from tests.trainers.data.memory_corpus import contents
 from trainers.data import open_corpus
 from trainers.data.prepared_corpus import PreparedCorpus
 
@@ -85,19 +85,6 @@ def test_text_is_prepared_once(first, preparer, tmp_path):
     flip_bit(tmp_path / "data" / "train-00000.ids.npy", -1)
     result = preparer.run(*TEXT, folder=tmp_path)
     commands.assert_one_clear_line(result, "Shard train-00000 in data")
-
-
-def test_a_given_vocabulary_and_a_limit(preparer, tmp_path):
-    cipher.write(tmp_path)
-    (tmp_path / "mine.model").write_bytes(vocabulary())
-    flags = ("--vocabulary=mine.model", "--max_tokens=9", "--workers=3")
-    result = preparer.run(*TEXT, *flags, folder=tmp_path)
-    assert result.code == 0, result.err
-    prepared = PreparedCorpus(tmp_path / "data")
-    assert prepared.vocabulary == vocabulary()
-    split = prepared.manifest.splits["train"]
-    assert 0 < split.num_too_long == 200 - split.num_pairs
-    assert f"{split.num_too_long} pairs of more than 9 " in result.out
 
 
 def test_trees_and_given_symbols(preparer, tmp_path):

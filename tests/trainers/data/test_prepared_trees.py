@@ -145,22 +145,6 @@ def test_unencodable_trees_are_skipped_and_counted(tmp_path, corpus, capsys):
     assert dev.first_unencodable.startswith("line 18: The tag 'ODD'")
 
 
-def test_given_symbols(tmp_path, corpus):
-    given = Symbols.of([read_tree(line) for line in _lines("train")])
-    with (tmp_path / "my.train.ptb").open("a") as file:
-        file.write(UNKNOWN_TAG + "\n")
-    prepared = _prepare(tmp_path / "data", corpus, symbols=given)
-    assert prepared.symbols == given != Symbols.of(corpus.trees("train"))
-    assert prepared.manifest.splits["train"].num_unencodable == 1
-    for tree, (_, target) in zip(
-        corpus.trees("train"), _sides(prepared, "train")
-    ):
-        assert delinearise(given.symbols_of(target), tree.leaves()) == tree
-    none = Symbols(("NP",), ("#",), Bounds(1, 1, 1))
-    _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
-    assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.parametrize("number", [4, None])
 def test_other_and_damaged_symbols_are_refused(
     tmp_path, monkeypatch, corpus, number

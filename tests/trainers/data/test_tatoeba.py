@@ -20,20 +20,6 @@ from trainers.data.tatoeba import (
 )
 
 
-def test_keys_of_variants():
-    for one, other in (
-        ("Go.", "go!"),
-        ("It’s 5 o'clock", "ITS 5 OCLOCK…"),
-        ("Straße", "STRASSE"),
-        ("ﬁne", "fine"),
-        ("Va\u202f!", "va !"),
-        ("snake_case", "snakecase"),
-    ):
-        assert variant_key(one) == variant_key(other)
-    for one, other in (("Go.", "Do."), ("10", "100"), ("ou", "où")):
-        assert variant_key(one) != variant_key(other)
-
-
 @given(st.text())
 def test_the_key_is_the_documented_one(text):
     # Character by character, without the regular expression.

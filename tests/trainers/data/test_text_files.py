@@ -59,17 +59,6 @@ def test_a_prefix_gives_three_splits_in_either_direction(
     assert list(_open("text:~/wmt").pairs("train")) == expected
 
 
-def test_packed_files(tmp_path, write_text, prefix):
-    for language in ("en", "de"):
-        lines = (tmp_path / f"wmt.train.{language}").read_text().splitlines()
-        write_text(tmp_path / f"packed.train.{language}.gz", lines)
-    packed = _open(f"text:{tmp_path}/packed")
-    assert list(packed.pairs("train")) == list(_open(prefix).pairs("train"))
-    # Of both forms the plain file is read.
-    write_text(tmp_path / "wmt.train.en.gz", ["old"])
-    assert next(_open(prefix).pairs("train"))[0] == "train en 0"
-
-
 @pytest.mark.parametrize(
     ("split", "names", "expected"),
     [

@@ -1,5 +1,3 @@
-import shutil
-
 import pytest
 
 from export.common.errors import InputError
@@ -118,19 +116,6 @@ def test_pairs_in_both_directions(data_dir):
     assert dev.sources == ("door", "", "nothing")
     assert dev.references[0] == ("Tür",)
     assert list(corpus.pairs("dev")) == [("door", "Tür")]
-
-
-def test_data_prepared_before_need_no_builder(data_dir, tmp_path):
-    _open("corpora_fixed_pairs", data_dir)
-    old, new = "corpora_fixed_pairs", "corpora_unregistered"
-    shutil.copytree(data_dir / old, tmp_path / new)
-    for path in list(tmp_path.rglob("*")):
-        if path.is_file():
-            path = path.rename(path.with_name(path.name.replace(old, new)))
-            if path.suffix == ".json":
-                path.write_text(path.read_text().replace(old, new))
-    corpus = _open(new, tmp_path, "en", "de")
-    assert ("one", "eins") in list(corpus.pairs("test"))
 
 
 def test_any_number_of_languages(data_dir):

@@ -1,11 +1,9 @@
 import pathlib
 
 import pytest
-from nltk.tree import Tree
 
 from export.common.errors import InputError
-from export.parsing.linear import delinearise
-from export.parsing.trees import one_line, read_tree, read_trees
+from export.parsing.trees import read_trees
 from trainers.data import open_corpus
 from trainers.data import trees as tree_corpus
 
@@ -53,22 +51,6 @@ def test_pairs_are_words_and_symbols(prefix):
         ("(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))",),
         ("(TOP (S (NN go)))",),
     )
-
-
-def test_pairs_and_evaluation_sets_of_craft_are_the_same_trees():
-    corpus = _open(f"trees:{CRAFT}")
-    lines = pathlib.Path(f"{CRAFT}.dev.ptb").read_text("utf-8").splitlines()
-    expected = [read_tree(line) for line in lines]
-    pairs = list(corpus.pairs("dev"))
-    assert list(corpus.trees("dev")) == expected
-    for tree, (words, symbols) in zip(expected, pairs, strict=True):
-        assert delinearise(symbols.split(" "), words.split(" ")) == tree
-        assert words.split() == words.split(" ") == tree.leaves()
-    evaluation_set = corpus.evaluation_set("dev")
-    assert evaluation_set.sources == tuple(words for words, _ in pairs)
-    assert evaluation_set.references == tuple((one_line(t),) for t in expected)
-    for (text,), tree in zip(evaluation_set.references, expected):
-        assert Tree.fromstring(text) == tree
 
 
 def test_trees_are_parsed_once_however_often_pairs_are_read(

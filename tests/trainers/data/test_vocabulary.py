@@ -1,4 +1,3 @@
-import collections
 import re
 
 import pytest
@@ -40,15 +39,6 @@ def test_sentences_are_read_once_and_in_parts(monkeypatch):
     texts = iter(["aa", "b", "", "", "ab", "b"])
     assert frequent_characters(texts, 9) == "ab"
     assert list(texts) == []
-
-
-@given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "N"]))))
-def test_frequent_characters_equal_a_loop(texts):
-    counts = collections.Counter("".join(texts))
-    found = frequent_characters(texts, 200)
-    assert set(found) == {c for c, n in counts.items() if n >= 3}
-    ordered = [counts[c] for c in found]
-    assert ordered == sorted(ordered, reverse=True)
 
 
 def test_a_vocabulary_of_byte_pairs():
