@@ -10,7 +10,7 @@ import shutil
 import h5py
 
 import keras_transformer as kt
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
 from export.server_runtime.export_directory import newest_version
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
@@ -82,7 +82,7 @@ class ModelDirectory:
 
     def write_run(self, run):
         """Writes run.json."""
-        _write_text(self.run_path, json.dumps(run, indent=2) + "\n")
+        write_json(self.run_path, run)
 
     def read_scores(self):
         """Returns the list of scores; empty when there is none yet.
@@ -96,8 +96,7 @@ class ModelDirectory:
 
     def write_scores(self, scores):
         """Writes scores.json: a list of dicts."""
-        text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
-        _write_text(self.scores_path, text)
+        write_json(self.scores_path, scores)
 
     def load_tokenizer(self):
         """Returns what makes ids of text, and fits config.json.

@@ -5,7 +5,6 @@ that watches E never loads half of one.
 """
 
 import errno
-import json
 import pathlib
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ import tensorflow as tf
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.server_runtime.export_directory import (
@@ -131,10 +130,7 @@ def save(directory, path, search, checks=()):
         (temporary / "assets.extra").mkdir()
         write_warm_up(temporary / WARM_UP_FILE, requests)
         description["signatures"] = describe_signatures(temporary)
-        (temporary / DESCRIPTION_FILES[servable.task]).write_text(
-            json.dumps(description, indent=2, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
+        write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
             (temporary / target_pieces.FILE).write_text(
                 target_pieces.to_text(

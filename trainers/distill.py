@@ -6,14 +6,15 @@ The student learns from the teachers' translations of the sources of a corpus,
 and from the corpus' own pairs (sequence-level knowledge distillation: Kim and
 Rush 2016). These steps go into --output_dir:
 
-  taught/    the teachers' translations, by trainers.synthesize: of several
-             teachers as an ensemble, and of each alone
-  corpus/    these and the original pairs, each once
-  data/      that corpus with the teacher's vocabulary, by trainers.prepare
-  student/   the model directory, by trainers.wmt; starts with layers of the
-             first teacher if only the numbers of layers differ
-  scores/    translations of the test split by student and teachers, and
-             comparison.json: BLEU and the difference with its 95 % interval
+  translations/  the teachers' translations, by trainers.synthesize: of
+                 several teachers as an ensemble, and of each alone
+  corpus/        these and the original pairs, each once
+  data/          that corpus with the teacher's vocabulary, by trainers.prepare
+  student/       the model directory, by trainers.wmt; starts with layers of
+                 the first teacher if only the numbers of layers differ
+  scores/        translations of the test split by student and teachers, and
+                 comparison.json: BLEU and the difference with its 95 %
+                 interval
 
 Ctrl-C saves. The same command resumes after any end, and skips the steps that
 are done.
@@ -33,7 +34,11 @@ from keras_transformer.presets import PRESETS
 from trainers import dataset_flags, settings
 from trainers.data import dataset_kind
 from trainers.data.manifest import validate_kind
-from trainers.distillation.journal import FILE, read_done_commands, run_steps
+from trainers.distillation.journal import (
+    JOURNAL_FILE,
+    read_finished_commands,
+    run_steps,
+)
 from trainers.distillation.steps import Distillation
 from trainers.distillation.student import (
     compare_bleu,
@@ -122,13 +127,15 @@ def main(arguments):
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]
     digests = _hash_teachers(teachers)
     corpus = _corpus(teachers[0])
-    tokenize = bleu_tokenizers.choose(corpus.target_language, FLAGS.tokenize)
+    tokenize = bleu_tokenizers.choose_tokenizer(
+        corpus.target_language, FLAGS.tokenize
+    )
     distillation = _distillation(teachers, corpus)
     folder = distillation.folder
     facts = _facts(digests, distillation)
     # A refusal writes nothing, not even the lock.
-    read_done_commands(folder, facts)
-    if FLAGS.wmt_flag and not (folder / FILE).exists():
+    read_finished_commands(folder, facts)
+    if FLAGS.wmt_flag and not (folder / JOURNAL_FILE).exists():
         # Before hours of work for nothing.
         check = [*FLAGS.wmt_flag, "--only_check_args"]
         code = run_subcommand("trainers.wmt", check)
@@ -141,7 +148,7 @@ def main(arguments):
             return code
         if distillation.split:
             lines = compare_bleu(
-                distillation.translations,
+                distillation.scored_files,
                 corpus.evaluation_set(distillation.split),
                 tokenize,
                 folder / "scores" / "comparison.json",

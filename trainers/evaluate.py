@@ -209,7 +209,7 @@ def _evaluate(translator, target_language, evaluation_set):
                 "as well; drop one of them."
             )
         tokenize = "none"
-    tokenize = bleu_tokenizers.choose(target_language, tokenize)
+    tokenize = bleu_tokenizers.choose_tokenizer(target_language, tokenize)
     evaluation_set = _select_lines(evaluation_set)
     texts = translate_sentences(translator, evaluation_set.sources)
     _write_output(texts)

@@ -13,8 +13,8 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from trainers.cost import packed_row, training_cost
-from trainers.cost.cost_report import compare_updates, make_report
-from trainers.cost.devices import DEVICES, MAX_GPUS, cpu, parse_gpus
+from trainers.cost.cost_report import compare_published_updates, make_report
+from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
 from trainers.cost.memory import PRECISIONS
 from trainers.cost.published_speeds import published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
@@ -126,7 +126,7 @@ def main(arguments):
     """Prints the estimate."""
     del arguments
     if FLAGS.published:
-        print(compare_updates(published_updates()))
+        print(compare_published_updates(published_updates()))
         return
     config = make_config(FLAGS.preset, FLAGS.set)
     pairs, means = _corpus_size(config)
@@ -161,12 +161,12 @@ def _corpus_size(config):
             f"--set=vocabulary_size={vocabulary_size}."
         )
     train = manifest.splits.get("train")
-    if train is None or not train.pairs:
+    if train is None or not train.num_pairs:
         raise InputError(
             f"{folder} has no train split; prepare data that have one."
         )
     tokens = train.source_tokens, train.target_tokens
-    return train.pairs, tuple(count / train.pairs for count in tokens)
+    return train.num_pairs, tuple(count / train.num_pairs for count in tokens)
 
 
 def _devices():
@@ -177,7 +177,7 @@ def _devices():
             "--gpus=cpu needs --flops, the measured rate of its matrix "
             "products: python benchmarks/train_step.py --systems=products."
         )
-    device = _with_flags(cpu({}) if name == "cpu" else DEVICES[name])
+    device = _with_flags(cpu_device({}) if name == "cpu" else DEVICES[name])
     needs_link = count > MAX_GPUS or (count > 1 and device.link is None)
     if needs_link and FLAGS.link is None:
         raise InputError(

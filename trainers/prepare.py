@@ -81,10 +81,10 @@ def main(arguments):
     prepared.check()
     for name, split in prepared.manifest.splits.items():
         print(
-            f"{name}: {split.pairs:,} pairs, {split.source_tokens:,} source "
-            f"and {split.target_tokens:,} target pieces, {split.dropped:,} "
-            f"pairs of more than {prepared.manifest.source.max_tokens:,} "
-            "skipped.",
+            f"{name}: {split.num_pairs:,} pairs, {split.source_tokens:,} "
+            f"source and {split.target_tokens:,} target pieces, "
+            f"{split.num_too_long:,} pairs of more than "
+            f"{prepared.manifest.source.max_tokens:,} skipped.",
             flush=True,
         )
     next_flags = [f"--prepared_dir={FLAGS.output_dir}", f"--preset={preset}"]

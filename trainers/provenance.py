@@ -17,7 +17,7 @@ import sys
 import time
 
 from export.common import processes
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import write_json
 from export.common.command import command_line
 from export.common.errors import InputError
 
@@ -144,6 +144,4 @@ class TrainingLog:
         return content
 
     def _write(self):
-        text = json.dumps(self._content, indent=2) + "\n"
-        with atomic_write(self._path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_json(self._path, self._content)

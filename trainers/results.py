@@ -16,7 +16,10 @@ from absl import flags
 from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from trainers.reports.results_page import make_page, replace_marked
+from trainers.reports.results_page import (
+    make_results_page,
+    replace_between_marks,
+)
 
 FLAGS = flags.FLAGS
 
@@ -36,14 +39,14 @@ def main(arguments):
     if not FLAGS.scores:
         raise InputError("Give --scores, a scored model directory; repeatable.")
     records = [each for path in FLAGS.scores for each in _read_scores(path)]
-    page = make_page(records)
+    page = make_results_page(records)
     if not FLAGS.output:
         print(page)
         return
     path = pathlib.Path(FLAGS.output)
     old = _read_text(path) if path.exists() else ""
     with atomic_write(path) as temporary:
-        temporary.write_text(replace_marked(old, page), encoding="utf-8")
+        temporary.write_text(replace_between_marks(old, page), encoding="utf-8")
     print(f"Wrote {len(records)} results into {path}.")
 
 

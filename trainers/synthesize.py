@@ -215,7 +215,9 @@ def _options(source, source_language, target_language):
     tokenize = "13a"
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
         answers = {"forward": target_language, "backward": source_language}
-        tokenize = bleu_tokenizers.choose(answers[FLAGS.way], FLAGS.tokenize)
+        tokenize = bleu_tokenizers.choose_tokenizer(
+            answers[FLAGS.way], FLAGS.tokenize
+        )
     values = {
         field.name: FLAGS[field.name].value
         for field in dataclasses.fields(SynthesisOptions)

@@ -20,8 +20,8 @@ from export.common.errors import InputError
 from export.common.processes import run_subcommand
 from trainers import dataset_flags
 from trainers.reports import table3_page
-from trainers.reports.published_scores import PAPER
-from trainers.reports.table3_rows import RowRuns, make_rows
+from trainers.reports.published_scores import TABLE_3
+from trainers.reports.table3_rows import Table3Runs, make_table3_rows
 from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
@@ -32,7 +32,7 @@ flags.adopt_module_key_flags(bleu_tokenizers)
 flags.DEFINE_list(
     "rows",
     None,
-    f"Rows of the table, of {', '.join(PAPER)}; by default all of them, or "
+    f"Rows of the table, of {', '.join(TABLE_3)}; by default all of them, or "
     "only base with --own. base always goes first.",
 )
 flags.DEFINE_multi_string(
@@ -84,8 +84,8 @@ def main(arguments):
     del arguments
     names = FLAGS.rows
     if names is None:
-        names = ["base"] if FLAGS.own else list(PAPER)
-    rows = make_rows(
+        names = ["base"] if FLAGS.own else list(TABLE_3)
+    rows = make_table3_rows(
         names, FLAGS.own, FLAGS.set, FLAGS.scale, FLAGS.train_steps
     )
     splits = dataset_flags.corpus().splits()
@@ -94,7 +94,7 @@ def main(arguments):
             f"Expected a dev split in {FLAGS.dataset} to score the rows on; "
             f"it has {', '.join(splits)}."
         )
-    runs = RowRuns(
+    runs = Table3Runs(
         FLAGS.output_dir,
         _given(_DATA_FLAGS),
         FLAGS.wmt_flag,
@@ -107,7 +107,7 @@ def main(arguments):
         score = runs.read_score(row)
         if score is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
-            code = runs.finish(row)
+            code = runs.train_and_score(row)
             if code > 128:
                 print(
                     f"Interrupted in row {row.name}; the same command resumes."
@@ -125,7 +125,7 @@ def main(arguments):
                 "--keep_best, --average_checkpoints)."
             )
         scores[row.name] = score
-        page = table3_page.to_markdown(rows, scores, FLAGS.scale)
+        page = table3_page.make_table3_page(rows, scores, FLAGS.scale)
         with atomic_write(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     print(page, f"Wrote {path}.", sep="\n")

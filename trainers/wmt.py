@@ -31,9 +31,7 @@ class Translation(launch.Task):
         """See the base class."""
         language = source.target_language
         if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
-            bleu_tokenizers.refuse_if_machines_may_differ(
-                language, plan.tokenize
-            )
+            bleu_tokenizers.require_explicit_tokenizer(language, plan.tokenize)
         return run.with_tokenizer(plan, directory, language)
 
     def known_symbols(self, directory):

@@ -1,6 +1,7 @@
 """Files and folders that are whole or not there."""
 
 import contextlib
+import json
 import os
 import pathlib
 import platform
@@ -49,6 +50,22 @@ def atomic_write(path):
             "before is untouched. Make room or choose another place, then "
             "run the same command again."
         ) from error
+
+
+def write_json(path, content):
+    """Writes JSON atomically, indented and readable.
+
+    Args:
+        path: of the file, or its URL (UPath).
+        content: of dicts, lists, strings and numbers.
+
+    Raises:
+        InputError: the system refused to write.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    with atomic_write(path) as temporary:
+        # Half a character of a path that is not UTF-8 becomes JSON's escape.
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager

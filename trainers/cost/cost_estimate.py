@@ -19,7 +19,7 @@ from trainers.cost.flops import (
     step_products,
 )
 from trainers.cost.memory import (
-    Shape,
+    BatchShape,
     activation_bytes,
     count_parameters,
     memory_by_part,
@@ -47,11 +47,11 @@ INPUT = "input, overlapped"
 
 
 def update_seconds(config, shape, micro_batches, precision, device, count):
-    """Estimates the time of an update.
+    """Estimates the time of an update on `count` devices.
 
     Args:
         config: TransformerConfig.
-        shape: Shape of one micro-batch of one device.
+        shape: BatchShape of one micro-batch of one device.
         micro_batches: of each device's share of an update.
         precision: one of `trainers.cost.memory.PRECISIONS`, or "float16" for
             a trainer whose products are all float16, logits too.
@@ -60,9 +60,6 @@ def update_seconds(config, shape, micro_batches, precision, device, count):
 
     Returns:
         A dict of part to seconds; see `total_seconds`.
-
-    Raises:
-        InputError: the device has no products of that precision.
     """
     stored = "mixed_bfloat16" if precision == "float16" else precision
     activations = sum(activation_bytes(config, shape, stored).values())
@@ -84,10 +81,10 @@ def update_seconds(config, shape, micro_batches, precision, device, count):
     }
 
 
-def total_seconds(parts, without=()):
-    """Returns the seconds of an update, `without` some of its parts."""
-    left_out = (INPUT, *without)
-    computing = sum(parts[part] for part in parts if part not in left_out)
+def total_seconds(parts, excluded=()):
+    """Returns the seconds of an update without the excluded parts."""
+    excluded = (INPUT, *excluded)
+    computing = sum(parts[part] for part in parts if part not in excluded)
     return max(computing, parts[INPUT])
 
 
@@ -103,12 +100,8 @@ def _product_seconds(config, shape, precision, device):
 def ring_seconds(size, link, count):
     """Returns the seconds in which `count` devices add an array in a ring.
 
-    Each sends 2 (count - 1) / count of it (Patarasuk and Yuan 2009).
-
-    Args:
-        size: bytes of the array.
-        link: bytes/s of one direction; unused for one device.
-        count: number of devices.
+    Each sends 2 (count - 1) / count of its `size` bytes, over a link of
+    `link` bytes/s in one direction (Patarasuk and Yuan 2009).
     """
     if count == 1:
         return 0.0
@@ -119,27 +112,21 @@ def ring_seconds(size, link, count):
 class TrainingCost:
     """What a training takes on `count` equal devices.
 
-    Attributes:
-        config: TransformerConfig.
-        device: Device.
-        count: number of devices.
-        precision: one of `trainers.cost.memory.PRECISIONS`.
-        row: Shape of a packed row.
-        rows: rows of an update, all devices together.
-        micro_batches: of each device's share of them.
+    `row` is the shape of a packed row, `rows` the rows of an update, all
+    devices together, and `micro_batches` the parts of each device's share.
     """
 
     config: object
     device: Device
     count: int
     precision: str
-    row: Shape
+    row: BatchShape
     rows: int
     micro_batches: int
 
     @property
     def shape(self):
-        """Shape of one micro-batch of one device."""
+        """BatchShape of one micro-batch of one device."""
         # The last ones may be padding.
         return self.row.scaled(
             -(-self.rows // (self.count * self.micro_batches))
@@ -169,13 +156,9 @@ class TrainingCost:
             self.count,
         )
 
-    def hours(self, without=()):
-        """Returns the hours of all updates, without dev measurements.
-
-        Args:
-            without: parts of an update that are not counted.
-        """
-        seconds = total_seconds(self.seconds, without)
+    def hours(self, excluded=()):
+        """Returns the hours of all updates, without the excluded parts."""
+        seconds = total_seconds(self.seconds, excluded)
         return self.config.train_steps * seconds / 3600
 
     @property
@@ -198,26 +181,23 @@ class TrainingCost:
 
 
 def packed_row(source_mean, target_mean, row_tokens):
-    """Returns the Shape of a packed row, as the trainer makes them.
+    """Returns the BatchShape of a packed row, as the trainer makes them.
 
-    Args:
-        source_mean: mean length of a source sentence in tokens.
-        target_mean: mean length of a target sentence.
-        row_tokens: positions of the longer side.
+    It has `row_tokens` positions on its longer side; the other side follows
+    from the mean lengths of source and target sentences.
     """
     longer = max(source_mean, target_mean)
     source, target = (
         max(round(row_tokens * mean / longer), 1)
         for mean in (source_mean, target_mean)
     )
-    return Shape(1, source, target, target)
+    return BatchShape(1, source, target, target)
 
 
 def training_cost(config, row, device, count, precision, accumulate=None):
     """Returns the TrainingCost of a configuration on `count` devices.
 
-    `accumulate` is the number of micro-batches, by default as few as fit; for
-    the other arguments see TrainingCost.
+    `accumulate` is the number of micro-batches, by default as few as fit.
 
     Raises:
         InputError: it does not fit into the devices' memory, or there are

@@ -114,7 +114,7 @@ def _time(cost):
 
 
 def _totals(cost, hour_price):
-    hours, least = cost.hours(), cost.hours(without=[estimate.LAUNCH])
+    hours, least = cost.hours(), cost.hours([estimate.LAUNCH])
     flops_text = f"{cost.flops:.2e}".replace("e+", "e")
     text = (
         f"## The training\n\n{cost.config.train_steps:,} updates, "
@@ -166,7 +166,7 @@ def _assumptions(device):
     return "## Assumed\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def compare_updates(updates):
+def compare_published_updates(updates):
     """Returns a table of a list of TimedUpdate; fitted ones have a *."""
     header = ["update", "seconds", "predicted", "ratio", "source"]
     rows = [

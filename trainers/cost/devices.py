@@ -100,7 +100,7 @@ DEVICES = {
 }
 
 
-def cpu(flops, bandwidth=50 * _GIGA):
+def cpu_device(flops, bandwidth=50 * _GIGA):
     """Returns the Device of a CPU whose matrix products were measured.
 
     Args:
@@ -123,7 +123,7 @@ def cpu(flops, bandwidth=50 * _GIGA):
 
 
 def parse_gpus(text):
-    """Returns the (count, name) of "8xH100"; the count may be left out."""
+    """Returns the (count, name) of "8xH100"; the count is optional."""
     match = re.fullmatch(r"(?:(\d{1,6})x)?([\w-]+)", text)
     if not match or match[1] and not int(match[1]):
         raise InputError(

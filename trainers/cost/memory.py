@@ -25,7 +25,7 @@ RESERVE_BYTES = 2**30
 FILLED = 0.9
 
 
-class Shape(typing.NamedTuple):
+class BatchShape(typing.NamedTuple):
     """A micro-batch of one device.
 
     Attributes:
@@ -80,15 +80,11 @@ def count_parameters(config):
 def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     """Estimates what a forward pass keeps for the backward pass.
 
-    Args:
-        config: TransformerConfig.
-        shape: Shape.
-        precision: one of PRECISIONS.
-        logits_arrays: arrays of the logits' size held at once.
+    `logits_arrays` is the number of arrays of the logits' size held at once;
+    they are float32 in both precisions.
 
     Returns:
-        A dict of bytes, float: `activations` of the stacks, and `logits and
-        softmax`, which are float32 in both precisions.
+        A dict of bytes: `activations` of the stacks, `logits and softmax`.
     """
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
@@ -146,10 +142,7 @@ def _queries(config, width, keys):
 def memory_by_part(
     config, shape, precision, micro_batches, logits_arrays=UNCOMPILED_LOGITS
 ):
-    """Returns the bytes that an update needs on each device, a dict by part.
-
-    `shape` is that of a micro-batch; see `activation_bytes`.
-    """
+    """Returns the bytes of an update on each device, a dict by part."""
     parts = parameters_by_part(config)
     weights = _FLOAT32 * sum(parts.values())
     matrices = parts["attention"] + parts["feed-forward"]
@@ -169,7 +162,7 @@ def memory_by_part(
 
 
 def largest_rows(config, row, precision, device, micro_batches):
-    """Returns how many rows, each of Shape `row`, a device's memory holds."""
+    """Returns how many packed rows a device's memory holds."""
     empty, one = (
         sum(
             memory_by_part(

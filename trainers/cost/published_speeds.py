@@ -8,7 +8,7 @@ import typing
 import keras_transformer as kt
 from trainers.cost.cost_estimate import total_seconds, update_seconds
 from trainers.cost.devices import DEVICES
-from trainers.cost.memory import Shape
+from trainers.cost.memory import BatchShape
 
 # Mean length of WMT's sentences in tokens, about; it changes attention's
 # scores only.
@@ -24,7 +24,7 @@ class TimedUpdate(typing.NamedTuple):
         seconds: measured.
         predicted: seconds by `trainers.cost.cost_estimate`.
         fitted: whether the assumptions were fitted to it, so that agreement
-            says little.
+            proves little.
     """
 
     name: str
@@ -88,7 +88,7 @@ def _predict(
 ):
     parts = update_seconds(
         kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary),
-        Shape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
+        BatchShape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
         passes,
         precision,
         DEVICES[gpu],

@@ -33,11 +33,11 @@ def open_corpus(
         dataset: "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
             "trees:PREFIX" (see `trees`), or a name of TensorFlow Datasets
             such as "wmt14_translate/de-en".
-        source_language: language to translate from, or None for the default
-            of the corpus; text files have no default, trees English.
-        target_language: language to translate into, or None for the default.
+        source_language: None for the default of the corpus; text files have
+            none, trees English.
+        target_language: None for the default of the corpus.
         data_dir: where TFDS keeps its data.
-        manual_dir: folder of files for TFDS that were fetched by hand.
+        manual_dir: folder of files for TFDS that were downloaded by hand.
 
     Raises:
         InputError: the name or a language is unknown, both languages are

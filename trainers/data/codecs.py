@@ -1,7 +1,7 @@
 """From text to ids: a codec for each kind of corpus.
 
-A codec is made of files that are stored beside the shards. Ids end with the
-end id on both sides.
+A codec is made of files that are stored with the shards. Ids end with the end
+id on both sides.
 """
 
 import itertools
@@ -33,11 +33,11 @@ class TextCodec:
     Or with one for each side, if the vocabulary is that of a pretrained model.
 
     Args:
-        files: dict of name to bytes, from `make_files`.
+        files: dict of name to bytes, from `make_codec_files`.
 
     Attributes:
         encode_sources: function from a list of str to a list of int32 arrays.
-        encode_targets: the same for targets without an `unseen_reason`.
+        encode_targets: the same for targets that can be encoded.
         source_vocabulary_size: number of source ids.
         target_vocabulary_size: number of target ids.
         models: bytes of each SentencePiece model, the source's first.
@@ -60,12 +60,12 @@ class TextCodec:
         return pair
 
     @staticmethod
-    def other_files(corpus, symbols):
-        """Returns the files beside the vocabulary, a dict of name to bytes."""
+    def extra_files(corpus, symbols):
+        """Returns all files but the vocabulary, a dict of name to bytes."""
         del corpus, symbols
         return {}
 
-    def unseen_reason(self, target):
+    def explain_unencodable(self, target):
         """Returns why a target cannot be encoded; "" if it can."""
         del target
         return ""
@@ -75,8 +75,8 @@ class TreeCodec:
     """Encodes sources with SentencePiece and targets as symbols of trees.
 
     The vocabulary is trained on the words alone, so that the ids tell where
-    each word begins; the symbols are those of the train split. Arguments and
-    attributes are those of `TextCodec`.
+    each word begins; the symbols are those of the train split. Arguments,
+    attributes and methods are those of `TextCodec`.
     """
 
     def __init__(self, files):
@@ -93,12 +93,12 @@ class TreeCodec:
 
     @staticmethod
     def vocabulary_texts(pair):
-        """Returns the texts of a pair that the vocabulary is trained on."""
+        """Returns the words."""
         return pair[:1]
 
     @staticmethod
-    def other_files(corpus, symbols):
-        """Returns the files beside the vocabulary, a dict of name to bytes."""
+    def extra_files(corpus, symbols):
+        """Returns the file of symbols."""
         from export.parsing.linearization import SymbolVocabulary
 
         if symbols is None:
@@ -108,8 +108,8 @@ class TreeCodec:
             )
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
-    def unseen_reason(self, target):
-        """Returns why a target cannot be encoded; "" if it can."""
+    def explain_unencodable(self, target):
+        """Returns the label, tag or depth that is unknown; "" if none is."""
         try:
             self._symbols.encode(target.split())
         except ValueError as error:
@@ -133,9 +133,6 @@ def count_pairs(corpus):
     Returns:
         Number of pairs, and a list of the `count_code_points` of each side
         that the vocabulary is trained on.
-
-    Raises:
-        InputError: the corpus is broken.
     """
     texts_of = _CODECS[corpus.kind].vocabulary_texts
     pairs, total, counts = corpus.pairs("train"), 0, None
@@ -146,24 +143,23 @@ def count_pairs(corpus):
     return total, counts
 
 
-def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
+def make_codec_files(
+    corpus, source, num_pairs, counts, vocabulary=None, symbols=None
+):
     """Returns the files of a corpus' codec, a dict of name to bytes.
 
     Args:
         corpus: Corpus.
-        source: Source of the prepared data.
-        pairs: number of pairs of the train split.
+        source: DataSource of the prepared data.
+        num_pairs: number of pairs of the train split.
         counts: of its code points, from `count_pairs`.
         vocabulary: as for `prepare_corpus`.
         symbols: as for `prepare_corpus`.
-
-    Raises:
-        InputError: the corpus is broken, or its text does not fit the size.
     """
     codec = _CODECS[corpus.kind]
 
     def texts():
-        stride = math.ceil(pairs / _VOCABULARY_PAIRS)
+        stride = math.ceil(num_pairs / _VOCABULARY_PAIRS)
         sample = itertools.islice(corpus.pairs("train"), 0, None, stride)
         return itertools.chain.from_iterable(
             map(codec.vocabulary_texts, sample)
@@ -176,14 +172,14 @@ def make_files(corpus, source, pairs, counts, vocabulary=None, symbols=None):
         limit = int(_CHARACTERS * size)
         characters = frequent_characters(texts(), limit, rules)
         vocabulary = train_vocabulary(texts(), size, characters, rules)
-    return {VOCABULARY_FILE: vocabulary, **codec.other_files(corpus, symbols)}
+    return {VOCABULARY_FILE: vocabulary, **codec.extra_files(corpus, symbols)}
 
 
 def make_codec(kind, files):
     """Returns the codec of a kind of corpus, "text" or "trees".
 
     Raises:
-        InputError: the files, from `make_files`, cannot be used.
+        InputError: the files, from `make_codec_files`, cannot be used.
     """
     try:
         return _CODECS[kind](files)

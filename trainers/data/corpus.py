@@ -19,15 +19,9 @@ Row = tuple[str, tuple[str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences to translate and their references.
+    """Sentences to translate, and the references of each.
 
-    Attributes:
-        sources: the sentences to translate.
-        references: the right translations of each source. A source without
-            any, or without text, is translated but not scored.
-
-    Raises:
-        ValueError: the two differ in length, or a reference is blank.
+    A source without text or without a reference is translated but not scored.
     """
 
     sources: tuple[str, ...]
@@ -63,9 +57,8 @@ class EvaluationSet:
     def reference_streams(self) -> list[list[str | None]]:
         """Returns the references as `sacrebleu.corpus_bleu` takes them.
 
-        Stream i holds the i-th reference of every sentence, and None for a
-        sentence with fewer: sacreBLEU skips None (an empty string would be a
-        reference of length 0) and signs the score with `nrefs:var`.
+        Stream i has the i-th reference of every sentence. None stands for a
+        missing one, which sacreBLEU skips: "" would be one of length 0.
         """
         return [
             list(stream) for stream in itertools.zip_longest(*self.references)
@@ -78,13 +71,11 @@ class Corpus(abc.ABC):
     A subclass names its splits and yields their raw rows; they are cleaned
     here (one line per sentence, stripped, no empty references).
 
-    Args:
+    Attributes:
         name: the corpus as the user named it (`--dataset`).
         source_language: code of the language to translate from.
         target_language: code of the language to translate into.
-
-    Attributes:
-        attribution: whom to name as the source; "" if unknown.
+        attribution: whom to credit; "" if unknown.
         kind: "text", or "trees" if targets are lines of symbols.
     """
 
@@ -111,14 +102,12 @@ class Corpus(abc.ABC):
         """Yields the raw rows of a split."""
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Streams the (source, target) pairs of a split.
+        """Streams (source, target) for each reference of a split, in order.
 
-        Both sides are stripped, have one line and are not empty; the order is
-        always the same. Each reference of a source gives a pair.
+        Both sides are stripped, have one line and are not empty.
 
         Raises:
-            InputError: there is no such split, or its data are broken or
-                without any pair.
+            InputError: the split is missing, broken or has no pair.
         """
         self._validate_split(split)
         return (
@@ -129,20 +118,14 @@ class Corpus(abc.ABC):
         )
 
     def evaluation_set(self, split: str) -> EvaluationSet:
-        """Returns a split as sources with all their references.
-
-        It has every row, also those without a pair, so that translations
-        stay aligned with the lines of the files.
+        """Returns all rows of a split, aligned with the lines of its files.
 
         Raises:
-            InputError: as for `pairs`.
+            InputError: the split is missing, broken or has no pair.
         """
         self._validate_split(split)
-        rows = list(self._clean_rows(split))
-        return EvaluationSet(
-            sources=tuple(source for source, _ in rows),
-            references=tuple(references for _, references in rows),
-        )
+        sources, references = zip(*self._clean_rows(split))
+        return EvaluationSet(sources, references)
 
     def _validate_split(self, split: str) -> None:
         if split not in self.splits():
@@ -179,11 +162,10 @@ def resolve_languages(
 ) -> tuple[str, str]:
     """Returns (source language, target language).
 
-    Of two languages, one implies the other; without any, it is `default`.
+    One of two languages implies the other; `default` is used if none is given.
 
     Raises:
-        InputError: the corpus lacks a language, both are the same, or one is
-            missing.
+        InputError: a language is missing or unknown, or both are the same.
     """
     if source is None and target is None and default is not None:
         return default
@@ -238,7 +220,7 @@ def text_fingerprint(*parts: str) -> str:
 def file_fingerprint(paths: Iterable[Path]) -> str:
     """Returns name, size and 16 hex digits of each of these files, in order.
 
-    The digits are of the first and the last MiB: a change in the middle of a
+    Only the first and the last MiB are hashed: a change in the middle of a
     larger file that keeps its size is not noticed.
 
     Raises:
@@ -259,12 +241,20 @@ def _fingerprint(path: Path) -> str:
 
 
 def describe_fingerprint_change(before: str, now: str) -> str:
-    """Returns what differs between two fingerprints of a corpus, by file."""
+    """Returns a clause about what differs between two fingerprints."""
     old, new = before.split("; "), now.split("; ")
-    if set(old) != set(new):
-        shared = set(old) & set(new)
-        old, new = (
-            [each for each in files if each not in shared] or ["shorter"]
-            for files in (old, new)
-        )
-    return f"its fingerprint was {'; '.join(old)} and is {'; '.join(new)}"
+    removed, added = (
+        dict(each.rsplit(" ", 2)[:2] for each in files if " " in each)
+        for files in (set(old) - set(new), set(new) - set(old))
+    )
+    changes = {name: f"{name} is missing" for name in removed}
+    for name, size in added.items():
+        changes[name] = f"{name} is new"
+        if name in removed:
+            changes[name] = (
+                f"{name} has {size} bytes with other content than before "
+                f"({removed[name]} bytes)"
+            )
+    if changes:
+        return ", ".join(changes[name] for name in sorted(changes))
+    return f"its fingerprint was {before} and is {now}"

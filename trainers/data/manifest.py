@@ -5,33 +5,28 @@ import hashlib
 import json
 import typing
 
-import numpy as np
-
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import write_json
 from export.common.errors import InputError
-from trainers.data.shards import NO_UNKNOWN, Shard, Unknown, add_unknown
+from trainers.data.shards import (
+    NO_UNKNOWN_TOKENS,
+    Shard,
+    UnknownTokens,
+    add_unknown_tokens,
+)
 
-FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 _FORMAT = 1
-# Fields that are omitted if they have their default.
-_OPTIONAL = ("symbols_sha256", "unseen", "first_unseen", "unknown")
 _TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 # What reading any other JSON raises.
 _MALFORMED = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+class DataSource:
     """What prepared data are made from; any difference makes other data.
 
-    Attributes:
-        dataset: name of the corpus.
-        source_language: code.
-        target_language: code.
-        fingerprint: of the corpus.
-        vocabulary_size: V.
-        max_tokens: maximum length of a side, the end id counted.
-        normalization: one of `normalization.NAMES`, as asked for.
+    `max_tokens` is the maximum length of a side with its end id, and
+    `normalization` one of `normalization.NORMALIZATIONS`, "auto" included.
     """
 
     dataset: str
@@ -49,82 +44,60 @@ class Split:
 
     Attributes:
         shards: in the order of the corpus.
-        source_lengths: how many sources have 0, 1, 2, ... ids.
-        target_lengths: how many targets have 0, 1, 2, ... ids.
-        unseen: pairs skipped because their target cannot be encoded.
-        first_unseen: line of the first of these, and the reason.
-        unknown: as of `shards.TokenizedChunk`.
+        source_tokens: number of source ids, end ids included.
+        target_tokens: number of target ids, end ids included.
+        num_unencodable: pairs skipped because their target cannot be encoded.
+        first_unencodable: line of the first of these, and the reason.
+        unknown: as in `shards.TokenizedChunk`.
     """
 
     shards: tuple[Shard, ...] = ()
-    source_lengths: tuple[int, ...] = ()
-    target_lengths: tuple[int, ...] = ()
-    unseen: int = 0
-    first_unseen: str = ""
-    unknown: Unknown = NO_UNKNOWN
+    source_tokens: int = 0
+    target_tokens: int = 0
+    num_unencodable: int = 0
+    first_unencodable: str = ""
+    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @property
-    def pairs(self):
-        """Number of pairs in the shards."""
-        return sum(shard.pairs for shard in self.shards)
+    def num_pairs(self):
+        """Number of pairs stored."""
+        return sum(shard.num_pairs for shard in self.shards)
 
     @property
-    def read(self):
+    def num_read(self):
         """Number of pairs of the corpus, skipped ones included."""
-        return sum(shard.read for shard in self.shards)
+        return sum(shard.num_read for shard in self.shards)
 
     @property
-    def dropped(self):
+    def num_too_long(self):
         """Number of pairs skipped because a side was too long."""
-        return self.read - self.pairs - self.unseen
-
-    @property
-    def source_tokens(self):
-        """Number of source ids, the end ids counted."""
-        return sum(n * count for n, count in enumerate(self.source_lengths))
-
-    @property
-    def target_tokens(self):
-        """Number of target ids, the end ids counted."""
-        return sum(n * count for n, count in enumerate(self.target_lengths))
+        return self.num_read - self.num_pairs - self.num_unencodable
 
     def with_shard(self, shard, chunk):
-        """Returns the split with one more Shard, of a TokenizedChunk."""
-        first = self.first_unseen
-        if chunk.unseen and not first:
-            index, reason = chunk.unseen[0]
-            first = f"line {self.read + index + 1:,}: {reason}"
+        """Returns the split with one more Shard, made of a TokenizedChunk."""
+        first = self.first_unencodable
+        if chunk.unencodable and not first:
+            index, reason = chunk.unencodable[0]
+            first = f"line {self.num_read + index + 1:,}: {reason}"
+        source_tokens, target_tokens = chunk.lengths.sum(axis=0).tolist()
         return Split(
             (*self.shards, shard),
-            _add_counts(self.source_lengths, chunk.lengths[:, 0]),
-            _add_counts(self.target_lengths, chunk.lengths[:, 1]),
-            self.unseen + len(chunk.unseen),
+            self.source_tokens + source_tokens,
+            self.target_tokens + target_tokens,
+            self.num_unencodable + len(chunk.unencodable),
             first,
-            add_unknown(self.unknown, chunk.unknown),
+            add_unknown_tokens(self.unknown, chunk.unknown),
         )
-
-
-def _add_counts(counts, lengths):
-    size = max(len(counts), int(lengths.max(initial=-1)) + 1)
-    total = np.bincount(lengths, minlength=size)
-    total[: len(counts)] += np.asarray(counts, np.int64)
-    return tuple(total.tolist())
 
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
     """All facts about a folder of prepared data.
 
-    Attributes:
-        source: Source.
-        vocabulary_sha256: of the SentencePiece model, hex.
-        test_sha256: of the file of the test split, hex; "" without one.
-        splits: name to Split.
-        complete: whether the preparation is finished.
-        symbols_sha256: of the file of symbols, hex; "" for text.
+    `test_sha256` is "" without a test split, `symbols_sha256` is "" for text.
     """
 
-    source: Source
+    source: DataSource
     vocabulary_sha256: str
     test_sha256: str = ""
     splits: dict[str, Split] = dataclasses.field(default_factory=dict)
@@ -142,33 +115,9 @@ class Manifest:
 
 
 def write_manifest(folder, manifest):
-    """Writes a folder's manifest atomically.
-
-    Raises:
-        InputError: the system refused to write.
-    """
-    content = {"format": _FORMAT, **_omit_defaults(manifest)}
-    content["splits"] = {
-        name: _omit_defaults(split)
-        # For people: they follow from the rest.
-        | {
-            "pairs": split.pairs,
-            "dropped": split.dropped,
-            "source_tokens": split.source_tokens,
-            "target_tokens": split.target_tokens,
-        }
-        for name, split in manifest.splits.items()
-    }
-    with atomic_write(folder / FILE) as temporary:
-        temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
-
-
-def _omit_defaults(instance):
-    content = dataclasses.asdict(instance)
-    for field in dataclasses.fields(instance):
-        if field.name in _OPTIONAL and content[field.name] == field.default:
-            del content[field.name]
-    return content
+    """Writes a folder's manifest atomically."""
+    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
+    write_json(folder / MANIFEST_FILE, content)
 
 
 def read_manifest(folder):
@@ -177,7 +126,7 @@ def read_manifest(folder):
     Raises:
         InputError: it cannot be read or is malformed.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
@@ -209,22 +158,15 @@ def _parse(name, kind, value):
     if kind is int and value < 0:
         raise ValueError(f"{name} is below 0")
     if dataclasses.is_dataclass(kind):
-        return kind(
-            **{
-                field: _parse(field, each, value[field])
-                for field, each in typing.get_type_hints(kind).items()
-                if field not in _OPTIONAL or field in value
-            }
-        )
+        fields = typing.get_type_hints(kind).items()
+        return kind(**{key: _parse(key, t, value[key]) for key, t in fields})
     if origin is dict:
         return {key: _parse(key, arguments[1], value[key]) for key in value}
     if origin is tuple:
         if arguments[-1] is ...:
             arguments = arguments[:1] * len(value)
-        return tuple(
-            _parse(name, each, item)
-            for each, item in zip(arguments, value, strict=True)
-        )
+        items = zip(arguments, value, strict=True)
+        return tuple(_parse(name, each, item) for each, item in items)
     return value
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-DEFAULT = "nmt_nfkc"
-CANONICAL = "nmt_nfc"
-NAMES = (
-    *("auto", DEFAULT, CANONICAL),
+DEFAULT_RULES = "nmt_nfkc"
+NFC_RULES = "nmt_nfc"
+NORMALIZATIONS = (
+    *("auto", DEFAULT_RULES, NFC_RULES),
     *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
 )
 
@@ -31,8 +31,8 @@ _SPACE = "\u2581"
 
 @functools.cache
 def make_normalizer(name):
-    """Returns the SentencePieceNormalizer of one of `NAMES` except "auto"."""
-    if name != CANONICAL:
+    """Returns the SentencePieceNormalizer of a name other than "auto"."""
+    if name != NFC_RULES:
         return sentencepiece.SentencePieceNormalizer(rule_name=name)
     # Otherwise it logs the size of the rules.
     sentencepiece.set_min_log_level(2)
@@ -47,7 +47,7 @@ def make_normalizer(name):
 def _canonical_rules():
     """Returns nmt_nfkc's rules of white space, and canonical composition."""
     rules = {}
-    for text, result in make_normalizer(DEFAULT).decompile():
+    for text, result in make_normalizer(DEFAULT_RULES).decompile():
         # Joiners and direction marks are part of how words are spelled.
         is_format = unicodedata.category(text[0]) == "Cf"
         is_space = not result.strip() and not is_format
@@ -78,24 +78,24 @@ def choose_normalization(name, counts):
     """Returns the rules to train a vocabulary with.
 
     Args:
-        name: one of `NAMES`; "auto" is nmt_nfkc unless that would change more
-            than a few characters of a side, then nmt_nfc.
+        name: one of `NORMALIZATIONS`; "auto" is nmt_nfkc unless that would
+            change more than a few characters of a side, then nmt_nfc.
         counts: list of each side's counts, from `count_code_points`.
     """
     if name != "auto":
         return name
-    normalizer = make_normalizer(DEFAULT)
+    normalizer = make_normalizer(DEFAULT_RULES)
     shares = [_measure_change(each, normalizer)[0] for each in counts]
-    return DEFAULT if max(shares) <= _MAX_CHANGED else CANONICAL
+    return DEFAULT_RULES if max(shares) <= _MAX_CHANGED else NFC_RULES
 
 
-def describe_change(counts, models):
+def describe_normalization(counts, models):
     """Returns a line about what the models' rules change on each side."""
     sides = []
     for side, count, model in zip(("source", "target"), counts, models):
         normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
         share, changed = _measure_change(count, normalizer)
-        shown = f" ({show_characters(changed)})" if changed else ""
+        shown = f" ({format_characters(changed)})" if changed else ""
         sides.append(f"{share:.2%} of the {side} characters{shown}")
     name = normalization_name(models[0])
     return f"Normalisation {name} changes {', '.join(sides)}."
@@ -120,7 +120,7 @@ def _measure_change(counts, normalizer):
     return changed.total() / max(total, 1), examples
 
 
-def show_characters(characters):
+def format_characters(characters):
     """Returns characters separated by spaces, invisible ones as U+ABCD."""
     return " ".join(
         each

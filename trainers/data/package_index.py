@@ -24,24 +24,19 @@ class FetchError(Exception):
 
 
 def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
-    """Returns the source distribution of a package.
+    """Returns the source distribution of a package, of at most `size` bytes.
 
     Asks the sources of pip's configuration in turn: links, the main index,
     extra indexes. The caller checks the content.
 
-    Args:
-        name: the package's name.
-        version: its exact version.
-        size: the expected size in bytes; a larger file is not read.
-
     Raises:
         FetchError: no source has the file or could be reached.
     """
-    options = pip_options()
+    options = read_pip_options()
     failures = []
-    for kind, url in _sources(options):
+    for kind, url in _list_sources(options):
         try:
-            return _download({kind: [url]}, options, f"{name}=={version}", size)
+            return _download({kind: [url]}, options, name, version, size)
         # Whatever goes wrong with one source, the next one may have the file.
         except Exception as error:
             failures.append(f"{url}: {error or type(error).__name__}")
@@ -51,8 +46,8 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     )
 
 
-def pip_options() -> dict[str, str]:
-    """Returns pip's options from its files and variables, as pip lists them."""
+def read_pip_options() -> dict[str, str]:
+    """Returns pip's options from its files and environment variables."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
@@ -67,7 +62,7 @@ def pip_options() -> dict[str, str]:
     return options
 
 
-def _sources(options: dict[str, str]) -> list[tuple[str, str]]:
+def _list_sources(options: dict[str, str]) -> list[tuple[str, str]]:
     indexes = [
         options.get("index-url") or _DEFAULT_INDEX,
         *options.get("extra-index-url", "").split(),
@@ -81,12 +76,7 @@ def _sources(options: dict[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _download(
-    source: dict[str, list[str]],
-    options: dict[str, str],
-    requirement: str,
-    size: int,
-) -> bytes:
+def _download(source, options, name: str, version: str, size: int) -> bytes:
     from unearth import PackageFinder
     from unearth.auth import MultiDomainBasicAuth
     from unearth.fetchers import PyPIClient
@@ -106,11 +96,11 @@ def _download(
         client.auth = MultiDomainBasicAuth(
             prompting=False, index_urls=source.get("index_urls", [])
         )
-        name = requirement.partition("==")[0]
         finder = PackageFinder(session=client, no_binary=[name], **source)
-        match = next(iter(finder.find_matches(requirement)), None)
+        found = finder.find_matches(f"{name}=={version}")
+        match = next(iter(found), None)
         if match is None:
-            raise FetchError(f"it has no {requirement}")
+            raise FetchError(f"it has no {name} {version}")
         with tempfile.TemporaryDirectory() as folder:
             path: Path = finder.download(
                 match.link, folder, hashes={}, download_reporter=check_size

@@ -15,21 +15,21 @@ from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.model_directory import ModelDirectory
-from trainers.data.codecs import count_pairs, make_codec, make_files
+from trainers.data.codecs import count_pairs, make_codec, make_codec_files
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.manifest import (
-    FILE,
+    MANIFEST_FILE,
+    DataSource,
     Manifest,
-    Source,
     Split,
     read_manifest,
     validate_vocabulary,
     write_manifest,
 )
 from trainers.data.normalization import (
-    describe_change,
+    describe_normalization,
+    format_characters,
     normalization_name,
-    show_characters,
 )
 from trainers.data.prepared_corpus import (
     SYMBOLS_FILE,
@@ -47,14 +47,14 @@ MAX_STORED_TOKENS = 1024
 # A vocabulary trained on the text has hundreds of times fewer.
 MAX_UNKNOWN = 0.05
 
-# Tokenized chunks per shard: an interruption loses at most so many.
+# Tokenized chunks per shard: an interruption loses at most this many.
 _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
 
 
-def make_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
-    """Returns the Source that `prepare_corpus` would write down."""
-    return Source(
+def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
+    """Returns the DataSource that `prepare_corpus` would write."""
+    return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
         target_language=corpus.target_language,
@@ -78,39 +78,42 @@ def prepare_corpus(
 ):
     """Tokenizes the train and dev splits of a corpus into shards.
 
-    Resumes what an interrupted run wrote; does nothing if all is done.
+    Resumes an interrupted preparation; finished data are only opened.
 
     Args:
         folder: path of the prepared data.
         corpus: Corpus.
-        vocabulary_size: V.
-        max_tokens: pairs with a side of more pieces, the end id counted, are
+        vocabulary_size: number of pieces.
+        max_tokens: pairs with a side of more pieces, the end id included, are
             skipped and counted.
         workers: number of threads.
-        vocabulary: bytes of a SentencePiece model to use; None to train one
-            on the train split: on both sides, of trees on the words.
+        vocabulary: bytes of the SentencePiece model to use; None to train one
+            on the train split.
         symbols: for trees, the SymbolVocabulary to use; None
             for those of the train split.
-        normalization: one of `normalization.NAMES`, for a vocabulary that is
-            trained; else "auto" or the name of its own.
+        normalization: one of `normalization.NORMALIZATIONS`, for training a
+            vocabulary.
         max_unknown: maximum share of unknown pieces on a side of a split.
 
     Returns:
         PreparedCorpus.
 
     Raises:
-        InputError: the corpus is broken or does not fit the vocabulary size,
-            too much of it is unknown, the folder holds other data, cannot be
-            written, or another process prepares data there.
+        InputError: the corpus is broken, does not fit the vocabulary or its
+            size; or the folder holds other data, is in use by another
+            preparation or cannot be written.
     """
     folder = pathlib.Path(folder)
     try:
-        new = [each for each in (folder, *folder.parents) if not each.exists()]
+        folders = (folder, *folder.parents)
+        created = [each for each in folders if not each.exists()]
     except OSError as error:
         raise InputError(
             f"Cannot keep prepared data in {folder}: {error.strerror}."
         ) from error
-    source = make_source(corpus, vocabulary_size, max_tokens, normalization)
+    source = make_data_source(
+        corpus, vocabulary_size, max_tokens, normalization
+    )
     preparation = _Preparation(folder, corpus, source, workers, max_unknown)
     # Finished data may be in a folder that cannot be written.
     if not _is_complete(_reusable_manifest(folder, source)):
@@ -118,9 +121,9 @@ def prepare_corpus(
             try:
                 preparation.run(vocabulary, symbols)
             except InputError as error:
-                # A disk may get space again; a broken corpus is no use.
-                if new and not isinstance(error.__cause__, OSError):
-                    _remove_folders(new)
+                # A full disk may get space and resume; other errors will not.
+                if created and not isinstance(error.__cause__, OSError):
+                    _remove_folders(created)
                 raise
     prepared = PreparedCorpus(folder)
     validate_vocabulary(folder, prepared.manifest, vocabulary)
@@ -132,35 +135,35 @@ def _is_complete(manifest):
     return manifest is not None and manifest.complete
 
 
-def _remove_folders(new):
-    shutil.rmtree(new[0], ignore_errors=True)
-    for above in new[1:]:
-        # Somebody else may have put something there.
+def _remove_folders(created):
+    shutil.rmtree(created[0], ignore_errors=True)
+    for parent in created[1:]:
+        # Another process may have put something there.
         with contextlib.suppress(OSError):
-            above.rmdir()
+            parent.rmdir()
 
 
 def _reusable_manifest(folder, source):
-    """Returns the manifest of data of this source, or None."""
+    """Returns the manifest of data made from this source, or None."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.source == source:
         return manifest
     if not manifest.complete:
         return None
-    there = dataclasses.asdict(manifest.source)
+    old = dataclasses.asdict(manifest.source)
     name, value = next(
         (name, value)
         for name, value in dataclasses.asdict(source).items()
-        if there[name] != value
+        if old[name] != value
     )
     if name == "fingerprint":
         raise InputError(
             f"{source.dataset} changed since {folder} was prepared: "
-            f"{describe_fingerprint_change(there[name], value)}; restore it, "
+            f"{describe_fingerprint_change(old[name], value)}; restore it, "
             "or use another folder for the changed data."
         )
     raise InputError(
-        f"{folder} holds data prepared with {name}={there[name]}, not "
+        f"{folder} holds data prepared with {name}={old[name]}, not "
         f"{value}; use another folder, or the same flags as before."
     )
 
@@ -182,18 +185,19 @@ class _Preparation:
     def run(self, vocabulary, symbols):
         """Prepares what is missing."""
         folder, corpus = self._folder, self._corpus
-        # Again: another process may have written there until just now.
+        # Again: another process may have just finished.
         manifest = _reusable_manifest(folder, self._source)
         if _is_complete(manifest):
             return
-        # Reading is quick beside tokenizing, and finds a broken line early.
-        pairs, counts = count_pairs(corpus)
-        totals = {"train": pairs}
+        # Counting takes far less time than tokenizing, and finds a broken
+        # line early.
+        num_train, counts = count_pairs(corpus)
+        totals = {"train": num_train}
         if "dev" in corpus.splits():
             totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
         is_new = manifest is None
         if is_new:
-            manifest = self._start(pairs, counts, vocabulary, symbols)
+            manifest = self._start(num_train, counts, vocabulary, symbols)
         validate_vocabulary(folder, manifest, vocabulary)
         validate_symbols(folder, manifest, symbols)
         try:
@@ -205,18 +209,18 @@ class _Preparation:
                 (folder / VOCABULARY_FILE).unlink()
             raise
 
-    def _start(self, pairs, counts, vocabulary, symbols):
-        """Writes the vocabularies and a first manifest, which it returns."""
+    def _start(self, num_train, counts, vocabulary, symbols):
+        """Writes vocabulary and symbols; writes and returns a manifest."""
         folder, source = self._folder, self._source
         if ModelDirectory(folder).config_path.exists():
             raise InputError(
                 f"{folder} is a model directory; give another folder for the "
                 "prepared data."
             )
-        if (folder / FILE).exists():
+        if (folder / MANIFEST_FILE).exists():
             _clear(folder)
-        files = make_files(
-            self._corpus, source, pairs, counts, vocabulary, symbols
+        files = make_codec_files(
+            self._corpus, source, num_train, counts, vocabulary, symbols
         )
         codec = make_codec(self._corpus.kind, files)
         size = codec.source_vocabulary_size
@@ -233,7 +237,7 @@ class _Preparation:
                 f"The vocabulary to use was trained with --normalization="
                 f"{rules}, not {source.normalization}; omit the flag."
             )
-        print(describe_change(counts, codec.models), flush=True)
+        print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
             for name, content in files.items()
@@ -270,15 +274,15 @@ class _Preparation:
 
     def _finish_split(self, codec, manifest, name, total):
         split = manifest.splits.get(name, Split())
-        pairs = itertools.islice(self._corpus.pairs(name), split.read, None)
+        pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
         with (
-            # Its threads must end here: left to the garbage collector after an
-            # error, they could be waited for where none can start or end.
+            # Its threads must end here: after an error, the garbage collector
+            # could wait for them where none can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
             ProgressBar(
-                f"Tokenising {name}", total, "pairs", done=split.read
+                f"Tokenising {name}", total, "pairs", done=split.num_read
             ) as bar,
         ):
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
@@ -286,40 +290,42 @@ class _Preparation:
                 shard = write_shard(
                     self._folder,
                     f"{name}-{len(split.shards):05d}",
-                    chunk.read,
+                    chunk.num_read,
                     chunk.ids.astype(dtype),
                     chunk.lengths.astype(np.uint16),
                 )
                 split = split.with_shard(shard, chunk)
                 manifest = manifest.with_split(name, split)
                 write_manifest(self._folder, manifest)
-                bar.update(chunk.read)
-        if split.unseen:
+                bar.update(chunk.num_read)
+        if split.num_unencodable:
             print(
                 f"Pairs of {name} skipped in training and perplexity: "
-                f"{split.unseen:,}; the first is {split.first_unseen}",
+                f"{split.num_unencodable:,}; the first is "
+                f"{split.first_unencodable}",
                 flush=True,
             )
-        if not split.pairs:
+        if not split.num_pairs:
             raise InputError(
-                f"No sentence pair of {name} is left ({split.dropped:,} have "
-                f"more than {self._source.max_tokens} pieces on a side, "
-                f"{split.unseen:,} a target that cannot be encoded); check the "
-                "data set."
+                f"No sentence pair of {name} is left ({split.num_too_long:,} "
+                f"have more than {self._source.max_tokens} pieces on a side, "
+                f"{split.num_unencodable:,} a target that cannot be encoded); "
+                "check the data set."
             )
         return manifest
 
     def _check_unknown(self, name, tokens, unknown):
-        """Prints the share of unknown pieces, and refuses too many."""
+        """Prints the share of unknown pieces of each side; limits it."""
         for side, total, (count, examples) in zip(
             ("source", "target"), tokens, unknown
         ):
             if not count:
                 continue
             share = count / total
-            shown = f", such as {show_characters(examples)}" * bool(examples)
+            such_as = f", such as {format_characters(examples)}"
             text = (
-                f"{share:.2%} of the {side} pieces of {name} are unknown{shown}"
+                f"{share:.2%} of the {side} pieces of {name} are unknown"
+                f"{such_as if examples else ''}"
             )
             if share > self._max_unknown:
                 raise _TooManyUnknown(
@@ -331,18 +337,15 @@ class _Preparation:
 
 
 def _clear(folder):
-    # The manifest last: without it, the others may be somebody else's.
-    others = (SYMBOLS_FILE, TEST_FILE, FILE)
-    for pattern in ("*.ids.npy", "*.lengths.npy", *others):
+    # The manifest last: without it, the rest may belong to another program.
+    files = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
+    for pattern in ("*.ids.npy", "*.lengths.npy", *files):
         for path in folder.glob(pattern):
             path.unlink()
 
 
 def _write_test_set(folder, evaluation_set):
-    content = {
-        "sources": evaluation_set.sources,
-        "references": evaluation_set.references,
-    }
+    content = dataclasses.asdict(evaluation_set)
     text = json.dumps(content, ensure_ascii=False).encode("utf-8")
     return _write(folder / TEST_FILE, text)
 

@@ -1,9 +1,9 @@
-"""The flags that say how text becomes ids."""
+"""Flags of normalisation and unknown pieces."""
 
 from absl import flags
 
 from export.common import command
-from trainers.data.normalization import NAMES
+from trainers.data.normalization import NORMALIZATIONS
 from trainers.data.preparation import MAX_UNKNOWN
 
 FLAGS = flags.FLAGS
@@ -11,7 +11,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_enum(
     "normalization",
     "auto",
-    NAMES,
+    NORMALIZATIONS,
     "How the text is normalised before a vocabulary is trained on it; the "
     "vocabulary keeps it. auto is nmt_nfkc, or nmt_nfc where that would "
     "change more than a few characters of the text. See docs/data.md.",

@@ -10,7 +10,7 @@ from export.common.errors import InputError
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 from trainers.data.manifest import read_manifest
-from trainers.data.shards import damaged, file_crc32, read_shard
+from trainers.data.shards import damaged_shard_error, file_crc32, read_shard
 
 VOCABULARY_FILE = "vocabulary.model"
 SYMBOLS_FILE = "symbols.json"
@@ -26,16 +26,13 @@ class PreparedCorpus:
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
-    Args:
-        folder: their path.
-
     Attributes:
         folder: pathlib.Path.
         manifest: Manifest.
         vocabulary: bytes of the SentencePiece model.
 
     Raises:
-        InputError: there are none, or they are unfinished or damaged.
+        InputError: the data are missing, unfinished or damaged.
     """
 
     def __init__(self, folder):
@@ -60,22 +57,14 @@ class PreparedCorpus:
         return _symbols(self._files)
 
     def pairs(self, split):
-        """Returns a split's TokenPairs, or None if there is no such split.
-
-        Raises:
-            InputError: a shard is missing or damaged.
-        """
+        """Returns a split's TokenPairs, or None if there is no such split."""
         if split not in self.manifest.splits:
             return None
         shards = self.manifest.splits[split].shards
         return TokenPairs([read_shard(self.folder, each) for each in shards])
 
     def test_set(self):
-        """Returns the test split as EvaluationSet, or None without one.
-
-        Raises:
-            InputError: its file is missing or damaged.
-        """
+        """Returns the test split as EvaluationSet, or None without one."""
         digest = self.manifest.test_sha256
         if not digest:
             return None
@@ -95,16 +84,12 @@ class PreparedCorpus:
                 read_shard(self.folder, shard)
                 checksum = file_crc32(shard.ids_path(self.folder))
                 if checksum != shard.ids_crc32:
-                    raise damaged(self.folder, shard)
+                    raise damaged_shard_error(self.folder, shard)
         self.test_set()
 
 
 def read_codec_files(folder, manifest):
-    """Returns the files of a codec, a dict of name to bytes.
-
-    Raises:
-        InputError: one is missing, or not the one of the manifest.
-    """
+    """Returns the verified files of a codec, a dict of name to bytes."""
     digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
     if manifest.symbols_sha256:
         digests[SYMBOLS_FILE] = manifest.symbols_sha256

@@ -1,4 +1,4 @@
-"""Shards: sentence pairs as ids, in two arrays that are read in place.
+"""Shards: sentence pairs as ids, in two arrays that are memory-mapped.
 
 `NAME.ids.npy` holds the ids of all pairs, source then target of each;
 `NAME.lengths.npy`, uint16 [pairs, 2], the number of ids of each. Pairs are
@@ -30,17 +30,17 @@ class Shard:
 
     Attributes:
         name: of its files, without their endings.
-        read: pairs of the corpus it was made from, skipped ones included.
-        pairs: pairs in it.
-        tokens: ids in it, both sides together.
+        num_read: pairs of the corpus read, skipped ones included.
+        num_pairs: pairs stored.
+        num_tokens: ids stored, both sides together.
         ids_crc32: checksum of the file of ids.
         lengths_crc32: checksum of the file of lengths.
     """
 
     name: str
-    read: int
-    pairs: int
-    tokens: int
+    num_read: int
+    num_pairs: int
+    num_tokens: int
     ids_crc32: int
     lengths_crc32: int
 
@@ -53,12 +53,8 @@ class Shard:
         return folder / f"{self.name}.lengths.npy"
 
 
-def write_shard(folder, name, read, ids, lengths):
-    """Writes a shard of ids and lengths; returns its Shard.
-
-    Raises:
-        InputError: the system refused to write.
-    """
+def write_shard(folder, name, num_read, ids, lengths):
+    """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
         # NumPy itself does not say why it could not write a file.
@@ -66,7 +62,7 @@ def write_shard(folder, name, read, ids, lengths):
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
     checksums = map(zlib.crc32, contents)
-    shard = Shard(name, read, len(lengths), len(ids), *checksums)
+    shard = Shard(name, num_read, len(lengths), len(ids), *checksums)
     paths = shard.ids_path(folder), shard.lengths_path(folder)
     for path, content in zip(paths, contents):
         with atomic_write(path) as temporary:
@@ -85,22 +81,22 @@ def read_shard(folder, shard):
     lengths_path = shard.lengths_path(folder)
     ids = _memory_map(ids_path)
     lengths = _memory_map(lengths_path)
-    is_whole = (
-        ids.shape == (shard.tokens,)
+    is_valid = (
+        ids.shape == (shard.num_tokens,)
         and ids.dtype in (np.uint16, np.int32)
         and ids.offset + ids.nbytes == ids_path.stat().st_size
-        and lengths.shape == (shard.pairs, 2)
+        and lengths.shape == (shard.num_pairs, 2)
         and lengths.dtype == np.uint16
         and file_crc32(lengths_path) == shard.lengths_crc32
-        and int(lengths.sum(dtype=np.int64)) == shard.tokens
+        and int(lengths.sum(dtype=np.int64)) == shard.num_tokens
     )
-    if not is_whole:
-        raise damaged(folder, shard)
+    if not is_valid:
+        raise damaged_shard_error(folder, shard)
     return ids, np.array(lengths)
 
 
-def damaged(folder, shard):
-    """Returns the InputError of a shard that is not what was written."""
+def damaged_shard_error(folder, shard):
+    """Returns an InputError that names a damaged shard."""
     return InputError(
         f"Shard {shard.name} in {folder} is damaged; remove the folder and "
         "prepare the data again."
@@ -129,56 +125,58 @@ def file_crc32(path):
     return checksum
 
 
-# Pairs per chunk: enough that the call costs nothing beside its work.
+# Pairs per chunk: enough that the overhead of a call is negligible.
 _CHUNK = 5_000
 # Number of unknown characters to show, and of texts to look for them in.
 _EXAMPLES = 8
 
 # Of source and target: number of unknown ids, and some unknown characters.
-Unknown = tuple[tuple[int, str], tuple[int, str]]
-NO_UNKNOWN: Unknown = ((0, ""), (0, ""))
+UnknownTokens = tuple[tuple[int, str], tuple[int, str]]
+NO_UNKNOWN_TOKENS: UnknownTokens = ((0, ""), (0, ""))
 
 
 class TokenizedChunk(typing.NamedTuple):
     """Some pairs as ids.
 
     Attributes:
-        read: number of pairs, skipped ones included.
+        num_read: number of pairs, skipped ones included.
         ids: int32 [tokens], source and target of each pair in turn.
         lengths: int [pairs, 2].
-        unseen: list of (index among the pairs read, reason), of the pairs
+        unencodable: list of (index among the pairs read, reason), of the pairs
             whose target cannot be encoded.
-        unknown: Unknown.
+        unknown: UnknownTokens.
     """
 
-    read: int
+    num_read: int
     ids: np.ndarray
     lengths: np.ndarray
-    unseen: list
-    unknown: Unknown = NO_UNKNOWN
+    unencodable: list
+    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @classmethod
     def concatenate(cls, chunks):
         """Returns a list of chunks as one."""
-        starts = itertools.accumulate((each.read for each in chunks), initial=0)
+        sizes = [chunk.num_read for chunk in chunks]
         return cls(
-            sum(chunk.read for chunk in chunks),
+            sum(sizes),
             np.concatenate([chunk.ids for chunk in chunks]),
             np.concatenate([chunk.lengths for chunk in chunks]),
             [
                 (start + index, reason)
-                for start, chunk in zip(starts, chunks)
-                for index, reason in chunk.unseen
+                for start, chunk in zip(
+                    itertools.accumulate(sizes, initial=0), chunks
+                )
+                for index, reason in chunk.unencodable
             ],
-            functools.reduce(add_unknown, (chunk.unknown for chunk in chunks)),
+            functools.reduce(add_unknown_tokens, (c.unknown for c in chunks)),
         )
 
 
-def add_unknown(first, second):
-    """Returns the sum of two Unknown, the characters of the first first."""
+def add_unknown_tokens(first, second):
+    """Returns the sum of two UnknownTokens."""
     return tuple(
-        (a + b, "".join(dict.fromkeys(some + more))[:_EXAMPLES])
-        for (a, some), (b, more) in zip(first, second)
+        (count + more, "".join(dict.fromkeys(characters + others))[:_EXAMPLES])
+        for (count, characters), (more, others) in zip(first, second)
     )
 
 
@@ -212,23 +210,23 @@ def tokenize(pairs, codec, max_tokens, workers):
 
 
 def _tokenize_chunk(chunk, codec, max_tokens):
-    reasons = [codec.unseen_reason(target) for _, target in chunk]
-    seen = [pair for pair, reason in zip(chunk, reasons) if not reason]
-    sources = codec.encode_sources([source for source, _ in seen])
-    targets = codec.encode_targets([target for _, target in seen])
+    reasons = [codec.explain_unencodable(target) for _, target in chunk]
+    pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in pairs])
+    targets = codec.encode_targets([target for _, target in pairs])
     sides = [list(map(len, sources)), list(map(len, targets))]
     lengths = np.array(sides, np.int64).T
-    kept = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
+    stored = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
     ids = [np.zeros(0, np.int32)]
-    for index in kept:
+    for index in stored:
         ids += sources[index], targets[index]
-    ids, lengths = np.concatenate(ids), lengths[kept]
+    ids, lengths = np.concatenate(ids), lengths[stored]
     return TokenizedChunk(
         len(chunk),
         ids,
         lengths,
         [each for each in enumerate(reasons) if each[1]],
-        _count_unknown(ids, lengths, [seen[index] for index in kept], codec),
+        _count_unknown(ids, lengths, [pairs[index] for index in stored], codec),
     )
 
 

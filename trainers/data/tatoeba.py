@@ -40,6 +40,7 @@ import tarfile
 import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from export.common.atomic_files import atomic_write
@@ -63,7 +64,7 @@ ATTRIBUTION = (
     "through https://www.manythings.org/anki."
 )
 HELD_OUT_KEYS = 2_000
-# To be raised whenever the rules above change what is in a split.
+# Increased whenever the rules above change the content of a split.
 _RULES = "1"
 
 _PACKAGE, _VERSION = "nmt", "0.0.6"
@@ -81,11 +82,6 @@ Splits = dict[str, list[Pair]]
 class TatoebaCorpus(Corpus):
     """The embedded corpus, in either direction; see the module.
 
-    Args:
-        dataset: the corpus as the user named it.
-        source_language: "en" or "fr"; by default the other than the target.
-        target_language: "en" or "fr"; by default from English to French.
-
     Raises:
         InputError: another language, both the same, or the corpus is not
             available.
@@ -99,13 +95,11 @@ class TatoebaCorpus(Corpus):
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        super().__init__(
-            dataset,
-            *resolve_languages(
-                dataset, LANGUAGES, source_language, target_language, LANGUAGES
-            ),
+        languages = resolve_languages(
+            dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )
-        splits = split_by_english(parse(read_tatoeba_text()))
+        super().__init__(dataset, *languages)
+        splits = split_by_english(parse_pairs(read_tatoeba_text()))
         if self.source_language != LANGUAGES[0]:
             splits = {
                 name: [(french, english) for english, french in pairs]
@@ -130,11 +124,10 @@ class TatoebaCorpus(Corpus):
         return map(_row_of_variants, _group_by_source_key(pairs).values())
 
 
-def parse(text: str) -> list[Pair]:
+def parse_pairs(text: str) -> list[Pair]:
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
-    Args:
-        text: lines of English, French and attribution, separated by tabs.
+    Its lines are English, French and attribution, separated by tabs.
     """
     fields = (line.split("\t")[:2] for line in text.split("\n") if line)
     pairs = (
@@ -162,21 +155,18 @@ def split_by_english(
         "dev": groups[held_out : 2 * held_out],
         "test": groups[:held_out],
     }
-    return {
-        name: [pair for group in part for pair in group]
-        for name, part in parts.items()
-    }
+    return {name: list(chain(*part)) for name, part in parts.items()}
 
 
 def drop_shared_sources(splits: Splits) -> Splits:
     """Drops pairs of dev and train whose source key is held out (rule 4)."""
-    kept: Splits = {}
+    result: Splits = {}
     seen: set[str] = set()
     for name in ("test", "dev", "train"):
         keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
-        kept[name] = [pair for key, pair in keyed if key not in seen]
+        result[name] = [pair for key, pair in keyed if key not in seen]
         seen.update(key for key, _ in keyed)
-    return {name: kept[name] for name in splits}
+    return {name: result[name] for name in splits}
 
 
 def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
@@ -184,12 +174,12 @@ def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(variant_key(pair[0]), []).append(pair)
-    return {
-        key: groups[key]
-        for key in sorted(
-            groups, key=lambda key: hashlib.sha256(key.encode()).hexdigest()
-        )
-    }
+    ordered = sorted(groups, key=lambda key: _sha256(key.encode()))
+    return {key: groups[key] for key in ordered}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _row_of_variants(variants: Iterable[Pair]) -> Row:
@@ -204,12 +194,12 @@ def _row_of_variants(variants: Iterable[Pair]) -> Row:
 def read_tatoeba_text() -> str:
     """Returns the text of fra.txt, fetching the archive if needed.
 
-    The archive is kept in the cache folder and its hash is checked at every
-    use; a damaged one is fetched again.
+    The archive is stored in the cache folder. Its hash is checked at every use,
+    and a damaged one is fetched again.
 
     Raises:
         InputError: the archive is not available, is not the expected one, or
-            cannot be kept.
+            cannot be stored.
     """
     path = cache_folder() / FILE_NAME
     content = _read_cached(path)
@@ -242,17 +232,14 @@ def cache_folder() -> Path:
 
 
 def _is_genuine(content: bytes) -> bool:
-    return (
-        len(content) == SIZE and hashlib.sha256(content).hexdigest() == SHA256
-    )
+    return len(content) == SIZE and _sha256(content) == SHA256
 
 
 def _read_cached(path: Path) -> bytes | None:
     try:
-        if path.stat().st_size == SIZE:
-            content = path.read_bytes()
-            if _is_genuine(content):
-                return content
+        content = path.read_bytes()
+        if _is_genuine(content):
+            return content
     except FileNotFoundError:
         return None
     except OSError as error:

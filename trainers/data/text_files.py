@@ -4,9 +4,9 @@
 `PREFIX.dev.*` and `PREFIX.test.*`; a PREFIX that ends with "/" is a folder
 with `train.en` and so on. Each file may be packed (`.gz`); of both forms the
 plain file is read. `val` and `valid` stand for `dev` if there is no `dev`, and
-if there is no `test.en`, the only file `test*.en` is read. More references of
-dev and test are `….test.de.1`, `….test.de.2` and so on, beside `….test.de`.
-PREFIX may be a URL that fsspec opens.
+if there is no `test.en`, the only file `test*.en` is read. `….test.de.1`,
+`….test.de.2` and so on are more references of dev and test. PREFIX may be a
+URL that fsspec opens.
 """
 
 import re
@@ -34,14 +34,8 @@ _SPLITS = {
 class TextCorpus(Corpus):
     """A corpus in plain text files; see the module for their names.
 
-    A split without files is one that the corpus lacks. The first pair of each
-    split is read at once, so that most of what may be wrong with the files is
-    found early; the rest is checked as it is read.
-
-    Args:
-        dataset: "text:PREFIX".
-        source_language: code that ends the source files' names.
-        target_language: code that ends the target files' names.
+    The first pair of each split is read at once, so that most errors are found
+    early; the rest is checked as it is read.
 
     Raises:
         InputError: a language is missing, is no code or is given twice; there
@@ -61,9 +55,17 @@ class TextCorpus(Corpus):
                 "data/wmt14.train.en, data/wmt14.train.de and so on."
             )
         layout = self._layout = _TextLayout(prefix)
-        source, target = _validate_languages(
-            dataset, source_language, target_language, layout.languages()
-        )
+        listed = ", ".join(layout.languages()) or "none"
+        hint = f"{dataset} has training files for: {listed}."
+        source, target = source_language, target_language
+        if source is None or target is None:
+            raise InputError(
+                f"{dataset} needs a source and a target language "
+                f"(--source_language, --target_language); {hint}"
+            )
+        for language in (source, target):
+            validate_language_code(language, hint)
+        validate_direction(dataset, source, target, listed)
         super().__init__(dataset, source, target)
         found = {split: layout.find(split, source, target) for split in _SPLITS}
         # The source comes first.
@@ -95,15 +97,7 @@ class TextCorpus(Corpus):
 
 
 class _TextLayout:
-    """The names of the files that begin with a prefix.
-
-    Args:
-        prefix: a path or a URL; names continue with ".train.en" and so on, or
-            with "train.en" if the prefix ends with "/".
-
-    Raises:
-        InputError: the folder cannot be listed, or "~" names nobody.
-    """
+    """The names of the files that begin with a prefix, a path or a URL."""
 
     def __init__(self, prefix: str) -> None:
         try:
@@ -134,11 +128,7 @@ class _TextLayout:
         return self._matching(r"train\.([\w-]+)")
 
     def find(self, split: str, source: str, target: str) -> tuple[Path, ...]:
-        """Returns the files of a split, the source first; () if none exist.
-
-        Raises:
-            InputError: the files of one language exist, the other's do not.
-        """
+        """Returns the files of a split, the source first; () if none exist."""
         candidates = _SPLITS[split]
         if split == "test":
             tests = self._test_sets(source)
@@ -147,8 +137,10 @@ class _TextLayout:
             source_file = self._file(f"{name}.{source}")
             target_file = self._file(f"{name}.{target}")
             if source_file and target_file:
-                more = () if split == "train" else self._more(name, target)
-                return source_file, target_file, *more
+                files = source_file, target_file
+                if split == "train":
+                    return files
+                return *files, *self._extra_references(name, target)
             if source_file or target_file:
                 missing = self._path(
                     f"{name}.{target if source_file else source}"
@@ -187,8 +179,8 @@ class _TextLayout:
         """Returns names such as test_2016_flickr."""
         return self._matching(rf"(test.*)\.{re.escape(language)}")
 
-    def _more(self, name: str, target: str) -> Iterator[Path]:
-        """Returns the files of further references, by their numbers."""
+    def _extra_references(self, name: str, target: str) -> Iterator[Path]:
+        """Returns the files of more references, by their numbers."""
         base = f"{name}.{target}"
         numbers = self._matching(rf"{re.escape(base)}\.(\d+)")
         files = (
@@ -211,21 +203,3 @@ class _TextLayout:
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{self._start}{name}"
-
-
-def _validate_languages(
-    dataset: str, source: str | None, target: str | None, languages: list[str]
-) -> tuple[str, str]:
-    listed = ", ".join(languages) or "none"
-    if source is None or target is None:
-        raise InputError(
-            f"{dataset} needs a source and a target language "
-            "(--source_language, --target_language); it has training files "
-            f"for: {listed}."
-        )
-    for language in (source, target):
-        validate_language_code(
-            language, f"{dataset} has training files for: {listed}."
-        )
-    validate_direction(dataset, source, target, listed)
-    return source, target

@@ -1,7 +1,6 @@
 """Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,18 +25,13 @@ class TfdsCorpus(Corpus):
     in the source language is a source, and all in the target language are
     its references.
 
-    Args:
-        dataset: TFDS name, such as "wmt14_translate/de-en".
-        source_language: by default, with `target_language`, the direction of
-            the data set's supervised keys.
-        target_language: see `source_language`.
-        data_dir: where TFDS keeps data; by default ~/tensorflow_datasets.
-        manual_dir: folder of files that TFDS cannot download by itself.
+    Without languages the direction is that of the set's supervised keys.
+    `data_dir` is where TFDS keeps data, by default ~/tensorflow_datasets;
+    `manual_dir` a folder of files that it cannot download by itself.
 
     Raises:
         InputError: TFDS is not installed, has no such data set, or cannot
-            prepare it; or the set is not one of translations or lacks these
-            languages.
+            prepare it; or the set has no translations or lacks a language.
     """
 
     def __init__(
@@ -48,23 +42,25 @@ class TfdsCorpus(Corpus):
         data_dir: str | None = None,
         manual_dir: str | None = None,
     ) -> None:
-        tfds = self._tfds = _import_tfds(dataset)
+        with _one_sentence(
+            f"{dataset} needs TensorFlow Datasets, which cannot be imported",
+            "install tensorflow-datasets",
+            ImportError,
+        ):
+            import tensorflow_datasets as tfds
+        self._tfds = tfds
         builder = self._builder = _find_builder(tfds, dataset, data_dir)
         self._field, self._feature = _find_translation(
             tfds, dataset, builder.info.features
         )
-        languages: Sequence[str] = self._feature.languages
-        keys = builder.info.supervised_keys
-        super().__init__(
-            dataset,
-            *resolve_languages(
-                dataset,
-                languages,
-                source_language,
-                target_language,
-                keys if keys and set(keys) <= set(languages) else None,
-            ),
+        known: Sequence[str] = self._feature.languages
+        default = builder.info.supervised_keys
+        if not default or not set(default) <= set(known):
+            default = None
+        languages = resolve_languages(
+            dataset, known, source_language, target_language, default
         )
+        super().__init__(dataset, *languages)
         # Network, disk, archives, other people's code: anything may be raised.
         with _one_sentence(
             f"TensorFlow Datasets cannot prepare {dataset}",
@@ -89,11 +85,7 @@ class TfdsCorpus(Corpus):
         return tuple(split for split, name in _SPLITS.items() if name in names)
 
     def fingerprint(self) -> str:
-        """Returns 16 hex digits for the prepared data and the direction.
-
-        Covers name, configuration and version, the two languages, and the
-        record files of the splits as `file_fingerprint` does.
-        """
+        """Returns 16 hex digits for the prepared data and the direction."""
         info = self._builder.info
         return text_fingerprint(
             info.full_name,
@@ -151,16 +143,6 @@ class TfdsCorpus(Corpus):
                     yield source, references
 
 
-def _import_tfds(dataset: str) -> Any:
-    with _one_sentence(
-        f"{dataset} needs TensorFlow Datasets, which cannot be imported",
-        "install tensorflow-datasets",
-        ImportError,
-    ):
-        import tensorflow_datasets
-    return tensorflow_datasets
-
-
 def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
     try:
         return tfds.builder(dataset, data_dir=data_dir)
@@ -173,27 +155,14 @@ def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
     # Builders are other people's code, and raise anything.
     except Exception as error:
         raise InputError(
-            f"TensorFlow Datasets cannot open {dataset!r} "
-            f"({_one_line(error)}){_configurations(tfds, dataset)}."
+            f"TensorFlow Datasets cannot open {dataset!r} ({_one_line(error)})."
         ) from error
-
-
-def _configurations(tfds: Any, dataset: str) -> str:
-    try:
-        builder = tfds.builder_cls(re.split("[/:]", dataset)[0])
-    except (ValueError, ImportError):
-        return ""
-    names = [configuration.name for configuration in builder.BUILDER_CONFIGS]
-    return f"; its configurations are: {', '.join(names)}" if names else ""
 
 
 def _find_translation(
     tfds: Any, dataset: str, features: Any
 ) -> tuple[str | None, Any]:
-    """Returns (name, feature) of the translations in an example.
-
-    The name is None if the whole example is the translation.
-    """
+    """Returns (name, feature); the name is None for the whole example."""
     kinds = (
         tfds.features.Translation,
         tfds.features.TranslationVariableLanguages,

@@ -5,11 +5,11 @@
 and so on. Each file may be packed (`.gz`); of both forms the plain file is
 read.
 
-`trees:GOLD*4,SILVER` trains on the trees of several prefixes, those of the
+`trees:GOLD*4,SILVER` trains on the trees of several prefixes, and repeats the
 first four times in an epoch: semi-supervised, as the paper's second parser
-(section 6.3), where SILVER are trees that a parser made. Dev and test are
-those of the first. A text that file names begin with is one prefix, whatever
-it contains.
+(section 6.3), where a parser made the trees of SILVER. Dev and test belong to
+the first prefix. A text that file names begin with is one prefix, whatever it
+contains.
 """
 
 import contextlib
@@ -43,17 +43,10 @@ class TreeCorpus(Corpus):
     """Sentences and their trees, normalised; see the module for the files.
 
     The source of a pair is the sentence's words, its target the symbols of
-    the tree (`linearize`), joined by single spaces. In evaluation sets the
-    target is the tree in brackets on one line. Line n of a file is the n-th
-    pair and the n-th sentence of the evaluation set.
-
-    The first tree of each split is read at once, the rest is checked as it is
-    read.
-
-    Args:
-        dataset: "trees:PREFIX", or several prefixes; see the module.
-        source_language: code of the sentences' language; None for English.
-        target_language: "trees" or None.
+    the tree (`linearize`), joined by single spaces. In evaluation
+    sets the target is the tree in brackets on one line. Line n of a file is
+    the n-th pair and the n-th sentence of the evaluation set. The first tree
+    of each split is checked at once, the rest as it is read.
 
     Raises:
         InputError: a language is no code or the target is not trees; there is
@@ -103,11 +96,7 @@ class TreeCorpus(Corpus):
         return (path for path, _ in files)
 
     def trees(self, split: str) -> Iterator[Tree]:
-        """Streams the trees of a split, normalised and repeated.
-
-        Raises:
-            InputError: there is no such split, or a line is no tree.
-        """
+        """Streams the trees of a split, normalised and repeated."""
         self._validate_split(split)
         return (
             tree
@@ -120,8 +109,7 @@ class TreeCorpus(Corpus):
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Streams pairs from a temporary file, made at the first call.
 
-        Pairs are read several times, and reading trees takes longer than all
-        that is done with them.
+        Pairs are read several times, and parsing is slow.
         """
         self._validate_split(split)
         if split not in self._pair_files:

@@ -14,7 +14,7 @@ from export.common.errors import InputError
 from export.common.processes import StopSignals
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from trainers.data.normalization import (
-    DEFAULT,
+    DEFAULT_RULES,
     count_code_points,
     make_normalizer,
 )
@@ -31,21 +31,15 @@ _MAX_BYTES = 4192
 _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
-def frequent_characters(sentences, limit, normalization=DEFAULT):
-    """Returns the most frequent characters, for `train_vocabulary`.
+def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
+    """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
     SentencePiece alone skips those that make up the last 0.05 % of a text: in
     everyday sentences most digits, brackets and capitals.
 
-    Args:
-        sentences: iterable of str.
-        limit: maximum number of characters.
-        normalization: name of the rules, as `make_normalizer` takes it.
-
     Returns:
-        str, most frequent first, after normalisation; no character that
-        occurs less than three times, no white space, none that SentencePiece
-        reserves.
+        str of normalised characters that occur at least three times, most
+        frequent first, without white space and what SentencePiece reserves.
     """
     # Whole sentences: letters and marks become one character.
     normalizer = make_normalizer(normalization)
@@ -60,12 +54,14 @@ def frequent_characters(sentences, limit, normalization=DEFAULT):
     return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
 
 
-def train_vocabulary(sentences, size, characters="", normalization=DEFAULT):
+def train_vocabulary(
+    sentences, size, characters="", normalization=DEFAULT_RULES
+):
     """Trains a byte-pair encoding (section 5.1).
 
     Args:
         sentences: iterable of str, both languages.
-        size: V, number of pieces with the four special ones.
+        size: number of pieces, the four special ones included.
         characters: str of those that get a piece each, however rare; others
             get one if they are among the first 99.95 % of the text.
         normalization: name of the rules, as `make_normalizer` takes it.

@@ -1,5 +1,6 @@
-"""A student of teachers: what stands between the commands that make it.
+"""Sequence-level distillation: runs the commands that make a student.
 
-The commands (`steps`) with the corpus, which are done (`journal`), and the
-student (`student`). This package imports synthesis, corpora and scores.
+`steps` lists the commands and writes the student's corpus, `journal` records
+finished steps, and `student` has its configuration and its comparison with the
+teachers. This package imports `synthesis`, `data` and `scores`.
 """

@@ -1,6 +1,6 @@
-"""Runs steps one after the other; `distill.json` records which are done.
+"""Runs steps in order; `distill.json` records the finished ones.
 
-After a step that runs again, all later steps run again.
+When a step is repeated, all later steps are repeated.
 """
 
 import json
@@ -8,13 +8,13 @@ import pathlib
 import typing
 from collections.abc import Callable
 
-from export.common.atomic_files import remove_temporary_files
+from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 from trainers.data.corpus import describe_fingerprint_change
-from trainers.synthesis.manifest import validate_output_folder, write_json
+from trainers.synthesis.manifest import validate_output_folder
 
-FILE = "distill.json"
+JOURNAL_FILE = "distill.json"
 _FORMAT = 1
 
 
@@ -23,9 +23,10 @@ class Step(typing.NamedTuple):
 
     Attributes:
         title: for the user, such as "Training the student".
-        command: module and flags, list of str; what the step depends on.
-        output: pathlib.Path that exists once it is done.
-        function: called in place of the command, if there is one.
+        command: module and flags, list of str; another command is another
+            step.
+        output: pathlib.Path that exists once the step is finished.
+        function: called instead of the command, if given.
     """
 
     title: str
@@ -35,28 +36,24 @@ class Step(typing.NamedTuple):
 
 
 def run_steps(steps, folder, facts, run_command):
-    """Runs the steps that are not done yet.
+    """Runs the steps that are not finished.
 
     Args:
         steps: list of Step.
         folder: pathlib.Path of the distillation.
-        facts: as for `read_done_commands`.
+        facts: as for `read_finished_commands`.
         run_command: function of a module and its flags that returns the exit
             code, such as `processes.run_subcommand`.
 
     Returns:
         0, or the exit code of the command that failed.
-
-    Raises:
-        InputError: as for `read_done_commands`, raised by a step, or the
-            journal cannot be written.
     """
-    done = read_done_commands(folder, facts)
-    remove_temporary_files(folder, FILE)
+    done = read_finished_commands(folder, facts)
+    remove_temporary_files(folder, JOURNAL_FILE)
     for number, step in enumerate(steps):
         head = f"{step.title}, step {number + 1} of {len(steps)}"
         if done[number : number + 1] == [step.command] and step.output.exists():
-            print(f"{head}: done before.", flush=True)
+            print(f"{head}: finished before.", flush=True)
             continue
         print(f"{head}.", flush=True)
         done = done[:number]
@@ -78,19 +75,19 @@ def run_steps(steps, folder, facts, run_command):
     return 0
 
 
-def read_done_commands(folder, facts):
-    """Returns the commands of the steps that are done; [] if none is.
+def read_finished_commands(folder, facts):
+    """Returns the commands of the finished steps.
 
     Args:
         folder: pathlib.Path of the distillation.
-        facts: dict of what decides the student, JSON.
+        facts: JSON dict of all settings that change the student.
 
     Raises:
-        InputError: the folder holds other files, or a distillation that was
-            begun with other facts.
+        InputError: the folder holds other files, or a distillation with other
+            facts.
     """
-    validate_output_folder(folder, FILE, "distillation.lock")
-    path = folder / FILE
+    validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
+    path = folder / JOURNAL_FILE
     if not path.exists():
         return []
     try:
@@ -101,7 +98,7 @@ def read_done_commands(folder, facts):
         before, done = dict(content["facts"]), list(content["done"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
-            f"{path} does not say how far a distillation is ({error!r}); give "
+            f"{path} is not the journal of a distillation ({error!r}); give "
             "another --output_dir."
         ) from error
     # Until a step is done, other facts do no harm.
@@ -114,12 +111,12 @@ def read_done_commands(folder, facts):
                 )
                 change = f"with another {facts['dataset']}: {changed}"
             raise InputError(
-                f"{folder} was begun {change}; put back what was there and "
-                "give the same flags to go on, or give another --output_dir."
+                f"{folder} was begun {change}; restore it and give the "
+                "same flags to resume, or give another --output_dir."
             )
     return done
 
 
 def _write(folder, facts, done):
     content = {"format": _FORMAT, "facts": facts, "done": done}
-    write_json(folder / FILE, content)
+    write_json(folder / JOURNAL_FILE, content)

@@ -1,4 +1,4 @@
-"""The steps of a distillation: which command does what, with which flags."""
+"""The steps of a distillation: commands with their flags."""
 
 import dataclasses
 import pathlib
@@ -25,10 +25,11 @@ class Distillation:
         config: TransformerConfig of the student.
         init_layers: whether the student starts with layers of the first
             teacher.
-        keep_original: whether it learns from the corpus' own pairs.
-        each_alone: whether it learns from each teacher alone, too.
-        split: that student and teachers are scored on; None for none.
-        flags: further flags, lists of str by what they are for: "data",
+        keep_original: whether it learns from the pairs of the corpus.
+        each_alone: whether it learns from the translations of each single
+            teacher, too.
+        split: that student and teachers are scored on, or None.
+        flags: more flags of commands, lists of str by purpose: "data",
             "workers", "tokenize", "synthesize" and "wmt".
     """
 
@@ -48,7 +49,7 @@ class Distillation:
         return self.folder / "student"
 
     @property
-    def translations(self):
+    def scored_files(self):
         """The files of student and teachers, a list of pathlib.Path."""
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
@@ -75,7 +76,9 @@ class Distillation:
         groups = {"all": paths}
         if self.each_alone and len(paths) > 1:
             groups |= {str(n): [path] for n, path in enumerate(paths, 1)}
-        return {self.folder / "taught" / name: groups[name] for name in groups}
+        return {
+            self.folder / "translations" / name: groups[name] for name in groups
+        }
 
     def _dataset_flags(self, dataset):
         return [
@@ -134,7 +137,7 @@ class Distillation:
         return Step("Training the student", command, output)
 
     def _score(self, corpus):
-        student, teacher = self.translations
+        student, teacher = self.scored_files
         evaluate = [
             "trainers.evaluate",
             *self._dataset_flags(self.corpus.name),

@@ -2,11 +2,11 @@
 
 import dataclasses
 
+from export.common.atomic_files import write_json
 from export.common.errors import InputError
 from export.lines.files import read_sentences
 from trainers import settings
 from trainers.scores.metrics import bleu_difference, score_bleu
-from trainers.synthesis.manifest import write_json
 
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
@@ -31,8 +31,7 @@ def student_config(teacher, preset, assignments):
         if changes.get(name, value) != value:
             raise InputError(
                 f"--set={name}={changes[name]} is not the teacher's {value}, "
-                "and a student has the vocabulary of its teacher; leave it "
-                "out."
+                "and a student has the vocabulary of its teacher; omit it."
             )
     if preset is not None:
         own = [f"{name}={value}" for name, value in sizes.items()]
@@ -48,8 +47,7 @@ def student_config(teacher, preset, assignments):
 def find_mismatch(student, teacher):
     """Returns why a student cannot start with layers of a teacher.
 
-    It is "" if it can, else such as "d_model=64, not 128". Both are
-    TransformerConfigs.
+    Such as "d_model=64, not 128", or "" if it can.
     """
     own, expected = student.architecture(), teacher.architecture()
     for name, value in expected.items():
@@ -62,33 +60,30 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     """Scores the translations of student and teachers, and writes the scores.
 
     Args:
-        paths: of the files of the student's and the teachers' translations.
+        paths: of the student's and the teachers' translations.
         evaluation_set: EvaluationSet.
         tokenize: name of sacreBLEU's tokenizer.
         output: pathlib.Path of the .json file for the scores.
 
     Returns:
         Lines to print, a list of str.
-
-    Raises:
-        InputError: a file cannot be read or written.
     """
-    places = evaluation_set.scored_indices
-    scored = evaluation_set.subset(places)
+    indices = evaluation_set.scored_indices
+    scored = evaluation_set.subset(indices)
     lines = [list(read_sentences(path)) for path in paths]
-    texts = [[each[place] for place in places] for each in lines]
+    texts = [[each[index] for index in indices] for each in lines]
     student, teacher = (score_bleu(each, scored, tokenize) for each in texts)
     difference = bleu_difference(*texts, scored, tokenize)
     content = {
         "student": student.score,
         "teacher": teacher.score,
         "signature": student.signature,
-        "sentences": len(places),
+        "sentences": len(indices),
         **dataclasses.asdict(difference),
     }
     write_json(output, content)
     return [
         f"teacher: BLEU {teacher.score:.2f}",
         f"student: BLEU {student.score:.2f}; {difference.line}",
-        f"{len(places):,} sentences, {student.signature}",
+        f"{len(indices):,} sentences, {student.signature}",
     ]

@@ -2,13 +2,10 @@
 
 
 def markdown_table(header, rows, text_columns=None):
-    """Returns an aligned Markdown table.
+    """Returns an aligned Markdown table of str.
 
-    Args:
-        header: list of str.
-        rows: lists of str, as long as the header.
-        text_columns: indices of the left-aligned columns, all by default;
-            the others are right-aligned.
+    `text_columns` are the indices of the left-aligned columns, by default
+    all; the others are right-aligned.
     """
     columns = list(zip(header, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

@@ -53,14 +53,7 @@ _MULTI30K = {
 
 
 def published_scores(record):
-    """Returns the published scores on the test set of a scores.json entry.
-
-    Args:
-        record: dict.
-
-    Returns:
-        A tuple of PublishedScore, empty for any other set.
-    """
+    """Returns the PublishedScores on the test set of a scores.json entry."""
     languages = (record.get("source_language"), record.get("target_language"))
     dataset = record.get("dataset", "").partition(":")[0]
     if record.get("split") == "test" and (dataset, *languages) in _WMT14:
@@ -71,13 +64,10 @@ def published_scores(record):
     return _MULTI30K.get((*languages, *size), ())
 
 
-class PaperRow(typing.NamedTuple):
-    """A row of the paper's Table 3, on newstest2013.
+class Table3Figures(typing.NamedTuple):
+    """Perplexity per token, compound-split BLEU and millions of parameters.
 
-    Attributes:
-        perplexity: per token.
-        bleu: tokenised, compound-split.
-        parameters: in millions; None if the table omits it.
+    On newstest2013; None where Table 3 of the paper omits it.
     """
 
     perplexity: float
@@ -86,25 +76,25 @@ class PaperRow(typing.NamedTuple):
 
 
 # In the table's order, by the names of the presets.
-PAPER = {
-    "base": PaperRow(4.92, 25.8, 65),
-    "A1": PaperRow(5.29, 24.9, None),
-    "A4": PaperRow(5.00, 25.5, None),
-    "A16": PaperRow(4.91, 25.8, None),
-    "A32": PaperRow(5.01, 25.4, None),
-    "B16": PaperRow(5.16, 25.1, 58),
-    "B32": PaperRow(5.01, 25.4, 60),
-    "C-n2": PaperRow(6.11, 23.7, 36),
-    "C-n4": PaperRow(5.19, 25.3, 50),
-    "C-n8": PaperRow(4.88, 25.5, 80),
-    "C-d256": PaperRow(5.75, 24.5, 28),
-    "C-d1024": PaperRow(4.66, 26.0, 168),
-    "C-ff1024": PaperRow(5.12, 25.4, 53),
-    "C-ff4096": PaperRow(4.75, 26.2, 90),
-    "D-drop0": PaperRow(5.77, 24.6, None),
-    "D-drop2": PaperRow(4.95, 25.5, None),
-    "D-ls0": PaperRow(4.67, 25.3, None),
-    "D-ls2": PaperRow(5.47, 25.7, None),
-    "E-learned": PaperRow(4.92, 25.7, None),
-    "big": PaperRow(4.33, 26.4, 213),
+TABLE_3 = {
+    "base": Table3Figures(4.92, 25.8, 65),
+    "A1": Table3Figures(5.29, 24.9, None),
+    "A4": Table3Figures(5.00, 25.5, None),
+    "A16": Table3Figures(4.91, 25.8, None),
+    "A32": Table3Figures(5.01, 25.4, None),
+    "B16": Table3Figures(5.16, 25.1, 58),
+    "B32": Table3Figures(5.01, 25.4, 60),
+    "C-n2": Table3Figures(6.11, 23.7, 36),
+    "C-n4": Table3Figures(5.19, 25.3, 50),
+    "C-n8": Table3Figures(4.88, 25.5, 80),
+    "C-d256": Table3Figures(5.75, 24.5, 28),
+    "C-d1024": Table3Figures(4.66, 26.0, 168),
+    "C-ff1024": Table3Figures(5.12, 25.4, 53),
+    "C-ff4096": Table3Figures(4.75, 26.2, 90),
+    "D-drop0": Table3Figures(5.77, 24.6, None),
+    "D-drop2": Table3Figures(4.95, 25.5, None),
+    "D-ls0": Table3Figures(4.67, 25.3, None),
+    "D-ls2": Table3Figures(5.47, 25.7, None),
+    "E-learned": Table3Figures(4.92, 25.7, None),
+    "big": Table3Figures(4.33, 26.4, 213),
 }

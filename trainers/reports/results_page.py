@@ -26,12 +26,8 @@ _COLUMNS = (
 )
 
 
-def make_page(records):
-    """Returns Markdown: a section for each test set, a row for each entry.
-
-    Args:
-        records: entries of scores.json, list of dict.
-    """
+def make_results_page(records):
+    """Returns Markdown of entries of scores.json, a section per test set."""
     sections = {}
     for record in records:
         languages = ("source_language", "target_language")
@@ -45,15 +41,13 @@ def make_page(records):
     )
 
 
-def replace_marked(page, text):
-    """Replaces what is between the two marks of a page.
+def replace_between_marks(page, text):
+    """Replaces the text between the two marks of a page.
 
-    Args:
-        page: the page; without marks the text is appended, with marks.
-        text: the new text.
+    Without marks, they are appended with the text.
 
     Raises:
-        InputError: only one mark is there, or they are in the wrong order.
+        InputError: one mark is missing, or they are in the wrong order.
     """
     marked = f"{BEGIN}\n\n{text}\n\n{END}"
     if BEGIN not in page and END not in page:

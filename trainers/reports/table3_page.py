@@ -4,7 +4,7 @@ import dataclasses
 
 from export.common.progress_bar import clock
 from trainers.reports.markdown_table import markdown_table
-from trainers.reports.published_scores import PAPER
+from trainers.reports.published_scores import TABLE_3
 from trainers.reports.results_page import hide_folders
 
 _FIELDS = {
@@ -33,11 +33,11 @@ _COLUMNS = (
 _UNFINISHED = "not yet"
 
 
-def to_markdown(rows, scores, scale):
+def make_table3_page(rows, scores, scale):
     """Returns the page; values equal to base's are blank, as in the paper.
 
     Args:
-        rows: list of Row, base first.
+        rows: list of Table3Row, base first.
         scores: dict, name of each finished row to its entry of scores.json.
         scale: factor on the widths.
     """
@@ -90,8 +90,8 @@ def _measured(row, scores):
             f"{record['parameters'] / 1e6:.2f}",
             clock(training["seconds"]) if training else "",
         ]
-    if row.name in PAPER:
-        perplexity, bleu, parameters = PAPER[row.name]
+    if row.name in TABLE_3:
+        perplexity, bleu, parameters = TABLE_3[row.name]
         paper = [f"{perplexity:.2f}", f"{bleu:.1f}", str(parameters or "")]
     return [*ours, *paper]
 

@@ -11,7 +11,7 @@ from export.common.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers import settings
-from trainers.reports.published_scores import PAPER
+from trainers.reports.published_scores import TABLE_3
 
 # Fields that all rows share, and what to do instead of setting them.
 _SHARED = {
@@ -20,7 +20,7 @@ _SHARED = {
 }
 
 
-class Row(typing.NamedTuple):
+class Table3Row(typing.NamedTuple):
     """A row: its name, TransformerConfig, and that as changes to base.
 
     `assignments` is a list of "field=value" for preset base.
@@ -31,29 +31,27 @@ class Row(typing.NamedTuple):
     assignments: list
 
 
-def make_rows(names, own, common, scale, train_steps):
+def make_table3_rows(names, own, common, scale, train_steps):
     """Returns the rows, base first.
 
     Args:
         names: the paper's rows, list of str.
-        own: further rows, list of "name:field=value,field=value": their
+        own: more rows, list of "name:field=value,field=value": their
             differences from base.
         common: list of "field=value" for all rows, which a row's own values
             override.
         scale: factor on d_model, d_ff, d_k and d_v, not on the heads.
         train_steps: updates of each row.
 
-    Returns:
-        A list of Row.
-
     Raises:
         InputError: an unknown or repeated name, or an invalid value.
     """
     changes = {}
     for name in ["base", *names]:
-        if name not in PAPER:
+        if name not in TABLE_3:
             raise InputError(
-                f"Table 3 has no row {name!r}; its rows are {', '.join(PAPER)}."
+                f"Table 3 has no row {name!r}; its rows are "
+                f"{', '.join(TABLE_3)}."
             )
         changes[name] = _paper_changes(name)
     for text in own:
@@ -63,7 +61,7 @@ def make_rows(names, own, common, scale, train_steps):
                 f"Expected --own=name:field=value,field=value, such as "
                 f"pre-norm:norm=pre, got {text!r}."
             )
-        if name in changes or name in PAPER:
+        if name in changes or name in TABLE_3:
             raise InputError(
                 f"--own={text} repeats the name of row {name!r}; use another."
             )
@@ -109,17 +107,17 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Row(name, config, settings.assignments_of(config, "base"))
+    return Table3Row(name, config, settings.assignments_of(config, "base"))
 
 
-class RowRuns:
+class Table3Runs:
     """Trains and scores rows, each in `rows/NAME`, on one set of data.
 
     Args:
         folder: where everything goes.
         data_flags: flags that name the data set, list of str.
-        training_flags: further flags of trainers.wmt.
-        scoring_flags: further flags of trainers.evaluate.
+        training_flags: more flags of trainers.wmt.
+        scoring_flags: more flags of trainers.evaluate.
         run: function of a command's module and its flags that returns its
             exit code.
     """
@@ -132,11 +130,7 @@ class RowRuns:
         self._run = run
 
     def read_score(self, row):
-        """Returns a finished row's entry of scores.json, else None.
-
-        Raises:
-            InputError: its files are damaged.
-        """
+        """Returns a finished row's entry of scores.json, else None."""
         path = self._path(row)
         parse = kt.TransformerConfig.from_json
         if _read(path / "config.json", parse, None) != row.config:
@@ -149,12 +143,8 @@ class RowRuns:
                 return record
         return None
 
-    def finish(self, row):
-        """Trains and scores a row, resuming what was interrupted.
-
-        Returns:
-            0, or the exit code of the command that failed.
-        """
+    def train_and_score(self, row):
+        """Trains and scores a row, or resumes; returns the exit code."""
         training = [
             *self._data_flags,
             f"--model_dir={self._path(row)}",

@@ -1,7 +1,7 @@
 """Chooses sacreBLEU's tokenizer for a language.
 
-BLEU counts words: 13a splits at spaces, so a whole Chinese sentence is one
-word to it. Languages without spaces have the tokenizer that sacreBLEU
+BLEU counts words: 13a splits at spaces and takes a Chinese sentence for one
+word. Languages without spaces have the tokenizer that sacreBLEU
 recommends, or where it is not installed, single characters. The signature of
 each score names the tokenizer.
 """
@@ -18,14 +18,14 @@ from export.common.errors import InputError
 
 FLAGS = flags.FLAGS
 
-NAMES = (
+TOKENIZERS = (
     *("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char"),
     *("flores101", "flores200", "none"),
 )
 flags.DEFINE_enum(
     "tokenize",
     None,
-    NAMES,
+    TOKENIZERS,
     "sacreBLEU's tokenizer; none for tokenised text. Default: 13a, or for a "
     "target language without spaces zh, ja-mecab, ko-mecab, flores200 or char.",
 )
@@ -52,57 +52,47 @@ _INSTALLATION = {
 }
 
 
-def choose(language, asked=None):
+def choose_tokenizer(language, requested=None):
     """Returns the name of the tokenizer to score with.
 
-    Args:
-        language: code of the target language, such as "de" or "zh_TW".
-        asked: the name that the user gave, or None for the language's own.
+    `requested` is the name that the user gave, or None for the one of the
+    target language, a code such as "de" or "zh_TW".
 
     Raises:
         InputError: it cannot be used here.
     """
-    name = asked or _recommended(language)
-    if asked is None and not _is_installed(name):
+    name = requested or _recommended_tokenizer(language)
+    if requested is None and not _is_installed(name):
         print(
             f"BLEU counts characters (char): {name}, the usual tokenizer for "
             f"{language}, is not installed; {_INSTALLATION[name]} gets it.",
             flush=True,
         )
         return "char"
-    metric(name)
+    make_bleu(name)
     return name
 
 
-def refuse_if_machines_may_differ(language, asked):
-    """Raises an InputError where the choice depends on what is installed.
-
-    Args:
-        language: code of the target language.
-        asked: the name that the user gave, or None.
-    """
-    name = _recommended(language)
-    if asked is None and name in _INSTALLATION:
+def require_explicit_tokenizer(language, requested):
+    """Raises InputError if the choice depends on what is installed."""
+    name = _recommended_tokenizer(language)
+    if requested is None and name in _INSTALLATION:
         raise InputError(
             f"Workers may differ in whether {name} is installed; give all of "
             f"them the same --tokenize, {name} or char."
         )
 
 
-def metric(name, **options):
-    """Returns a new case-sensitive sacrebleu.BLEU.
-
-    Args:
-        name: of its tokenizer, one of `NAMES`.
-        **options: further ones of sacrebleu.BLEU.
+def make_bleu(name, **options):
+    """Returns a case-sensitive sacrebleu.BLEU with one of `TOKENIZERS`.
 
     Raises:
         InputError: it cannot be used here.
     """
-    if name not in NAMES:
+    if name not in TOKENIZERS:
         raise InputError(
             f"sacreBLEU has no tokenizer {name!r}; choose one of "
-            f"{', '.join(NAMES)}."
+            f"{', '.join(TOKENIZERS)}."
         )
     try:
         # `force`: no warning that the text looks tokenised, as it is.
@@ -118,7 +108,7 @@ def metric(name, **options):
         ) from error
 
 
-def _recommended(language):
+def _recommended_tokenizer(language):
     code = re.split("[-_]", language.lower())[0]
     for name, codes in _LANGUAGES.items():
         if code in codes.split():

@@ -42,17 +42,15 @@ _EQUAL = {"PRT": "ADVP"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class BracketCounts:
     """Counts over sentences, and scores from them, 0 to 100.
-
-    Words do not include punctuation.
 
     Attributes:
         sentences: sentences with a word.
         matched: brackets in both trees.
         gold: brackets of the gold trees.
         predicted: brackets of the predicted trees.
-        words: number of words.
+        words: words without punctuation.
         tagged: words with the gold tag.
         crossing: predicted brackets that overlap a gold one without nesting.
         complete: sentences whose brackets all match.
@@ -68,53 +66,36 @@ class Counts:
     complete: int
 
     @property
-    def precision(self):
-        """Share of the predicted brackets that match."""
-        return _percent(self.matched, self.predicted)
-
-    @property
-    def recall(self):
-        """Share of the gold brackets that match."""
-        return _percent(self.matched, self.gold)
-
-    @property
     def f1(self):
         """Harmonic mean of precision and recall."""
         return float(_f1(self.matched, self.gold, self.predicted))
 
     @property
-    def complete_match(self):
-        """Share of the sentences whose brackets all match."""
-        return _percent(self.complete, self.sentences)
-
-    @property
-    def tagging_accuracy(self):
-        """Share of the words with the gold tag."""
-        return _percent(self.tagged, self.words)
-
-    @property
-    def average_crossing(self):
-        """Crossing brackets per sentence."""
-        return self.crossing / max(1, self.sentences)
+    def scores(self):
+        """The scores by name, a dict of float; crossing is per sentence."""
+        return {
+            "f1": self.f1,
+            "precision": _percent(self.matched, self.predicted),
+            "recall": _percent(self.matched, self.gold),
+            "complete_match": _percent(self.complete, self.sentences),
+            "tagging_accuracy": _percent(self.tagged, self.words),
+            "average_crossing": self.crossing / max(1, self.sentences),
+        }
 
     @property
     def line(self):
         """The scores in a line of text."""
         return (
-            f"F1 = {self.f1:.2f} (precision {self.precision:.2f}, recall "
-            f"{self.recall:.2f}), complete match {self.complete_match:.2f}, "
-            f"tags {self.tagging_accuracy:.2f}, crossing "
-            f"{self.average_crossing:.2f} a sentence, over {self.sentences:,} "
-            "sentences"
+            "F1 = {f1:.2f} (precision {precision:.2f}, recall {recall:.2f}), "
+            "complete match {complete_match:.2f}, tags "
+            "{tagging_accuracy:.2f}, crossing {average_crossing:.2f} a "
+            "sentence".format(**self.scores)
+            + f", over {self.sentences:,} sentences"
         )
 
     def record(self):
         """Returns scores and counts as a dict for scores.json."""
-        names = (
-            *("f1", "precision", "recall", "complete_match"),
-            *("tagging_accuracy", "average_crossing"),
-        )
-        scores = {name: round(getattr(self, name), 4) for name in names}
+        scores = {name: round(each, 4) for name, each in self.scores.items()}
         return scores | dataclasses.asdict(self)
 
 
@@ -123,18 +104,18 @@ class BracketScores:
     """Scores of a set of predicted trees.
 
     Attributes:
-        overall: Counts of all sentences.
-        short: Counts of those with at most `SHORT` words in the gold tree.
+        overall: BracketCounts of all sentences.
+        short: BracketCounts of those with a gold tree of at most `SHORT` words.
         interval: Interval of the overall F1.
-        evalb: Counts of the sentences that EVALB does not skip.
+        evalb: BracketCounts of the sentences that EVALB counts.
         evalb_short: the short ones of them.
     """
 
-    overall: Counts
-    short: Counts
+    overall: BracketCounts
+    short: BracketCounts
     interval: Interval
-    evalb: Counts
-    evalb_short: Counts
+    evalb: BracketCounts
+    evalb_short: BracketCounts
 
     @property
     def lines(self):
@@ -142,7 +123,7 @@ class BracketScores:
         lines = [
             f"All lengths: {self.overall.line}",
             f"95 % of resampled sets: F1 {self.interval.low:.2f} to "
-            f"{self.interval.high:.2f} ({self.interval.how})",
+            f"{self.interval.high:.2f} ({self.interval.bootstrap})",
             f"At most {SHORT} words: {self.short.line}",
             f"Rules: {SIGNATURE}",
         ]
@@ -171,14 +152,11 @@ class BracketScores:
 
 
 def score_brackets(predicted, gold):
-    """Scores trees.
+    """Returns the BracketScores of trees, by EVALB's rules.
 
     Args:
         predicted: list of nltk.Tree, normalised (`export.parsing.trees`).
-        gold: list of nltk.Tree, normalised, over the same words.
-
-    Returns:
-        BracketScores.
+        gold: the same, over the same words.
 
     Raises:
         InputError: the lists are empty or differ in length, or two trees
@@ -248,7 +226,7 @@ def _select(items, mask):
 
 
 def _count(ours, our_mask, right, mask):
-    """Counts one sentence: a tuple of int, in the order of Counts."""
+    """Counts one sentence: a tuple of int, in the order of BracketCounts."""
     predicted = _counted_brackets(ours, our_mask)
     gold = _counted_brackets(right, mask)
     our_tags, tags = (
@@ -268,7 +246,7 @@ def _count(ours, our_mask, right, mask):
 
 
 def _counted_brackets(tree, mask):
-    """Returns a Counter of (label, start, end), indices of kept words."""
+    """Returns a Counter of (label, start, end), without punctuation."""
     places = [0]
     for keep in mask:
         places.append(places[-1] + keep)
@@ -294,8 +272,8 @@ def _count_crossing(predicted, gold):
 
 
 def _sum(rows):
-    fields = len(dataclasses.fields(Counts))
-    return Counts(*map(int, rows.reshape(-1, fields).sum(axis=0)))
+    fields = len(dataclasses.fields(BracketCounts))
+    return BracketCounts(*map(int, rows.reshape(-1, fields).sum(axis=0)))
 
 
 def _interval(rows):

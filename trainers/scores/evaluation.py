@@ -12,27 +12,21 @@ class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
     Attributes:
-        per_token: a token is one of the model's vocabulary, the end of each
-            sentence included; not comparable with another vocabulary's.
-        tokens: how many were scored.
-        left_out: pairs skipped because a side exceeds the model's maximum
-            length.
+        per_token: not comparable with another vocabulary's.
+        tokens: number of scored tokens, end tokens included.
+        skipped: pairs that exceed the model's maximum length.
     """
 
     per_token: float
     tokens: int
-    left_out: int
+    skipped: int
 
 
 def measure_perplexity(translator, evaluation_set):
-    """Measures the perplexity of all scored references given their sources.
+    """Returns the Perplexity of all references given their sources.
 
-    Args:
-        translator: Translator or ExportedTranslator.
-        evaluation_set: EvaluationSet.
-
-    Returns:
-        Perplexity, or None where every pair is too long.
+    It is None if every pair is too long. The translator is a Translator or an
+    ExportedTranslator.
     """
     pairs = [
         (evaluation_set.sources[index], reference)
@@ -59,15 +53,8 @@ def measure_perplexity(translator, evaluation_set):
 class Evaluation:
     """Scores of a set of translations by every metric.
 
-    Attributes:
-        bleu: Score.
-        interval: Interval of BLEU.
-        chrf: Score.
-        compound_split: Score of compound-split BLEU.
-        perplexity: Perplexity of the references, or None.
-        sentences: number of scored sources.
-        references: number of their references.
-        not_scored: number of sources without text or without a reference.
+    `sentences` is the number of scored sources, `references` that of their
+    references, and `not_scored` that of sources without text or reference.
     """
 
     bleu: metrics.Score
@@ -86,7 +73,7 @@ class Evaluation:
         lines = [
             self.bleu.line,
             f"95 % of resampled sets: {interval.low:.2f} to "
-            f"{interval.high:.2f} ({interval.how})",
+            f"{interval.high:.2f} ({interval.bootstrap})",
             self.chrf.line,
             self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
         ]
@@ -94,7 +81,7 @@ class Evaluation:
             lines.append(
                 f"perplexity = {perplexity.per_token:.4f} a token, over "
                 f"{perplexity.tokens:,} tokens of "
-                f"{self.references - perplexity.left_out:,} references"
+                f"{self.references - perplexity.skipped:,} references"
             )
         if self.not_scored:
             total = self.sentences + self.not_scored
@@ -134,16 +121,9 @@ def translate_sentences(translator, sources):
 
 
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
-    """Scores translations by every metric.
+    """Returns the Evaluation of translations, a list of str for each source.
 
-    Args:
-        hypotheses: list of str, one for each source.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
-        perplexity: Perplexity, if measured.
-
-    Returns:
-        Evaluation.
+    `tokenize` is the name of sacreBLEU's tokenizer.
     """
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)

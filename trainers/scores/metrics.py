@@ -28,7 +28,7 @@ class Score:
 
     Attributes:
         score: 0 to 100.
-        signature: sacreBLEU's, of all that decides it besides the texts.
+        signature: sacreBLEU's, of tokenizer, smoothing, version and so on.
         line: the score and its parts in sacreBLEU's format.
         reference_length: tokens of the references; 0 for chrF.
     """
@@ -47,19 +47,16 @@ class Score:
 class Interval:
     """The 95 % interval of resampled scores, within 0 and 100.
 
-    `how` is samples and seed in sacreBLEU's words.
+    `bootstrap` has the numbers of samples and seed, as sacreBLEU writes them.
     """
 
     low: float
     high: float
-    how: str
+    bootstrap: str
 
     @classmethod
     def around(cls, mean, half, seed):
-        """Returns the interval of a mean and half a width, both sacreBLEU's.
-
-        For few sentences the two may exceed what a score can be.
-        """
+        """Returns the interval of sacreBLEU's mean and half width, clipped."""
         return cls(
             float(max(mean - half, 0.0)),
             float(min(mean + half, 100.0)),
@@ -70,7 +67,7 @@ class Interval:
         """Returns the interval for scores.json."""
         return {
             "confidence_95": [round(self.low, 4), round(self.high, 4)],
-            "bootstrap": self.how,
+            "bootstrap": self.bootstrap,
         }
 
 
@@ -82,7 +79,7 @@ def score_bleu(hypotheses, evaluation_set, tokenize):
         evaluation_set: EvaluationSet.
         tokenize: name of sacreBLEU's tokenizer.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     return _score(metric, hypotheses, evaluation_set)
 
 
@@ -91,7 +88,7 @@ def bleu_interval(hypotheses, evaluation_set, tokenize):
 
     The seed is 12345 unless SACREBLEU_SEED is set.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     streams = evaluation_set.reference_streams()
     result = metric.corpus_score(
         hypotheses, streams, n_bootstrap=BOOTSTRAP_SAMPLES
@@ -125,7 +122,7 @@ _SPLIT = r"\1 ##AT##-##AT## \2"
 
 def score_compound_split(hypotheses, evaluation_set, tokenize):
     """Returns the Score of compound-split BLEU; args as for `score_bleu`."""
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
 
     def split(text):
         return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
@@ -149,42 +146,37 @@ class PairedDifference:
         difference: on all sentences, in points.
         low: 2.5th percentile on resampled sentences.
         high: 97.5th percentile.
-        how: samples and seed in sacreBLEU's words.
+        bootstrap: samples and seed in sacreBLEU's words.
     """
 
     difference: float
     low: float
     high: float
-    how: str
+    bootstrap: str
 
     @property
     def line(self):
         """The difference in a line of text."""
         return (
             f"{self.difference:+.2f} BLEU, 95 % of resampled sets: "
-            f"{self.low:+.2f} to {self.high:+.2f} (paired {self.how})"
+            f"{self.low:+.2f} to {self.high:+.2f} (paired {self.bootstrap})"
         )
 
 
-def bleu_difference(hypotheses, others, evaluation_set, tokenize):
+def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
     sacreBLEU's paired test has a p-value and no interval of the difference.
 
-    Args:
-        hypotheses: list of str, one for each source, all scored.
-        others: translations by the other system.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
-
     Returns:
-        PairedDifference, above 0 where `hypotheses` are better.
+        PairedDifference, above 0 if `hypotheses` are better than
+        `other_hypotheses`.
     """
-    metric = bleu_tokenizers.metric(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()
     counts = [
         np.array(metric._extract_corpus_statistics(texts, references))
-        for texts in (hypotheses, others)
+        for texts in (hypotheses, other_hypotheses)
     ]
 
     def difference(indices):

@@ -42,7 +42,7 @@ def score_parser(
         gold: list of nltk.Tree, normalised.
         data: dict of dataset and split.
         provenance: dict of command, hardware and date.
-        search: dict of beam_size and alpha, where they are not the model's.
+        search: dict of beam_size and alpha; None for the model's own.
         batch_tokens: source positions in a batch, padding included.
         unconstrained: whether to search without the grammar as well, and
             count the answers that are no trees.

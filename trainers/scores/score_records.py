@@ -17,8 +17,7 @@ _SAMPLES = 5
 def add_record(records, record):
     """Returns the records with one more, or with that evaluation replaced.
 
-    With an equal score, a replaced record's other measurements (perplexity,
-    say) are kept where the new one has none.
+    If the score is the same, other measurements such as perplexity stay.
     """
     for index, earlier in enumerate(records):
         if all(earlier.get(name) == record.get(name) for name in _IDENTITY):
@@ -32,15 +31,12 @@ def save_scores(directory, model, scores, config, data, provenance):
     """Adds an entry to scores.json, or replaces that of the same evaluation.
 
     Args:
-        directory: ModelDirectory.
-        model: Transformer, its model.
+        directory: ModelDirectory of `model`, a Transformer.
+        model: see `directory`.
         scores: dict of metric, score, signature and so on.
         config: TransformerConfig of the search.
         data: dict of dataset, source_language, target_language and split.
         provenance: dict of command, hardware and date.
-
-    Raises:
-        InputError: scores.json is damaged or cannot be written.
     """
     log = TrainingLog(directory)
     record = {
@@ -61,10 +57,7 @@ def save_scores(directory, model, scores, config, data, provenance):
 def score_test_split(prepared, tokenize, provenance):
     """Scores the test split, if there is one, and prints translations.
 
-    Args:
-        prepared: Prepared, whose directory has the weights to use.
-        tokenize: name of sacreBLEU's tokenizer.
-        provenance: dict of command, hardware and date.
+    The weights are those in the directory of `prepared`.
     """
     evaluation_set = prepared.test
     if evaluation_set is None:

@@ -145,7 +145,7 @@ def sentence_metric(name, tokenize):
     if name == "chrf":
         metric = sacrebleu.CHRF()
     else:
-        metric = bleu_tokenizers.metric(tokenize, effective_order=True)
+        metric = bleu_tokenizers.make_bleu(tokenize, effective_order=True)
     return lambda text, reference: (
         metric.sentence_score(text, [reference]).score
     )

@@ -6,20 +6,19 @@ import dataclasses
 import hashlib
 import itertools
 
-from export.common.atomic_files import remove_temporary_files
+from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import explain_file_errors, is_local, resolve_path
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from trainers.synthesis.manifest import (
-    FILE,
+    MANIFEST_FILE,
     OUTCOMES,
     Manifest,
     format_counts,
     read_manifest,
     validate_output_folder,
     validate_same,
-    write_json,
 )
 from trainers.synthesis.models import (
     FILES,
@@ -51,7 +50,7 @@ def synthesize(folder, source, models, options, workers):
             options, or the system refused to write.
     """
     folder = resolve_path(folder)
-    validate_output_folder(folder, FILE, "synthesis.lock")
+    validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
     keys, manifest = _describe(source, models, options)
     with _lock(folder):
@@ -65,7 +64,7 @@ def synthesize(folder, source, models, options, workers):
         if before and before.counts and _all_exist(folder, paths):
             store.remove()
             return before
-        write_json(folder / FILE, dataclasses.asdict(manifest))
+        write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
         job = TranslationJob(models, options)
         try:
             counts = _translate_shards(
@@ -76,7 +75,7 @@ def synthesize(folder, source, models, options, workers):
             if store.is_empty():
                 store.remove()
                 with explain_file_errors(folder):
-                    (folder / FILE).unlink()
+                    (folder / MANIFEST_FILE).unlink()
             raise
         validate_unchanged(models)
         if not counts["translated"]:
@@ -89,7 +88,7 @@ def synthesize(folder, source, models, options, workers):
         counts["duplicate"] = counts["translated"] - written
         counts = {name: counts[name] for name in OUTCOMES}
         manifest = dataclasses.replace(manifest, counts=counts)
-        write_json(folder / FILE, dataclasses.asdict(manifest))
+        write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
         store.remove()
         return manifest
 
@@ -151,7 +150,7 @@ def _lock(folder):
 
 
 def _remove_unfinished(folder, store):
-    for pattern in (FILE, "train.*"):
+    for pattern in (MANIFEST_FILE, "train.*"):
         remove_temporary_files(folder, pattern)
     store.remove_temporary_files()
 

@@ -3,28 +3,26 @@
 import dataclasses
 import json
 
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, error_reason, list_names
 
-FILE = "manifest.json"
-# What becomes of lines, in the order in which it is reported.
+MANIFEST_FILE = "manifest.json"
+# Names of the counts of lines and pairs, in the order of the report.
 OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
     *("low_score", "duplicate", "written"),
 )
 _FORMAT = 1
-# What JSON of another form raises.
+# What reading any other JSON raises.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SynthesisOptions:
-    """What decides the pairs besides lines and models.
+    """The flags of trainers.synthesize that determine the pairs.
 
-    The fields are flags of trainers.synthesize. None for a search option is
-    the model's own value. `batch_tokens` and `threads` may change the last bit
-    of a score.
+    None for a search option is the model's own value. `batch_tokens` and
+    `threads` may change the last bit of a score.
     """
 
     way: str
@@ -106,13 +104,6 @@ def format_counts(counts):
     return ", ".join(words).replace("_", " ")
 
 
-def write_json(path, content):
-    """Writes JSON to a pathlib.Path or UPath, atomically."""
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
 def validate_output_folder(folder, *own_names):
     """Raises InputError if a folder holds files, but none of `own_names`.
 
@@ -139,7 +130,7 @@ def read_manifest(folder):
     Raises:
         InputError: it cannot be read, or is not such a manifest.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
         with convert_remote_errors(path):
             text = path.read_text(encoding="utf-8")
@@ -173,6 +164,6 @@ def validate_same(folder, before, manifest):
         if now.get(name) != value:
             raise InputError(
                 f"{folder} was made with {name} {value}, not {now.get(name)}; "
-                "put back what was there and give the same flags to go on, or "
+                "restore it and give the same flags to resume, or "
                 "give another --output_dir."
             )

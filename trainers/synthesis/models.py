@@ -65,7 +65,7 @@ def validate_model_direction(path, source, target):
         raise InputError(
             f"--model={path} translates from {target} into {source}, but "
             f"{source} must be translated into {target}; give a model of "
-            "that direction, or another --way."
+            "that direction, or change --way."
         )
 
 
@@ -83,8 +83,8 @@ def validate_unchanged(models):
 class TranslationJob:
     """A picklable function from lines to pairs, which workers call.
 
-    On machines of one kind its result depends on the lines with their numbers,
-    the models' files and the options alone.
+    On machines of one kind its result depends on nothing but the lines with
+    their numbers, the models' files and the options.
 
     Attributes:
         models: tuple of ModelFiles, an ensemble.
@@ -130,7 +130,7 @@ def load_translator(job):
 
 
 def read_model_files(models):
-    """Returns of each ModelFiles the bytes of each of `FILES`."""
+    """Returns a list of the bytes of `FILES` for each of the ModelFiles."""
     return [
         [pathlib.Path(model.path, name).read_bytes() for name in FILES]
         for model in models
@@ -140,15 +140,18 @@ def read_model_files(models):
 _LOADED = {}
 
 
-def load_received(job, fetch):
-    """Returns a TranslationJob with its models loaded, once in a process.
+def load_shipped_models(job, fetch):
+    """Loads the models of a job from another machine, once per process.
 
     Args:
-        job: TranslationJob of a machine whose files are not here.
+        job: TranslationJob with the paths of the other machine.
         fetch: returns what `read_model_files` returned there.
+
+    Returns:
+        TranslationJob for this machine.
     """
     if job not in _LOADED:
-        # Not kept on disk: a killed worker would leave it behind.
+        # A killed worker could not remove files on disk.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
             models = []
             for number, (model, contents) in enumerate(

@@ -11,7 +11,7 @@ from export.common.errors import InputError
 def drop_duplicates(pairs):
     """Yields each pair once, in order, with constant memory.
 
-    Digests are kept in a temporary database on disk. Two pairs that differ
+    Digests are stored in a temporary database on disk. Two pairs that differ
     have the same 128 bits with probability 1e-20 among 1e9 pairs.
 
     Args:

@@ -1,4 +1,4 @@
-"""Shards: lines cut into them, their translations stored, and the corpus."""
+"""Shards of lines to translate, their stored results, and the corpus."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from export.common.paths import convert_remote_errors, explain_file_errors
 from export.lines.files import read_lines
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
-# What a file of another form raises.
+# What reading any other file raises.
 _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 

@@ -19,10 +19,10 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.common.errors import InputError
-from trainers.synthesis.models import load_received, read_model_files
+from trainers.synthesis.models import load_shipped_models, read_model_files
 
-# Shards submitted for each worker, so that none waits for one.
-_AHEAD = 2
+# Submitted shards for each worker, so that none is idle.
+_SHARDS_PER_WORKER = 2
 # Deaths of Ray's workers or machines over one shard.
 _RAY_RETRIES = 10
 _RAY_TIMEOUT = 10  # seconds
@@ -49,7 +49,7 @@ def run_local(job, shards, num_workers):
             yield from _run_bounded(
                 shards,
                 lambda lines: pool.submit(job, lines),
-                lambda: _AHEAD * num_workers,
+                lambda: _SHARDS_PER_WORKER * num_workers,
             )
         except BrokenProcessPool as error:
             raise InputError(
@@ -133,7 +133,7 @@ def run_on_ray(job, shards, address, gpus=0.0):
     except ImportError as error:
         raise InputError(
             "--ray needs Ray, which is not installed; pip install -r "
-            "requirements-ray.txt, or leave it out to work on this machine."
+            "requirements-ray.txt, or omit it to use this machine alone."
         ) from error
     resources = {"CPU": job.options.threads}
     if gpus:
@@ -155,14 +155,14 @@ def run_on_ray(job, shards, address, gpus=0.0):
         yield from _run_bounded(
             shards,
             lambda lines: translate.remote(job, files, lines).future(),
-            lambda: _AHEAD * max(_count_slots(ray, resources), 1),
+            lambda: _SHARDS_PER_WORKER * max(_count_slots(ray, resources), 1),
         )
 
 
 def _translate_on_ray(job, files, lines):
     import ray
 
-    return load_received(job, lambda: ray.get(files[0]))(lines)
+    return load_shipped_models(job, lambda: ray.get(files[0]))(lines)
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ class DevBleu(DevScore):
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
         sample = _spread(pairs, sentences)
         self._translator = Translator(model, tokenizer)
-        self._metric = bleu_tokenizers.metric(tokenize)
+        self._metric = bleu_tokenizers.make_bleu(tokenize)
         self._sources, self._references = decode_pairs(tokenizer, pairs, sample)
 
     def __call__(self):

@@ -23,7 +23,7 @@ from trainers.data.manifest import (
 )
 from trainers.data.preparation import (
     MAX_STORED_TOKENS,
-    make_source,
+    make_data_source,
     prepare_corpus,
 )
 from trainers.data.prepared_corpus import (
@@ -285,7 +285,7 @@ def _corpus_and_directory(task, config, plan, init_from):
         stored = manifest.source.max_tokens
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
-    source = make_source(raw, config.source_pieces, stored, normalization)
+    source = make_data_source(raw, config.source_pieces, stored, normalization)
     directory = _directory(source, init_from)
     plan = task.settled_plan(plan, directory, source)
     # Before hours of work for nothing.

@@ -114,7 +114,7 @@ def with_tokenizer(plan, directory, language):
     asked = plan.tokenize
     if asked is None and directory.config_path.exists():
         asked = directory.read_run().get("tokenize", _FIRST_TOKENIZER)
-    name = bleu_tokenizers.choose(language, asked)
+    name = bleu_tokenizers.choose_tokenizer(language, asked)
     return dataclasses.replace(plan, tokenize=name)
 
 
@@ -217,7 +217,7 @@ def _pairs(corpus, split, limits):
     left_out = "".join(
         f", {count:,} pairs of more than {limit:,} left out"
         for count, limit in (
-            (manifest.splits[split].dropped, manifest.source.max_tokens),
+            (manifest.splits[split].num_too_long, manifest.source.max_tokens),
             (kept.dropped, max_tokens),
         )
         if count

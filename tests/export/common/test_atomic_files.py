@@ -2,13 +2,14 @@
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import platform
 
 import pytest
 
-from export.common.atomic_files import atomic_write
+from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
 
 
@@ -254,3 +255,12 @@ def test_two_who_write_one_file_at_once(tmp_path, monkeypatch):
         assert content(tmp_path)["f"] == b"other"
         assert one.read_bytes() == b"one"
     assert content(tmp_path) == {"f": b"one"}
+
+
+def test_json_is_readable_and_takes_any_path(tmp_path):
+    # A path that is not UTF-8 has half of a character.
+    data = {"é": ["\u4f60", os.fsdecode(b"a\xff")]}
+    write_json(tmp_path / "f", data)
+    text = (tmp_path / "f").read_text("utf-8")
+    assert json.loads(text) == data
+    assert "\u4f60" in text and text.endswith("}\n")

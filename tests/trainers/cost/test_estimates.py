@@ -16,10 +16,10 @@ from trainers.cost.cost_estimate import (
     total_seconds,
     update_seconds,
 )
-from trainers.cost.devices import DEVICES, cpu, parse_gpus
+from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 from trainers.cost.memory import (
     FILLED,
-    Shape,
+    BatchShape,
     activation_bytes,
     largest_rows,
     memory_by_part,
@@ -40,23 +40,19 @@ def test_predictions_are_near_the_published_updates():
         assert ratio == pytest.approx(1, abs=0.25), update.name
 
 
-# Batch of benchmarks/train_step.py, GFLOP/s of its products and seconds, from
-# docs/measured.
-@pytest.mark.parametrize(
-    "preset, shape, rates, seconds",
-    [
-        ("base", Shape(16, 115, 111, 1760), {"float32": 418e9}, 1.917),
-        ("base", Shape(196, 20, 19, 1760), {"float32": 191e9}, 6.806),
-        ("tiny", Shape(16, 65, 63, 995), {"float32": 214e9}, 0.0776),
-        ("big", Shape(8, 82, 78, 614), {"float32": 289e9}, 3.826),
-    ],
-)
-def test_predictions_are_near_our_measured_cpu_updates(
-    preset, shape, rates, seconds
-):
-    config = kt.TransformerConfig.preset(preset)
-    parts = update_seconds(config, shape, 1, "float32", cpu(rates), 1)
-    assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
+def test_predictions_are_near_our_measured_cpu_updates():
+    # Batch of benchmarks/train_step.py, FLOP/s of its products and seconds,
+    # from docs/measured.
+    for preset, shape, rate, seconds in (
+        ("base", BatchShape(16, 115, 111, 1760), 418e9, 1.917),
+        ("base", BatchShape(196, 20, 19, 1760), 191e9, 6.806),
+        ("tiny", BatchShape(16, 65, 63, 995), 214e9, 0.0776),
+        ("big", BatchShape(8, 82, 78, 614), 289e9, 3.826),
+    ):
+        config = kt.TransformerConfig.preset(preset)
+        device = cpu_device({"float32": rate})
+        parts = update_seconds(config, shape, 1, "float32", device, 1)
+        assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -81,7 +77,7 @@ def test_ring_sends_what_a_simulated_ring_sends(count):
 
 
 def test_parts_of_an_update_scale_with_their_inputs():
-    shape = Shape(24, 128, 128, 24 * 128)
+    shape = BatchShape(24, 128, 128, 24 * 128)
 
     def seconds(config=BIG, batches=1, precision="mixed_bfloat16", count=8):
         return update_seconds(
@@ -102,9 +98,9 @@ def test_parts_of_an_update_scale_with_their_inputs():
 
 def test_slow_input_determines_the_update():
     config = kt.TransformerConfig.preset("tiny", num_layers=1, d_model=2)
-    device = cpu({"float32": 1e18}, bandwidth=1e18)
+    device = cpu_device({"float32": 1e18}, bandwidth=1e18)
     parts = update_seconds(
-        config, Shape(1e6, 30, 30, 1), 1, "float32", device, 1
+        config, BatchShape(1e6, 30, 30, 1), 1, "float32", device, 1
     )
     assert total_seconds(parts) == parts[INPUT] == pytest.approx(10.0)
 
@@ -120,13 +116,14 @@ def test_the_papers_trainings():
     assert base.kilowatt_hours == pytest.approx(base.hours() * 8 * 0.3)
 
 
-@pytest.mark.parametrize(
-    "means, sides",
-    [((30, 30), (128, 128)), ((20, 30), (85, 128)), ((90, 30), (128, 43))],
-)
-def test_packed_rows_have_the_ratio_of_the_lengths(means, sides):
-    row = packed_row(*means, 128)
-    assert (row.source_length, row.target_length) == sides
+def test_packed_rows_have_the_ratio_of_the_lengths():
+    for means, sides in (
+        ((30, 30), (128, 128)),
+        ((20, 30), (85, 128)),
+        ((90, 30), (128, 43)),
+    ):
+        row = packed_row(*means, 128)
+        assert (row.source_length, row.target_length) == sides
 
 
 def test_accumulate_is_the_least_that_fits():
@@ -138,20 +135,13 @@ def test_accumulate_is_the_least_that_fits():
         training_cost(large, *P100S, needed - 1)
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [("8xH100", (8, "H100")), ("h200", (1, "H200")), ("1xcpu", (1, "cpu"))],
-)
-def test_gpus(text, expected):
-    assert parse_gpus(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["8xB9000", "x", "0xH100", "-1xH100", "8 H100", "", "1e9xH100"]
-)
-def test_unknown_gpus_are_refused(text):
-    with pytest.raises(InputError, match=f"--gpus={text}"):
-        parse_gpus(text)
+def test_gpus():
+    assert parse_gpus("8xH100") == (8, "H100")
+    assert parse_gpus("h200") == (1, "H200")
+    assert parse_gpus("1xcpu") == (1, "cpu")
+    for text in ("8xB9000", "x", "0xH100", "-1xH100", "8 H100", "", "1e9xH100"):
+        with pytest.raises(InputError, match=f"--gpus={text}"):
+            parse_gpus(text)
 
 
 def test_weights_and_moments_are_their_arrays():
@@ -165,26 +155,23 @@ def test_weights_and_moments_are_their_arrays():
     assert two["accumulated gradients"] == weights
 
 
-# Batch of benchmarks/train_step.py, precision, and the peak GiB that
-# docs/measured has of our step on it.
-@pytest.mark.parametrize(
-    "preset, shape, precision, peak",
-    [
-        ("base", Shape(16, 115, 111, 1760), "float32", 3.28),
-        ("base", Shape(196, 20, 19, 1760), "float32", 3.95),
-        ("base", Shape(273, 15, 15, 2401), "float32", 4.28),
-        ("base", Shape(128, 32, 32, 4096), "float32", 5.2),
-        ("base", Shape(68, 15, 15, 580), "float32", 2.51),
-        ("base", Shape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
-        ("tiny", Shape(16, 65, 63, 995), "float32", 1.05),
-        ("base", Shape(8, 82, 78, 614), "float32", 2.52),
-        ("big", Shape(8, 82, 78, 614), "float32", 5.20),
-    ],
-)
-def test_measured_memory_peaks(preset, shape, precision, peak):
-    config = kt.TransformerConfig.preset(preset)
-    total = sum(memory_by_part(config, shape, precision, 1).values())
-    assert total / GIB == pytest.approx(peak, rel=0.1)
+def test_measured_memory_peaks():
+    # Batch of benchmarks/train_step.py, precision, and the peak GiB of our
+    # step on it, from docs/measured.
+    for preset, shape, precision, peak in (
+        ("base", BatchShape(16, 115, 111, 1760), "float32", 3.28),
+        ("base", BatchShape(196, 20, 19, 1760), "float32", 3.95),
+        ("base", BatchShape(273, 15, 15, 2401), "float32", 4.28),
+        ("base", BatchShape(128, 32, 32, 4096), "float32", 5.2),
+        ("base", BatchShape(68, 15, 15, 580), "float32", 2.51),
+        ("base", BatchShape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
+        ("tiny", BatchShape(16, 65, 63, 995), "float32", 1.05),
+        ("base", BatchShape(8, 82, 78, 614), "float32", 2.52),
+        ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
+    ):
+        config = kt.TransformerConfig.preset(preset)
+        total = sum(memory_by_part(config, shape, precision, 1).values())
+        assert total / GIB == pytest.approx(peak, rel=0.1)
 
 
 def test_activations_of_one_layer_by_hand():
@@ -204,23 +191,9 @@ def test_activations_of_one_layer_by_hand():
     s, t = 7, 9
     encoder = s * (8 + 36 + 2 * s + 8 + 5 + 8)
     decoder = t * (8 + 36 + 2 * t + 8 + 18 + 2 * s + 8 + 5 + 8) + s * 18
-    sizes = activation_bytes(config, Shape(1, s, t, t), "float32")
+    sizes = activation_bytes(config, BatchShape(1, s, t, t), "float32")
     assert sizes["activations"] == 4 * (encoder + decoder)
     assert sizes["logits and softmax"] == 4 * 2 * t * 11
-
-
-@pytest.mark.parametrize("micro_batches", [1, 3])
-def test_one_row_more_than_the_largest_batch_does_not_fit(micro_batches):
-    device = DEVICES["P100"]
-    rows = largest_rows(BASE, ROW, "float32", device, micro_batches)
-    fitting, more = (
-        memory_by_part(
-            BASE, ROW.scaled(n), "float32", micro_batches, device.logits_arrays
-        )
-        for n in (rows, rows + 1)
-    )
-    limit = FILLED * device.memory
-    assert sum(fitting.values()) <= limit < sum(more.values())
 
 
 def test_micro_batches_are_as_few_as_fit():
@@ -228,6 +201,17 @@ def test_micro_batches_are_as_few_as_fit():
     single = largest_rows(BASE, ROW, "float32", device, 1)
     several = largest_rows(BASE, ROW, "float32", device, 2)
     assert several < single
+    for largest, count in ((single, 1), (several, 2)):
+        fitting, more = (
+            sum(
+                memory_by_part(
+                    *(BASE, ROW.scaled(rows), "float32", count),
+                    device.logits_arrays,
+                ).values()
+            )
+            for rows in (largest, largest + 1)
+        )
+        assert fitting <= FILLED * device.memory < more
     for rows, expected in (
         (single, 1),
         (single + 1, 2),

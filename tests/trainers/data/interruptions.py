@@ -1,9 +1,10 @@
-"""Ends a preparing at any of its writes, as a power cut would."""
+"""Ends a preparation at any of its writes, as a power cut would."""
 
 import contextlib
 
+from export.common import atomic_files
 from export.common.atomic_files import atomic_write
-from trainers.data import manifest, preparation, shards
+from trainers.data import preparation, shards
 
 
 class Killed(BaseException):
@@ -16,9 +17,9 @@ def at_write(
     number=None,
     when="after",
     error=Killed,
-    modules=(manifest, preparation, shards),
+    modules=(atomic_files, preparation, shards),
 ):
-    """A block in which one write raises.
+    """Raises `error` at one write of these modules.
 
     Args:
         monkeypatch: pytest's.
@@ -28,8 +29,7 @@ def at_write(
         modules: those whose writes count.
 
     Yields:
-        The names of the files that were to be written, in their order; added
-        to.
+        The names of the files that were written, in order; added to.
     """
     names = []
 

@@ -11,7 +11,6 @@ from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import (
-    SIZE,
     MemoryCorpus,
     assert_refused,
     contents,
@@ -38,8 +37,9 @@ def _decoded(prepared, split):
 
 
 def test_the_text_comes_back_from_the_ids(tmp_path):
-    corpus = MemoryCorpus(splits())
-    prepared = prepare(tmp_path, corpus)
+    test = [("Où ?", ("Where?", "Whereto?"))]
+    corpus = MemoryCorpus(splits(test=test))
+    prepared = prepare(tmp_path / "one", corpus, max_unknown=1)
     prepared.check()
     for split in ("train", "dev"):
         assert _decoded(prepared, split) == list(corpus.pairs(split))
@@ -52,65 +52,33 @@ def test_the_text_comes_back_from_the_ids(tmp_path):
         for end in ("ids", "lengths")
     ]
     others = ["manifest.json", "vocabulary.model", "test.json"]
-    assert sorted(contents(tmp_path)) == sorted(arrays + others)
+    assert sorted(contents(prepared.folder)) == sorted(arrays + others)
+    # The test split is readable text.
+    text = (prepared.folder / "test.json").read_text(encoding="utf-8")
+    assert "Où ?" in text
+    assert json.loads(text)["references"] == [["Where?", "Whereto?"]]
+    # The number of workers changes no byte.
+    for workers in (2, 7):
+        folder = tmp_path / f"{workers}"
+        prepare(folder, corpus, workers=workers, max_unknown=1)
+        assert contents(folder) == contents(prepared.folder)
 
 
-@pytest.mark.parametrize("workers", [2, 7])
-def test_the_number_of_workers_changes_no_byte(tmp_path, workers):
-    prepare(tmp_path / "one")
-    prepare(tmp_path / "other", workers=workers)
-    assert contents(tmp_path / "one") == contents(tmp_path / "other")
-
-
-def test_without_a_vocabulary_one_is_trained_on_train(tmp_path):
-    prepared = prepare(tmp_path, vocabulary=None)
-    tokenizer = Tokenizer(prepared.vocabulary)
-    assert tokenizer.vocabulary_size == SIZE
-    texts = [text for pair in cipher.sentences(40, 1) for text in pair]
-    assert not any((ids == 1).any() for ids in tokenizer.encode(texts))
-
-
-def test_rare_characters_are_known(tmp_path, monkeypatch):
+def test_without_a_vocabulary_one_is_trained_on_train(tmp_path, monkeypatch):
     # Room for all, in a vocabulary that text of ten syllables can fill.
     monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
     train = rows(2000, 1)
     for number in (5, 700, 1500):
         train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
     corpus = MemoryCorpus({"train": train})
-    made = {"vocabulary": None, "vocabulary_size": 100}
-    tokenizer = Tokenizer(prepare(tmp_path, corpus, **made).vocabulary)
-    (ids,) = tokenizer.encode(["(25): K 1984 %"])
-    assert 1 not in ids
-    assert tokenizer.decode([ids]) == ["(25): K 1984 %"]
-
-
-def test_the_vocabulary_of_a_large_corpus_is_of_an_even_sample(
-    tmp_path, monkeypatch
-):
-    trained_on = []
-
-    def train(sentences, size, characters, normalization):
-        assert normalization == "nmt_nfkc"
-        trained_on.extend(sentences)
-        assert set(characters) < set("".join(trained_on))
-        return vocabulary(size=size)
-
-    monkeypatch.setattr(codecs, "train_vocabulary", train)
-    monkeypatch.setattr(codecs, "_VOCABULARY_PAIRS", 15)
-    prepare(tmp_path, vocabulary=None)
-    pairs = cipher.sentences(40, 1)[::3]
-    assert trained_on == [text for pair in pairs for text in pair]
-
-
-def test_references_and_missing_splits(tmp_path):
-    train = [("ba do", ("yz wh", "wh yz")), ("ki", ("fq",))]
-    prepared = prepare(tmp_path, MemoryCorpus({"train": train}))
-    assert _decoded(prepared, "train") == [
-        *(("ba do", "yz wh"), ("ba do", "wh yz"), ("ki", "fq"))
-    ]
-    assert set(prepared.manifest.splits) == {"train"}
-    assert prepared.pairs("dev") is None
-    assert prepared.test_set() is None
+    prepared = prepare(tmp_path, corpus, vocabulary=None, vocabulary_size=100)
+    tokenizer = Tokenizer(prepared.vocabulary)
+    assert tokenizer.vocabulary_size == 100
+    texts = [text for pair in cipher.sentences(40, 1) for text in pair]
+    # Rare characters are known.
+    *ids, rare = tokenizer.encode([*texts, "(25): K 1984 %"])
+    assert not any((row == 1).any() for row in [*ids, rare])
+    assert tokenizer.decode([rare]) == ["(25): K 1984 %"]
 
 
 def test_long_pairs_are_skipped_and_counted(tmp_path):
@@ -120,18 +88,18 @@ def test_long_pairs_are_skipped_and_counted(tmp_path):
     for split, count in (("train", 40), ("dev", 9)):
         pairs = list(corpus.pairs(split))
         lengths = [[len(tokenizer.encode([t])[0]) for t in p] for p in pairs]
-        kept = [n for n, both in enumerate(lengths) if max(both) <= 9]
-        assert _decoded(prepared, split) == [pairs[n] for n in kept]
+        stored = [n for n, both in enumerate(lengths) if max(both) <= 9]
+        assert _decoded(prepared, split) == [pairs[n] for n in stored]
         counted = prepared.manifest.splits[split]
-        assert (counted.read, counted.pairs) == (count, len(kept))
-        assert counted.dropped == count - len(kept) > 0
-        assert counted.source_tokens == sum(lengths[n][0] for n in kept)
-        assert counted.target_tokens == sum(lengths[n][1] for n in kept)
+        assert (counted.num_read, counted.num_pairs) == (count, len(stored))
+        assert counted.num_too_long == count - len(stored) > 0
+        assert counted.source_tokens == sum(lengths[n][0] for n in stored)
+        assert counted.target_tokens == sum(lengths[n][1] for n in stored)
     long, short = ("ba " * 50, ("yz " * 50,)), ("ba", ("yz",))
     corpus = MemoryCorpus({"train": [long] * 14 + [short] + [long] * 30})
     prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
     shards = prepared.manifest.splits["train"].shards
-    assert [shard.pairs for shard in shards] == [0, 1, 0, 0]
+    assert [shard.num_pairs for shard in shards] == [0, 1, 0, 0]
     assert _decoded(prepared, "train") == [("ba", "yz")]
     prepared.check()
 
@@ -153,36 +121,39 @@ class _Numbers:
 @pytest.mark.parametrize(
     ("size", "dtype"), [(65_536, np.uint16), (65_537, np.int32)]
 )
-def test_ids_take_two_bytes_if_they_fit(tmp_path, monkeypatch, size, dtype):
+def test_ids_and_lengths_take_two_bytes_if_they_fit(
+    tmp_path, monkeypatch, size, dtype
+):
     monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
-    train = [(f"4 {size - 1}", (f"{size - 1} {size - 2} 5",))]
-    given = {"vocabulary_size": size, "vocabulary": str(size).encode()}
-    prepared = prepare(tmp_path, MemoryCorpus({"train": train}), **given)
-    assert np.load(tmp_path / "train-00000.ids.npy").dtype == dtype
-    first = np.array([0])
-    pairs = prepared.pairs("train")
-    assert pairs.sources(first).tolist() == [4, size - 1, 3]
-    assert pairs.targets(first).tolist() == [size - 1, size - 2, 5, 3]
-
-
-def test_the_longest_sentence_fits_into_two_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(codecs, "load_tokenizer", _Numbers)
-    text = "7 " * 65_534
+    long = "7 " * 65_534
+    train = [
+        (f"4 {size - 1}", (f"{size - 1} {size - 2} 5",)),
+        (long, (long,)),
+        (long + "7", ("7",)),
+    ]
     prepared = prepare(
         tmp_path,
-        MemoryCorpus({"train": [(text, (text,)), (text + "7", ("7",))]}),
+        MemoryCorpus({"train": train}),
         max_tokens=65_535,
-        vocabulary_size=9,
-        vocabulary=b"9",
+        vocabulary_size=size,
+        vocabulary=str(size).encode(),
     )
-    pairs = prepared.pairs("train")
-    assert pairs.source_lengths.tolist() == [65_535]
-    assert pairs.sources(np.array([0])).tolist() == [7] * 65_534 + [3]
+    assert np.load(tmp_path / "train-00000.ids.npy").dtype == dtype
+    pairs, first = prepared.pairs("train"), np.array([0])
+    assert pairs.sources(first).tolist() == [4, size - 1, 3]
+    assert pairs.targets(first).tolist() == [size - 1, size - 2, 5, 3]
+    assert pairs.source_lengths.tolist() == [3, 65_535]
+    assert pairs.sources(np.array([1])).tolist() == [7] * 65_534 + [3]
 
 
-def test_finished_data_are_left_as_they_are(tmp_path):
+def test_finished_data_and_other_files_are_left_alone(tmp_path):
+    own = {"my.ids.npy": b"1", ".hidden.json": b"3", "sub/manifest.json": b""}
+    (tmp_path / "sub").mkdir()
+    for name, content in own.items():
+        (tmp_path / name).write_bytes(content)
     prepare(tmp_path)
     before = contents(tmp_path)
+    assert own.items() <= before.items()
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
 
     def unread():
@@ -194,28 +165,6 @@ def test_finished_data_are_left_as_they_are(tmp_path):
         assert len(prepared.pairs("train")) == 40
     assert contents(tmp_path) == before
     assert times == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
-
-
-def test_other_files_in_the_folder_are_left_alone(tmp_path):
-    mine = {
-        "my.ids.npy": b"1",
-        ".hidden.json": b"3",
-        "sub/manifest.json": b"{}",
-    }
-    (tmp_path / "sub").mkdir()
-    for name, content in mine.items():
-        (tmp_path / name).write_bytes(content)
-    prepare(tmp_path)
-    assert mine.items() <= contents(tmp_path).items()
-
-
-def test_the_test_split_is_readable_text(tmp_path):
-    test = [("Où ?", ("Where?", "Whereto?"))]
-    prepare(tmp_path, MemoryCorpus(splits(test=test)), max_unknown=1)
-    text = (tmp_path / "test.json").read_text(encoding="utf-8")
-    assert "Où ?" in text
-    expected = {"sources": ["Où ?"], "references": [["Where?", "Whereto?"]]}
-    assert json.loads(text) == expected
 
 
 CHANGES = {
@@ -230,7 +179,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_data_of_another_source(tmp_path, monkeypatch, name):
-    """Finished ones are refused, unfinished ones begun anew."""
+    """Finished ones are refused, unfinished ones replaced."""
     changes = dict(CHANGES[name])
     if name == "vocabulary_size":
         changes["vocabulary"] = vocabulary(size=60)
@@ -257,9 +206,13 @@ def test_data_with_another_vocabulary_are_refused(
     except Killed:
         assert number == 1
     before = contents(tmp_path)
-    other = vocabulary(seed=8)
-    assert_refused("another vocabulary", tmp_path, vocabulary=other)
+    assert_refused("another vocabulary", tmp_path, vocabulary=vocabulary(8))
     assert contents(tmp_path) == before
+    # Nor may its own file be another one than before.
+    for content in (vocabulary(8), None):
+        path = tmp_path / "vocabulary.model"
+        path.write_bytes(content) if content else path.unlink()
+        assert_refused("vocabulary.model", tmp_path)
 
 
 def _broken_after(pairs):
@@ -273,35 +226,25 @@ def _broken_after(pairs):
 
 
 LONG = [("ba " * 99, ("yz " * 99,))] * 3
+NO_VOCABULARY = {"vocabulary": None}
 # What is refused: the message, the corpus, and changes of the arguments.
-REFUSED = {
-    "size": ("has 64 pieces", splits(), {"vocabulary_size": 60}),
-    "vocabulary": ("not a SentencePiece", splits(), {"vocabulary": b"none"}),
-    "no train": ("'train'", {"dev": rows(5, 1)}, {}),
-    "no train, none given": (
-        *("'train'", {"dev": rows(5, 1)}),
-        {"vocabulary": None},
+REFUSED = [
+    ("has 64 pieces", splits(), {"vocabulary_size": 60}),
+    ("not a SentencePiece", splits(), {"vocabulary": b"none"}),
+    ("'train'", {"dev": rows(5, 1)}, {}),
+    ("'train'", {"dev": rows(5, 1)}, NO_VOCABULARY),
+    ("train is left", splits(train=LONG), {"max_tokens": 20}),
+    ("dev is left", splits(dev=LONG), {"max_tokens": 20}),
+    ("Line 7", splits(train=_broken_after(rows(30, 1))), NO_VOCABULARY),
+    *(
+        ("Line 7", splits(**{name: _broken_after(rows(9, 1))}), {})
+        for name in ("train", "dev", "test")
     ),
-    "long train": ("train is left", splits(train=LONG), {"max_tokens": 20}),
-    "long dev": ("dev is left", splits(dev=LONG), {"max_tokens": 20}),
-    "broken, none given": (
-        "Line 7",
-        splits(train=_broken_after(rows(30, 1))),
-        {"vocabulary": None},
-    ),
-} | {
-    f"broken {name}": (
-        "Line 7",
-        splits(**{name: _broken_after(rows(9, 1))}),
-        {},
-    )
-    for name in ("train", "dev", "test")
-}
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals_leave_nothing(tmp_path, name):
-    match, content, changes = REFUSED[name]
+@pytest.mark.parametrize("match, content, changes", REFUSED)
+def test_refusals_leave_nothing(tmp_path, match, content, changes):
     (tmp_path / "notes").write_bytes(b"mine")
     folder = tmp_path / "new" / "data"
     assert_refused(match, folder, MemoryCorpus(content), **changes)
@@ -328,17 +271,10 @@ def uninterrupted(tmp_path, monkeypatch):
     with at_write(monkeypatch) as names:
         prepared = prepare(tmp_path / "uninterrupted", max_tokens=LIMIT)
     for split in prepared.manifest.splits.values():
-        assert all(0 < shard.pairs < shard.read for shard in split.shards)
-    return contents(tmp_path / "uninterrupted"), names
-
-
-def test_there_are_many_points_to_interrupt_it_at(uninterrupted):
-    _, names = uninterrupted
-    assert len(names) > 15
-    assert set(names) == set(uninterrupted[0])
-    first = ["vocabulary.model", "manifest.json", "test.json"]
-    assert names[:3] == first
-    assert names[-2:] == ["manifest.json", "manifest.json"]
+        assert all(0 < each.num_pairs < each.num_read for each in split.shards)
+    expected = contents(tmp_path / "uninterrupted")
+    assert len(names) > 15 and set(names) == set(expected)
+    return expected, names
 
 
 @pytest.mark.parametrize("when", ["before", "half", "after"])
@@ -348,50 +284,23 @@ def test_interrupted_anywhere_the_same_command_resumes(
     expected, names = uninterrupted
     for number in range(len(names)):
         folder = tmp_path / f"{number}"
-        with (
-            at_write(monkeypatch, number, when),
-            pytest.raises(Killed),
-        ):
+        with at_write(monkeypatch, number, when), pytest.raises(Killed):
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
+        # SIGKILL leaves nobody to remove its temporary files.
+        is_last = number == len(names) - 1
+        if folder.exists() and not (is_last and when == "after"):
+            for name in ("train-00001.ids.npy", "manifest.json"):
+                (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half")
         with at_write(monkeypatch) as again:
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
         assert contents(folder) == expected, names[number]
-        # It resumed: but for the test split, which is small, at most a shard
-        # and its manifest are made again.
+        # Except for the test split, which is small, at most a shard and its
+        # manifest are repeated.
         assert len(again) <= max(len(names) - number, 0) + 4
 
 
-def test_interrupted_again_and_again_it_ends_all_the_same(
-    tmp_path, monkeypatch, uninterrupted
-):
-    folder, runs = tmp_path / "data", 0
-    while runs < 20:
-        runs += 1
-        try:
-            with at_write(monkeypatch, 4):
-                prepare(folder, max_tokens=LIMIT, workers=runs % 3 + 1)
-            break
-        except Killed:
-            continue
-    assert 2 < runs < 10
-    assert contents(folder) == uninterrupted[0]
-
-
-def test_what_a_killed_process_left_half_written_is_cleared(
-    tmp_path, monkeypatch, uninterrupted
-):
-    """SIGKILL leaves nobody to remove its temporary files."""
-    folder = tmp_path / "data"
-    with at_write(monkeypatch, 7), pytest.raises(Killed):
-        prepare(folder, max_tokens=LIMIT)
-    for name in ("train-00001.ids.npy", "manifest.json", "vocabulary.model"):
-        (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half of it")
-    prepare(folder, max_tokens=LIMIT)
-    assert contents(folder) == uninterrupted[0]
-
-
 @pytest.mark.parametrize("when", ["before", "half"])
-def test_a_full_disk_keeps_what_was_whole(
+def test_a_full_disk_keeps_finished_shards(
     tmp_path, monkeypatch, uninterrupted, when
 ):
     expected, names = uninterrupted
@@ -403,11 +312,9 @@ def test_a_full_disk_keeps_what_was_whole(
             full.__cause__ = OSError(errno.ENOSPC, "")
         with (
             at_write(monkeypatch, number, when, full),
-            pytest.raises(InputError, match="No space left on device") as e,
+            pytest.raises(InputError, match="No space left on device"),
         ):
             prepare(folder, max_tokens=LIMIT)
-        assert "\n" not in str(e.value)
-        # Shards that were whole are there and as they will stay.
         there = contents(folder) if folder.exists() else {}
         assert not any(each.startswith(".") for each in there), name
         shards = [each for each in names[:number] if each.endswith(".npy")]
@@ -422,17 +329,3 @@ def test_no_thread_outlives_an_error(tmp_path, monkeypatch):
         prepare(tmp_path, workers=2)
     # While the error, and with it all that was going on, is still held.
     assert set(threading.enumerate()) <= set(before)
-
-
-@pytest.mark.parametrize("damage", ["gone", "other"])
-def test_an_unfinished_folders_vocabulary_is_not_its_own(
-    tmp_path, monkeypatch, damage
-):
-    """Half of the data with one and half with another would be garbage."""
-    with at_write(monkeypatch, 5), pytest.raises(Killed):
-        prepare(tmp_path)
-    if damage == "gone":
-        (tmp_path / "vocabulary.model").unlink()
-    else:
-        (tmp_path / "vocabulary.model").write_bytes(vocabulary(seed=8))
-    assert_refused("vocabulary.model", tmp_path)

@@ -25,8 +25,8 @@ from trainers.data.vocabulary import train_vocabulary
 
 CRAFT = pathlib.Path(__file__).parents[2] / "data/craft/craft"
 SIZE = 300
-UNSEEN_LABEL = "(S (INTJ (NN cell)))"
-UNSEEN_TAG = "(S (NP (ODD cell)))"
+UNKNOWN_LABEL = "(S (INTJ (NN cell)))"
+UNKNOWN_TAG = "(S (NP (ODD cell)))"
 
 
 @functools.cache
@@ -44,8 +44,8 @@ def _vocabulary():
 def corpus(tmp_path):
     """30 trees to train on; two of 22 of dev have what none of these has."""
     short = sorted(_lines("train"), key=len)[10:40]
-    dev = [UNSEEN_LABEL, *short[:17], UNSEEN_TAG, *short[20:23]]
-    splits = {"train": short, "dev": dev, "test": [short[0], UNSEEN_TAG]}
+    dev = [UNKNOWN_LABEL, *short[:17], UNKNOWN_TAG, *short[20:23]]
+    splits = {"train": short, "dev": dev, "test": [short[0], UNKNOWN_TAG]}
     for name, lines in splits.items():
         text = "".join(f"{line}\n" for line in lines)
         (tmp_path / f"my.{name}.ptb").write_text(text, "utf-8")
@@ -62,11 +62,11 @@ def _prepare(folder, corpus, **changes):
     return prepare_corpus(folder, corpus, **arguments | changes)
 
 
-def _interrupted(folder, corpus, monkeypatch, number):
+def _interrupted(prepare, monkeypatch, number):
     """Prepares; a number is the write after which it is killed."""
     with at_write(monkeypatch, number):
         try:
-            _prepare(folder, corpus)
+            prepare()
         except Killed:
             assert number is not None
 
@@ -87,11 +87,10 @@ def _sides(prepared, split):
         yield sides
 
 
-def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
+def test_words_and_trees_come_back_from_the_ids(tmp_path):
     corpus = open_corpus(f"trees:{CRAFT}", None, None)
     prepared = _prepare(tmp_path, corpus, vocabulary=None)
     prepared.check()
-    assert f"a vocabulary of {SIZE} pieces" in capsys.readouterr().out
     assert prepared.symbols == SymbolVocabulary.from_trees(
         corpus.trees("train")
     )
@@ -123,69 +122,41 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path, capsys):
     assert read_back > 140
 
 
-@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.usefixtures("small_shards")
-def test_unseen_trees_are_skipped_and_counted(
-    tmp_path, corpus, capsys, workers
-):
-    prepared = _prepare(tmp_path / "data", corpus, workers=workers)
-    out = capsys.readouterr().out
+def test_unencodable_trees_are_skipped_and_counted(tmp_path, corpus, capsys):
+    prepared = _prepare(tmp_path / "data", corpus, workers=3)
     dev = prepared.manifest.splits["dev"]
-    assert (dev.read, dev.pairs, dev.unseen, dev.dropped) == (22, 20, 2, 0)
-    assert dev.first_unseen.startswith("line 1: The label 'INTJ'")
-    assert dev.first_unseen in out
+    assert (dev.num_read, dev.num_pairs) == (22, 20)
+    assert (dev.num_unencodable, dev.num_too_long) == (2, 0)
+    assert dev.first_unencodable.startswith("line 1: The label 'INTJ'")
+    assert dev.first_unencodable in capsys.readouterr().out
     targets = [
         prepared.symbols.decode(target) for _, target in _sides(prepared, "dev")
     ]
-    pairs = list(corpus.pairs("dev"))
-    assert targets == [
-        symbols.split()
-        for index, (_, symbols) in enumerate(pairs)
-        if index not in (0, 18)
-    ]
+    pairs = [symbols.split() for _, symbols in corpus.pairs("dev")]
+    assert targets == [*pairs[1:18], *pairs[19:]]
     # The evaluation set has all.
     evaluation_set = prepared.test_set()
     assert evaluation_set == corpus.evaluation_set("test")
-    assert evaluation_set.references[1] == (format_tree(read_tree(UNSEEN_TAG)),)
+    assert evaluation_set.references[1] == (
+        format_tree(read_tree(UNKNOWN_TAG)),
+    )
     # The line number counts those of earlier shards.
     path = tmp_path / "my.dev.ptb"
     _, *lines = path.read_text("utf-8").splitlines()
     path.write_text("\n".join(lines) + "\n", "utf-8")
     corpus = open_corpus(corpus.name, None, None)
     dev = _prepare(tmp_path / "other", corpus).manifest.splits["dev"]
-    assert [shard.read for shard in dev.shards] == [14, 7]
-    assert dev.first_unseen.startswith("line 18: The tag 'ODD'")
-
-
-def test_given_symbols(tmp_path, corpus):
-    given = SymbolVocabulary.from_trees(
-        [read_tree(line) for line in _lines("train")]
-    )
-    with (tmp_path / "my.train.ptb").open("a") as file:
-        file.write(UNSEEN_TAG + "\n")
-    prepared = _prepare(tmp_path / "data", corpus, symbols=given)
-    assert (
-        prepared.symbols
-        == given
-        != SymbolVocabulary.from_trees(corpus.trees("train"))
-    )
-    train = prepared.manifest.splits["train"]
-    assert (train.read, train.pairs, train.unseen) == (31, 30, 1)
-    for tree, (_, target) in zip(
-        corpus.trees("train"), _sides(prepared, "train")
-    ):
-        assert delinearize(given.decode(target), tree.leaves()) == tree
-    none = SymbolVocabulary(("NP",), ("#",), 1, 1)
-    _refused("cannot be encoded", tmp_path / "new/data", corpus, symbols=none)
-    assert not (tmp_path / "new").exists()
+    assert [shard.num_read for shard in dev.shards] == [14, 7]
+    assert dev.first_unencodable.startswith("line 18: The tag 'ODD'")
 
 
 @pytest.mark.parametrize("number", [4, None])
-def test_other_symbols_than_those_of_the_data_are_refused(
+def test_other_and_damaged_symbols_are_refused(
     tmp_path, monkeypatch, corpus, number
 ):
     folder = tmp_path / "data"
-    _interrupted(folder, corpus, monkeypatch, number)
+    _interrupted(lambda: _prepare(folder, corpus), monkeypatch, number)
     own = SymbolVocabulary.from_trees(corpus.trees("train"))
     before = contents(folder)
     # As many of both, so that every size is the same.
@@ -199,81 +170,26 @@ def test_other_symbols_than_those_of_the_data_are_refused(
     # Limits of the search do not change the meaning of ids.
     deeper = dataclasses.replace(own, max_depth=99, max_open=99)
     assert _prepare(folder, corpus, symbols=deeper).symbols == own
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_interrupted_anywhere_the_same_command_resumes(
-    tmp_path, monkeypatch, corpus
-):
-    with at_write(monkeypatch) as names:
-        _prepare(tmp_path / "whole", corpus)
-    expected = contents(tmp_path / "whole")
-    first = ["vocabulary.model", "symbols.json", "manifest.json", "test.json"]
-    assert names[:4] == first
-    for number in range(len(names)):
-        folder = tmp_path / f"{number}"
-        with at_write(monkeypatch, number, "half"), pytest.raises(Killed):
-            _prepare(folder, corpus)
-        with at_write(monkeypatch) as again:
-            _prepare(folder, corpus)
-        assert contents(folder) == expected, names[number]
-        assert len(again) <= max(len(names) - number, 0) + 4
-
-
-def test_finished_data_are_not_read_again(tmp_path, corpus, monkeypatch):
-    _prepare(tmp_path / "data", corpus)
-    before = contents(tmp_path / "data")
-    for name in ("trees", "pairs", "evaluation_set"):
-        monkeypatch.setattr(corpus, name, None)
-    assert _prepare(tmp_path / "data", corpus, vocabulary=None).symbols.labels
-    assert contents(tmp_path / "data") == before
-
-
-@pytest.mark.parametrize("number", [3, None])
-def test_missing_and_damaged_symbols(tmp_path, monkeypatch, corpus, number):
-    folder = tmp_path / "data"
-    _interrupted(folder, corpus, monkeypatch, number)
     flip_bit(folder / "symbols.json", -9)
     _refused("symbols.json", folder, corpus)
     (folder / "symbols.json").unlink()
     _refused("symbols.json", folder, corpus)
 
 
-@pytest.mark.parametrize("number", [2, 6, None])
-def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus, number):
-    """Finished ones are refused, unfinished ones begun anew."""
+def test_folders_of_the_other_kind(tmp_path, monkeypatch, corpus):
+    """Finished ones are refused, unfinished ones replaced."""
     text, trees = tmp_path / "text", tmp_path / "trees"
-    _interrupted(trees, corpus, monkeypatch, number)
-    with at_write(monkeypatch, number):
-        try:
-            prepare_text(text)
-        except Killed:
-            assert number is not None
-    if number is None:
-        before = contents(tmp_path)
-        _refused("dataset=memory", text, corpus)
-        with pytest.raises(InputError, match="dataset=trees:"):
-            prepare_text(trees)
-        assert contents(tmp_path) == before
-        return
-    prepare_text(trees)
-    _prepare(text, corpus)
-    prepare_text(tmp_path / "fresh text")
-    _prepare(tmp_path / "fresh trees", corpus)
-    assert contents(trees) == contents(tmp_path / "fresh text")
-    assert contents(text) == contents(tmp_path / "fresh trees")
-
-
-def test_kinds(tmp_path, corpus):
-    text = prepare_text(tmp_path / "text")
-    trees = _prepare(tmp_path / "trees", corpus)
-    assert text.symbols is None
-    assert (text.manifest.kind, trees.manifest.kind) == ("text", "trees")
-    validate_kind("data", "text", "text")
-    with pytest.raises(InputError, match="trainers.parsing"):
-        validate_kind("data", "trees", "text")
-    with pytest.raises(InputError, match="trainers.wmt"):
-        validate_kind("data", "text", "trees")
+    assert prepare_text(text).manifest.kind == "text"
+    assert _prepare(trees, corpus).manifest.kind == "trees"
+    before = contents(tmp_path)
+    _refused("dataset=memory", text, corpus)
+    with pytest.raises(InputError, match="dataset=trees:"):
+        prepare_text(trees)
+    assert contents(tmp_path) == before
+    other = tmp_path / "other"
+    _interrupted(lambda: _prepare(other, corpus), monkeypatch, 6)
+    prepare_text(other)
+    assert contents(other) == contents(text)
 
 
 def test_refused_trees_leave_nothing(tmp_path, corpus):
@@ -288,3 +204,10 @@ def test_refused_trees_leave_nothing(tmp_path, corpus):
     corpus = open_corpus(corpus.name, None, None)
     _refused(r"Line 23 of .*my\.dev\.ptb", tmp_path / "new/data", corpus)
     assert not (tmp_path / "new").exists()
+    validate_kind("data", "text", "text")
+    for kinds, command in (
+        (("trees", "text"), "trainers.parsing"),
+        (("text", "trees"), "trainers.wmt"),
+    ):
+        with pytest.raises(InputError, match=command):
+            validate_kind("data", *kinds)

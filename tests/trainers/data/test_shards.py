@@ -1,7 +1,7 @@
 import dataclasses
-import io
 import pathlib
 import tempfile
+import threading
 import zlib
 
 import numpy as np
@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from trainers.data.shards import file_crc32, read_shard, write_shard
+from trainers.data import shards
+from trainers.data.shards import (
+    TokenizedChunk,
+    file_crc32,
+    read_shard,
+    tokenize,
+    write_shard,
+)
 
 MAGIC = b"\x93NUMPY\x01\x00"
 IDS = np.array([4, 3, 9, 60_000, 3, 3, 7, 3], np.uint16)
@@ -37,9 +44,8 @@ def refused(tmp_path, shard):
 
 
 def _assert_clear(error, folder):
-    message = str(error)
-    assert "\n" not in message
-    assert str(folder) in message and "prepare the data again" in message
+    assert "\n" not in str(error)
+    assert str(folder) in str(error)
 
 
 SENTENCE = st.lists(st.integers(0, 65_535), max_size=5)
@@ -68,77 +74,6 @@ def test_what_is_written_is_read(pairs, dtype, read):
         assert read_lengths.tolist() == lengths.tolist()
 
 
-def test_the_checksum_covers_files_of_many_blocks(tmp_path):
-    content = np.random.default_rng(1).bytes((2 << 20) + 77)
-    (tmp_path / "x").write_bytes(content)
-    assert file_crc32(tmp_path / "x") == zlib.crc32(content)
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_truncated_and_missing_files_and_folders(tmp_path, refused, file):
-    path = tmp_path / file
-    content = path.read_bytes()
-    for kept in (0.98, 0.5, 0.01, 0):
-        path.write_bytes(content[: int(kept * len(content))])
-        refused()
-    path.write_bytes(content + b"\n")
-    refused()
-    path.unlink()
-    refused()
-    path.mkdir()
-    refused()
-
-
-def test_the_files_of_another_shard(tmp_path, refused):
-    write_shard(tmp_path, "dev-00000", 5, IDS[:-1], LENGTHS[:1])
-    for file in FILES:
-        other = tmp_path / file.replace(NAME, "dev-00000")
-        other.replace(tmp_path / file)
-    refused()
-
-
-@pytest.mark.parametrize(
-    "ids",
-    [
-        IDS.astype(np.int64),
-        IDS.astype(np.float32),
-        IDS.astype(np.int16),
-        IDS.astype(">u2"),
-        IDS[None],
-        IDS[:-1],
-        np.array(5, np.uint16),
-    ],
-    ids=lambda array: f"{array.dtype.str}{array.shape}",
-)
-def test_ids_of_another_type_or_shape(tmp_path, refused, ids):
-    np.save(tmp_path / IDS_FILE, ids)
-    refused()
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        LENGTHS.astype(np.int32),
-        LENGTHS.astype(">u2"),
-        np.asfortranarray(LENGTHS),
-        LENGTHS.reshape(-1),
-        # As many pairs and tokens, in another order.
-        LENGTHS[::-1],
-    ],
-    ids=lambda array: f"{array.dtype.str}{array.shape}",
-)
-def test_lengths_of_another_type_shape_or_order(tmp_path, refused, lengths):
-    np.save(tmp_path / LENGTHS_FILE, lengths)
-    refused()
-
-
-def test_lengths_that_do_not_add_up_to_the_ids(tmp_path, refused, shard):
-    """Even if their checksum is right."""
-    np.save(tmp_path / LENGTHS_FILE, LENGTHS + 1)
-    checksum = file_crc32(tmp_path / LENGTHS_FILE)
-    refused(dataclasses.replace(shard, lengths_crc32=checksum))
-
-
 class _Unpickled(Exception):
     pass
 
@@ -153,15 +88,27 @@ class _Trap:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_nothing_is_unpickled_and_no_archive_opened(tmp_path, refused, file):
+def test_damaged_missing_and_foreign_files(tmp_path, refused, file):
+    path = tmp_path / file
+    content = path.read_bytes()
+    for share in (0.98, 0.5, 0.01, 0):
+        path.write_bytes(content[: int(share * len(content))])
+        refused()
+    path.write_bytes(content + b"\n")
+    refused()
+    # Nothing is unpickled, and no archive opened.
     trap = np.full((2, 2), None, object)
     trap[0, 0] = _Trap()
-    np.save(tmp_path / file, trap, allow_pickle=True)
+    np.save(path, trap, allow_pickle=True)
     with pytest.raises(_Unpickled):
-        np.load(tmp_path / file, allow_pickle=True)
+        np.load(path, allow_pickle=True)
     refused()
-    with (tmp_path / file).open("wb") as stream:
+    with path.open("wb") as stream:
         np.savez(stream, ids=IDS)
+    refused()
+    path.unlink()
+    refused()
+    path.mkdir()
     refused()
 
 
@@ -226,8 +173,6 @@ def _with_header(header):
 )
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")
 def test_any_other_bytes_are_refused(content, file):
-    buffer = io.BytesIO()
-    np.save(buffer, IDS if file == IDS_FILE else LENGTHS)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         shard = write_shard(folder, NAME, 5, IDS, LENGTHS)
@@ -242,3 +187,122 @@ def test_any_other_bytes_are_refused(content, file):
             assert ids.shape == IDS.shape
             assert lengths.tolist() == LENGTHS.tolist()
             assert zlib.crc32(content) != shard.ids_crc32
+
+
+END = 3
+
+
+class _Letters:
+    """A codec whose ids are the letters' codes; it has none for a z."""
+
+    def explain_unencodable(self, target):
+        return f"{target} has a z" if "z" in target else ""
+
+    def encode(self, texts):
+        return [np.array([*map(ord, text), END], np.int32) for text in texts]
+
+    def encode_sources(self, texts):
+        return self.encode(texts)
+
+    def encode_targets(self, texts):
+        return self.encode(texts)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(shards, "_CHUNK", 3)
+
+
+def _texts(chunks):
+    """The pairs as text again."""
+    pairs = []
+    for chunk in chunks:
+        ids = iter(chunk.ids.tolist())
+        for lengths in chunk.lengths.tolist():
+            pair = [[next(ids) for _ in range(n)] for n in lengths]
+            assert all(side[-1] == END for side in pair)
+            pairs.append(tuple("".join(map(chr, s[:-1])) for s in pair))
+        assert next(ids, None) is None
+    return pairs
+
+
+TEXT = st.text("abc", max_size=6)
+TARGET = st.text("abz", max_size=4)
+
+
+@given(st.lists(st.tuples(TEXT, TARGET)), st.integers(1, 7), st.integers(1, 4))
+def test_pairs_come_in_order_without_long_and_unencodable_ones(
+    pairs, max_tokens, workers
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "_CHUNK", 3)
+        chunks = list(tokenize(iter(pairs), _Letters(), max_tokens, workers))
+    expected = [
+        pair
+        for pair in pairs
+        if max(map(len, pair)) + 1 <= max_tokens and "z" not in pair[1]
+    ]
+    assert _texts(chunks) == expected
+    assert [chunk.num_read for chunk in chunks[:-1]] == [3] * (len(chunks) - 1)
+    if chunks:
+        whole = TokenizedChunk.concatenate(chunks)
+        assert whole.ids.dtype == np.int32
+        assert _texts([whole]) == expected
+        assert whole.num_read == len(pairs)
+        assert whole.unencodable == [
+            (index, f"{target} has a z")
+            for index, (_, target) in enumerate(pairs)
+            if "z" in target
+        ]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_at_most_two_chunks_per_thread_are_held(small_chunks, workers):
+    read, yielded = [0], 0
+
+    def endless():
+        while True:
+            read[0] += 1
+            yield f"s{read[0]}", f"t{read[0]}"
+
+    chunks = tokenize(endless(), _Letters(), 99, workers)
+    for _ in range(20):
+        yielded += next(chunks).num_read
+        assert read[0] - yielded == (2 * workers - 1) * 3
+    chunks.close()
+    assert read[0] - yielded == (2 * workers - 1) * 3
+
+
+def test_threads_run_in_parallel(small_chunks):
+    """Neither gets past the barrier without the other."""
+    barrier = threading.Barrier(2)
+
+    class Meeting(_Letters):
+        def encode(self, texts):
+            barrier.wait(timeout=30)
+            return super().encode(texts)
+
+    pairs = [("a", "b")] * 12
+    assert _texts(tokenize(iter(pairs), Meeting(), 9, 2)) == pairs
+
+
+def test_errors_come_after_finished_chunks_and_end_all_threads(small_chunks):
+    def broken():
+        yield from [("a", "b")] * 30
+        raise InputError("Line 31 of x.en is not UTF-8.")
+
+    class Broken(_Letters):
+        def encode(self, texts):
+            if "bad" in texts:
+                raise MemoryError
+            return super().encode(texts)
+
+    before = threading.enumerate()
+    chunks = tokenize(broken(), _Letters(), 9, 2)
+    assert [next(chunks).num_read for _ in range(7)] == [3] * 7
+    with pytest.raises(InputError, match="Line 31"):
+        list(chunks)
+    pairs = [("a", "b")] * 9 + [("bad", "b")] + [("a", "b")] * 99
+    with pytest.raises(MemoryError):
+        list(tokenize(iter(pairs), Broken(), 9, 2))
+    assert set(threading.enumerate()) <= set(before)

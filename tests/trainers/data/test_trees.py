@@ -1,12 +1,9 @@
-import errno
 import pathlib
 
 import pytest
-from nltk.tree import Tree
 
 from export.common.errors import InputError
-from export.parsing.linearization import delinearize
-from export.parsing.trees import format_tree, read_tree, read_trees
+from export.parsing.trees import read_trees
 from trainers.data import open_corpus
 from trainers.data import trees as tree_corpus
 
@@ -56,25 +53,6 @@ def test_pairs_are_words_and_symbols(prefix):
     )
 
 
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_pairs_and_evaluation_sets_of_craft_are_the_same_trees(split):
-    corpus = _open(f"trees:{CRAFT}")
-    lines = pathlib.Path(f"{CRAFT}.{split}.ptb").read_text("utf-8").splitlines()
-    expected = [read_tree(line) for line in lines]
-    pairs = list(corpus.pairs(split))
-    assert list(corpus.trees(split)) == expected
-    for tree, (words, symbols) in zip(expected, pairs, strict=True):
-        assert delinearize(symbols.split(" "), words.split(" ")) == tree
-        assert words.split() == words.split(" ") == tree.leaves()
-    evaluation_set = corpus.evaluation_set(split)
-    assert evaluation_set.sources == tuple(words for words, _ in pairs)
-    assert evaluation_set.references == tuple(
-        (format_tree(t),) for t in expected
-    )
-    for (text,), tree in zip(evaluation_set.references, expected):
-        assert Tree.fromstring(text) == tree
-
-
 def test_trees_are_parsed_once_however_often_pairs_are_read(
     tmp_path, write_text, monkeypatch
 ):
@@ -103,23 +81,6 @@ def test_trees_are_parsed_once_however_often_pairs_are_read(
     assert list(pairs) == expected
 
 
-def test_what_goes_wrong_in_the_temporary_file(
-    tmp_path, write_text, prefix, monkeypatch
-):
-    write_text(tmp_path / "x.train.ptb", [FLAT, FLAT, "(S"])
-    corpus = _open(f"trees:{tmp_path}/x")
-    for _ in range(2):
-        with pytest.raises(InputError, match=r"Line 3 of .*x\.train\.ptb"):
-            list(corpus.pairs("train"))
-
-    def refuse():
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
-    with pytest.raises(InputError, match="No space left"):
-        list(_open(prefix).pairs("train"))
-
-
 def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):
     write_text(tmp_path / "train.ptb.gz", [TRACED])
     write_text(tmp_path / "dev.ptb.gz", [TRACED])
@@ -131,60 +92,47 @@ def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):
     assert _sources(corpus, "dev") == ["go"]
     monkeypatch.setenv("HOME", str(tmp_path))
     assert _open("trees:~/").fingerprint() == corpus.fingerprint()
-    (tmp_path / "train.ptb").mkdir()
-    _refused("train.ptb is a folder", f"trees:{tmp_path}/")
+    # The fingerprint is of all files.
+    before = corpus.fingerprint()
+    write_text(tmp_path / "dev.ptb", [TRACED])
+    assert _open("trees:~/").fingerprint() != before
 
 
-def test_the_fingerprint_is_of_all_files(prefix, tmp_path):
-    first = _open(prefix).fingerprint()
-    assert first == _open(prefix).fingerprint()
-    (tmp_path / "my.test.ptb").write_text(FLAT + "\n")
-    changed = _open(prefix).fingerprint()
-    (tmp_path / "my.test.ptb").unlink()
-    assert len({first, changed, _open(prefix).fingerprint()}) == 3
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "match"),
-    [
-        ("en", "fr", "--target_language"),
-        ("en", "", "--target_language"),
-        ("trees", None, "--source_language"),
-        ("../x", None, "language code"),
-    ],
-)
-def test_languages_are_checked(prefix, source, target, match):
-    _refused(match, prefix, source, target)
-
-
-@pytest.mark.parametrize(
-    ("lines", "match"),
-    [
+def test_refusals(prefix, tmp_path, write_text):
+    nowhere = f"{tmp_path}/nowhere"
+    for match, *arguments in (
+        ("--target_language", prefix, "en", "fr"),
+        ("--target_language", prefix, "en", ""),
+        ("--source_language", prefix, "trees", None),
+        ("language code", prefix, "../x", None),
+        ("trees: needs a prefix", "trees:"),
+        (f"{nowhere}.train.ptb nor {nowhere}.train", f"trees:{nowhere}"),
+        ("leads to no files", f"trees:{tmp_path}/{'m' * 300}"),
+        ("leads to no files", "trees:~nobody-of-this-name/x"),
+        ("''", f"{prefix},"),
+        ("my[*]0'", f"{prefix},{tmp_path}/my*0"),
+        ("'[*]4'", f"{prefix},*4"),
+        ("none.train.ptb", f"{prefix},{tmp_path}/none"),
+    ):
+        _refused(match, *arguments)
+    # Files without a tree are refused at once.
+    for lines, match in (
         (["(S (NN go)", FLAT], "Line 1 of .*my.dev.ptb"),
         (["", FLAT], "Line 1 of .*my.dev.ptb"),
         (["(S (NP (-NONE- *)))", FLAT], "Line 1 of .*my.dev.ptb"),
         ([], "my.dev.ptb holds no tree"),
-    ],
-)
-def test_files_without_a_tree_are_refused_at_once(
-    prefix, tmp_path, write_text, lines, match
-):
-    write_text(tmp_path / "my.dev.ptb", lines)
-    _refused(match, prefix)
-
-
-def test_missing_files(prefix, tmp_path):
-    nowhere = f"{tmp_path}/nowhere"
-    _refused(
-        f"{nowhere}.train.ptb nor {nowhere}.train.ptb.gz", f"trees:{nowhere}"
-    )
-    _refused("leads to no files", f"trees:{tmp_path}/{'m' * 300}")
-    _refused("leads to no files", "trees:~nobody-of-this-name/x")
+    ):
+        write_text(tmp_path / "my.dev.ptb", lines)
+        _refused(match, prefix)
     (tmp_path / "my.dev.ptb").unlink()
     corpus = _open(prefix)
     for read in (corpus.pairs, corpus.trees, corpus.evaluation_set):
         with pytest.raises(InputError, match="'dev'"):
             list(read("dev"))
+    (tmp_path / "my.train.ptb").unlink()
+    _refused("no 'train' split", f"{prefix},{tmp_path}/my")
+    (tmp_path / "my.train.ptb").mkdir()
+    _refused("train.ptb is a folder", prefix)
 
 
 def test_trees_of_several_prefixes_are_repeated(prefix, tmp_path, write_text):
@@ -203,22 +151,3 @@ def test_trees_of_several_prefixes_are_repeated(prefix, tmp_path, write_text):
     assert before != _open(prefix).fingerprint()
     write_text(tmp_path / "silver.train.ptb", [FLAT])
     assert _open(mixed.name).fingerprint() != before
-
-
-@pytest.mark.parametrize(
-    ("more", "match"),
-    [
-        (",", "''"),
-        (",{0}/my*0", "my[*]0'"),
-        (",*4", "'[*]4'"),
-        (",{0}/none", "none.train.ptb"),
-    ],
-)
-def test_a_wrong_part_is_refused(prefix, tmp_path, more, match):
-    _refused(match, prefix + more.format(tmp_path))
-
-
-def test_only_silver_trees_to_train_on_are_refused(prefix, tmp_path):
-    (tmp_path / "my.train.ptb").unlink()
-    _refused("no 'train' split", f"{prefix},{tmp_path}/my")
-    _refused("trees: needs a prefix", "trees:")

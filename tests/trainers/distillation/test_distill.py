@@ -149,7 +149,7 @@ def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(trained.path, tmp_path / name)
     wait_for = {
-        signal.SIGKILL: "out/taught/2/manifest.json",
+        signal.SIGKILL: "out/translations/2/manifest.json",
         signal.SIGTERM: "out/student/checkpoints/step-*",
     }
     for number, pattern in wait_for.items():
@@ -164,7 +164,7 @@ def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     process = _start(tmp_path, "--train_steps=400")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
-    assert "step 4 of 8: done before" in out
+    assert "step 4 of 8: finished before" in out
     assert re.search(r"Resuming from step \d+\.", out)
     assert re.search(r"student: BLEU [\d.]+; [+-]", out)
     assert "export.saved_model --model_dir=out/student" in out

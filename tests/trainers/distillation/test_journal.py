@@ -6,9 +6,9 @@ import pytest
 
 from export.common.errors import InputError
 from trainers.distillation.journal import (
-    FILE,
+    JOURNAL_FILE,
     Step,
-    read_done_commands,
+    read_finished_commands,
     run_steps,
 )
 
@@ -54,7 +54,7 @@ def test_steps_that_are_done_are_skipped(commands):
     assert commands.asked == ["train"]
     assert commands.run() == 0
     assert not commands.asked
-    content = json.loads((commands.folder / FILE).read_text())
+    content = json.loads((commands.folder / JOURNAL_FILE).read_text())
     assert content["facts"] == FACTS
     assert content["done"] == [["teach"], ["prepare"], ["train"]]
 
@@ -75,7 +75,7 @@ def test_a_step_that_raises_is_not_done(tmp_path):
 
     with pytest.raises(InputError, match="no room"):
         run_steps([Step("mixing", ["mix"], tmp_path, fail)], tmp_path, {}, None)
-    assert read_done_commands(tmp_path, {}) == []
+    assert read_finished_commands(tmp_path, {}) == []
 
 
 def test_other_facts_are_refused_once_a_step_is_done(commands):
@@ -86,20 +86,18 @@ def test_other_facts_are_refused_once_a_step_is_done(commands):
     with pytest.raises(InputError, match="best_of 2, not 1"):
         commands.run()
     changed = other | {"fingerprint": f"a.en 12 {1:016x}"}
-    with pytest.raises(InputError, match=r"a\.en 9 .* a\.en 12 "):
+    with pytest.raises(InputError, match="a.en has 12 bytes"):
         commands.run(changed)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "facts": {}}']
-)
-def test_a_damaged_journal_is_refused(tmp_path, text):
-    (tmp_path / FILE).write_text(text)
-    with pytest.raises(InputError, match=FILE):
-        read_done_commands(tmp_path, FACTS)
-
-
-def test_a_folder_of_other_files_is_refused(tmp_path):
+def test_damaged_journals_and_other_files_are_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="thesis.tex"):
-        read_done_commands(tmp_path, FACTS)
+        read_finished_commands(tmp_path, FACTS)
+    for text in (
+        *("", "[]", "{}", '{"format": 2}'),
+        '{"format": 1, "facts": {}}',
+    ):
+        (tmp_path / JOURNAL_FILE).write_text(text)
+        with pytest.raises(InputError, match=JOURNAL_FILE):
+            read_finished_commands(tmp_path, FACTS)

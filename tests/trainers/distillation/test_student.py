@@ -1,9 +1,67 @@
+"""The student's configuration, and its corpus: each pair once."""
+
 import pytest
 
 from export.common.errors import InputError
-from tests.export import tiny
+from tests.export import conftest, tiny
+from tests.trainers import cipher
 from trainers import settings
+from trainers.data import open_corpus
+from trainers.distillation.steps import write_mixture
 from trainers.distillation.student import find_mismatch, student_config
+
+small_disk = conftest.small_disk
+
+PAIRS = [("a b", "x y"), ("c", "z"), ("a b", "x y"), ("d", "w")]
+TRANSLATED = [[("a b", "x y"), ("c", "zz")], [("c", "zz"), ("d", "v v")]]
+
+
+def _write(folder, split, pairs):
+    folder.mkdir(exist_ok=True)
+    cipher.write_split(folder, split, *zip(*pairs))
+    return folder
+
+
+def _open(folder):
+    return open_corpus(f"text:{folder}/", cipher.SOURCE, cipher.TARGET)
+
+
+@pytest.fixture
+def original(tmp_path):
+    folder = _write(tmp_path / "original", "train", PAIRS)
+    _write(folder, "dev", [("a", "x")])
+    _write(folder, "test", [("a", "x"), ("", "y"), ("b", "y")])
+    (folder / "test.xx.1").write_text("xx\n\n\n")
+    return _open(folder)
+
+
+@pytest.mark.parametrize("keep_original", [True, False])
+def test_each_pair_is_written_once(original, tmp_path, keep_original):
+    synthetic = [
+        _write(tmp_path / str(n), "train", pairs)
+        for n, pairs in enumerate(TRANSLATED)
+    ]
+    mixed = tmp_path / "mixed"
+    count = write_mixture(mixed, original, synthetic, keep_original)
+    expected = [*(PAIRS if keep_original else []), *TRANSLATED[0]]
+    expected = dict.fromkeys([*expected, *TRANSLATED[1]])
+    assert list(_open(mixed).pairs("train")) == list(expected)
+    assert count == len(expected)
+    for split in ("dev", "test"):
+        before, after = (
+            c.evaluation_set(split) for c in (original, _open(mixed))
+        )
+        assert before == after
+    assert len(after.references[0]) == 2
+
+
+def test_a_really_full_disk_is_refused(original, small_disk, tmp_path):
+    pairs = [(f"{number:050}", "x" * 50) for number in range(40_000)]
+    much = _write(tmp_path / "much", "train", pairs)
+    with pytest.raises(InputError, match="No space left"):
+        write_mixture(small_disk / "mixed", original, [much], True)
+    assert not [*small_disk.glob("mixed/*train*")]
+
 
 TEACHER = tiny.config(dropout=0.3)
 

@@ -2,12 +2,11 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from tests.trainers import commands
+from trainers.reports.published_scores import published_scores
 from trainers.reports.results_page import END
 
 MEASURED = pathlib.Path(__file__).parents[3] / "docs/measured/scores"
@@ -35,15 +34,11 @@ OLDER = {
 }
 
 
-def _run(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "trainers.results", *arguments],
-        cwd=folder,
-        env=commands.environment(),
-        capture_output=True,
-        text=True,
-    )
-    return commands.Result(done.returncode, done.stdout, done.stderr)
+@pytest.fixture(scope="module")
+def command():
+    running = commands.Worker("trainers.results")
+    yield running
+    running.close()
 
 
 def _write(folder, name, records):
@@ -52,12 +47,13 @@ def _write(folder, name, records):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def page(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     again = OURS | {"score": 40.0, "step": 9500}
     _write(folder, "one", [OURS, again])
     _write(folder, "two", [OLDER])
-    result = _run(folder, "--scores=one", "--scores=two/scores.json")
+    scores = ("--scores=one", "--scores=two/scores.json")
+    result = command.run(*scores, folder=folder)
     assert result.code == 0, result.err
     return result.out
 
@@ -99,12 +95,13 @@ def test_every_score_stands_with_its_provenance(page):
     assert cells(older)[2][1:7] == ["**44.00**"] + 5 * ["–"]
 
 
-def test_only_the_text_between_the_marks_is_replaced(tmp_path):
+def test_only_the_text_between_the_marks_is_replaced(command, tmp_path):
     _write(tmp_path, "one", [OURS])
     page = tmp_path / "page.md"
     page.write_text("# Results\n\nBefore.\n")
     for score in ("40.53", "39.00"):
-        result = _run(tmp_path, "--scores=one", "--output=page.md")
+        flags = ("--scores=one", "--output=page.md")
+        result = command.run(*flags, folder=tmp_path)
         assert result.code == 0, result.err
         text = page.read_text()
         assert text.startswith("# Results\n\nBefore.\n\n<!-- begin: made by")
@@ -115,25 +112,52 @@ def test_only_the_text_between_the_marks_is_replaced(tmp_path):
     assert page.read_text().count("After.") == 2
 
 
-@pytest.mark.parametrize(
-    ("scores", "page", "named"),
-    [
-        (None, None, "s.json"),
-        (b"{", None, "s.json"),
-        (b'{"score": 1}', None, "s.json"),
-        (b'[{"score": "high"}]', None, "s.json"),
+def test_refusals(command, tmp_path):
+    scores, page = tmp_path / "s.json", tmp_path / "page.md"
+    page.write_bytes(b"page")
+    for content, there, named in (
+        (b"{", b"page", "s.json"),
+        (b'{"score": 1}', b"page", "s.json"),
+        (b'[{"score": "high"}]', b"page", "s.json"),
         (json.dumps([OURS]).encode(), b"caf\xe9", "page.md"),
         (json.dumps([OURS]).encode(), END.encode(), "begin"),
-    ],
-)
-def test_refusals(tmp_path, scores, page, named):
-    files = {"s.json": scores, "page.md": page}
-    for name, content in files.items():
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
-    result = _run(tmp_path, "--scores=s.json", "--output=page.md")
-    commands.assert_one_clear_line(result, named)
-    if page is None:
-        assert not (tmp_path / "page.md").exists()
-    else:
-        assert (tmp_path / "page.md").read_bytes() == page
+    ):
+        scores.write_bytes(content)
+        page.write_bytes(there)
+        flags = ("--scores=s.json", "--output=page.md")
+        result = command.run(*flags, folder=tmp_path)
+        commands.assert_one_clear_line(result, named)
+        assert page.read_bytes() == there
+    result = command.run("--scores=none", folder=tmp_path)
+    commands.assert_one_clear_line(result, "none")
+
+
+MULTI30K = {
+    "dataset": "text:data/",
+    "split": "test",
+    "source_language": "en",
+    "target_language": "de",
+    "signature": "nrefs:1|case:mixed|tok:none|version:2.6.0",
+    "sentences": 1000,
+    "reference_length": 12_103,
+}
+FRENCH = {"target_language": "fr", "reference_length": 13_988}
+WMT14 = {"dataset": "wmt14_translate/de-en"}
+WMT14_FRENCH = {"dataset": "wmt14_translate/fr-en", "target_language": "fr"}
+
+
+def test_sets_with_published_scores_are_recognised():
+    for changes, score in (
+        ({}, "41.02"),
+        (FRENCH, "61.8"),
+        (WMT14, "27.3"),
+        (WMT14_FRENCH, "38.1"),
+        ({"target_language": "fr"}, None),
+        ({"source_language": "de", "target_language": "en"}, None),
+        ({"sentences": 999}, None),
+        ({"reference_length": 12_104}, None),
+        ({"signature": "nrefs:1|case:mixed|tok:13a|version:2.6.0"}, None),
+        (WMT14_FRENCH | {"split": "dev"}, None),
+    ):
+        published = published_scores(MULTI30K | changes)
+        assert (published[0].bleu if published else None) == score, changes

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.trainers import cipher, commands
-from trainers.reports.table3_rows import RowRuns, make_rows
+from trainers.reports.table3_rows import Table3Runs, make_table3_rows
 from trainers.settings import make_config
 
 DATA = (
@@ -50,26 +50,26 @@ class _Commands:
 
 
 def _runs(commands_, *scoring):
-    return RowRuns(
+    return Table3Runs(
         commands_.folder, list(DATA), ["--shapes=1"], list(scoring), commands_
     )
 
 
 def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     fake = _Commands(tmp_path)
-    base, one = make_rows(["A1"], [], SMALL, 0.25, 9)
+    base, one = make_table3_rows(["A1"], [], SMALL, 0.25, 9)
     runs = _runs(fake)
     assert runs.read_score(base) is None
-    assert runs.finish(base) == 0
+    assert runs.train_and_score(base) == 0
     assert runs.read_score(base)["score"] == 20.0
     assert runs.read_score(one) is None
     # Interrupted in training, it is not scored; then in scoring.
     fake.fails = {("trainers.wmt", "A1"): 130}
-    assert runs.finish(one) == 130
+    assert runs.train_and_score(one) == 130
     fake.fails = {("trainers.evaluate", "A1"): 2}
-    assert runs.finish(one) == 2
+    assert runs.train_and_score(one) == 2
     assert runs.read_score(one) is None
-    assert runs.finish(one) == 0
+    assert runs.train_and_score(one) == 0
     assert _runs(fake).read_score(one)
     train, score = "trainers.wmt", "trainers.evaluate"
     assert fake.asked == [
@@ -79,7 +79,7 @@ def test_finished_rows_are_skipped_and_others_resumed(tmp_path):
     # Other values, or another way of scoring, are another row.
     assert not _runs(fake, "--tokenized").read_score(base)
     for common, steps in (([*SMALL, "dropout=0"], 9), (SMALL, 10)):
-        (other,) = make_rows([], [], common, 0.25, steps)
+        (other,) = make_table3_rows([], [], common, 0.25, steps)
         assert not _runs(fake).read_score(other)
 
 
@@ -98,20 +98,6 @@ def _start(folder, *options):
     )
 
 
-@pytest.mark.slow
-def test_a_row_that_ends_sooner_is_refused(tmp_path):
-    cipher.write(tmp_path)
-    process = _start(
-        tmp_path,
-        *("--rows=base", "--train_steps=3"),
-        "--wmt_flag=--train_minutes=0.00001",
-    )
-    _, err = process.communicate(timeout=600)
-    assert process.returncode == 2
-    assert "Row base has no score" in err
-    assert "Traceback" not in err
-
-
 def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
     cipher.write(tmp_path)
     workers = {"trainers.wmt": worker, "trainers.evaluate": evaluator}
@@ -122,9 +108,11 @@ def test_the_commands_take_what_they_are_given(worker, evaluator, tmp_path):
         assert "Test: " not in result.out
         return result.code
 
-    runs = RowRuns("out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run)
-    rows = make_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
-    runs.finish(rows[1])
+    runs = Table3Runs(
+        "out", list(DATA), ["--row_tokens=24"], ["--limit=5"], run
+    )
+    rows = make_table3_rows([], ["mine:norm=pre"], SMALL, 1 / 16, 2)
+    runs.train_and_score(rows[1])
     path = tmp_path / "out" / "rows" / "mine"
     (record,) = json.loads((path / "scores.json").read_text())
     assert (record["split"], record["sentences"]) == ("dev", 5)

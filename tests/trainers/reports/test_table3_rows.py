@@ -1,12 +1,14 @@
-"""Rows of Table 3 against the table as the paper prints it."""
+"""Rows of Table 3 against the table as the paper prints it, and the page."""
 
 import dataclasses
 
 import pytest
 
 from export.common.errors import InputError
-from trainers.reports.published_scores import PAPER
-from trainers.reports.table3_rows import make_rows
+from trainers.reports import table3_page
+from trainers.reports.published_scores import TABLE_3
+from trainers.reports.table3_rows import make_table3_rows
+from trainers.settings import make_config
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
 # base's. Read off arXiv 1706.03762v7.
@@ -33,14 +35,8 @@ E-learned  . . . . . . . .               4.92 25.7 .
 big        6 1024 4096 16 64 64 0.3 .    4.33 26.4 213
 """
 FIELDS = (
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "d_k",
-    "d_v",
-    "dropout",
-    "label_smoothing",
+    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
+    *("dropout", "label_smoothing"),
 )
 WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
 
@@ -57,16 +53,16 @@ def _printed():
 
 def test_the_papers_figures_are_as_printed():
     rows = list(_printed())
-    assert list(PAPER) == [name for name, _, _ in rows]
+    assert list(TABLE_3) == [name for name, _, _ in rows]
     for name, _, (perplexity, bleu, parameters) in rows:
         expected = None if parameters == "." else int(parameters)
-        assert PAPER[name] == (float(perplexity), float(bleu), expected)
+        assert TABLE_3[name] == (float(perplexity), float(bleu), expected)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_the_rows_are_as_printed_times_the_scale(scale):
-    rows = make_rows(list(PAPER), [], [], scale, 700)
-    assert [row.name for row in rows] == list(PAPER)
+    rows = make_table3_rows(list(TABLE_3), [], [], scale, 700)
+    assert [row.name for row in rows] == list(TABLE_3)
     for row, (name, values, _) in zip(rows, _printed()):
         for field, value in values.items():
             factor = scale if field in WIDTHS else 1
@@ -82,7 +78,7 @@ def test_the_rows_are_as_printed_times_the_scale(scale):
 def test_a_rows_own_values_come_before_those_for_all():
     common = ["dropout=0.3", "vocabulary_size=500", "num_layers=3"]
     own = ["mine:norm=pre,num_layers=1", "wide:d_ff=80"]
-    rows = make_rows(["D-drop0"], own, common, 0.5, 9)
+    rows = make_table3_rows(["D-drop0"], own, common, 0.5, 9)
     assert [row.name for row in rows] == ["base", "D-drop0", "mine", "wide"]
     assert [row.config.dropout for row in rows] == [0.3, 0.0, 0.3, 0.3]
     assert [row.config.num_layers for row in rows] == [3, 3, 1, 3]
@@ -92,16 +88,15 @@ def test_a_rows_own_values_come_before_those_for_all():
 
 
 def test_the_flags_make_the_same_configuration():
-    from trainers.settings import make_config
-
-    for row in make_rows(["A32", "E-learned"], ["o:norm=pre"], [], 0.25, 9):
+    for row in make_table3_rows(
+        ["A32", "E-learned"], ["o:norm=pre"], [], 0.25, 9
+    ):
         made = make_config("base", row.assignments)
         assert dataclasses.asdict(made) == dataclasses.asdict(row.config)
 
 
-@pytest.mark.parametrize(
-    ("names", "own", "common", "scale", "named"),
-    [
+def test_refusals():
+    for names, own, common, scale, named in (
         (["A2"], [], [], 1, "A2"),
         ([], ["mine"], [], 1, "mine"),
         ([], ["../up:norm=pre"], [], 1, "../up"),
@@ -112,8 +107,88 @@ def test_the_flags_make_the_same_configuration():
         ([], ["a:train_steps=3"], [], 1, "train_steps"),
         ([], [], ["average_checkpoints=3"], 1, "average_checkpoints"),
         (["A32"], [], [], 0.01, "0.01"),
-    ],
-)
-def test_refusals(names, own, common, scale, named):
-    with pytest.raises(InputError, match=named):
-        make_rows(names, own, common, scale, 9)
+    ):
+        with pytest.raises(InputError, match=named):
+            make_table3_rows(names, own, common, scale, 9)
+
+
+def _score(perplexity, bleu, half=1.0):
+    return {
+        "score": bleu,
+        "signature": "tok:13a",
+        "confidence_95": [bleu - half, bleu + half],
+        "bootstrap": "bs:1000",
+        "perplexity": {"per_token": perplexity},
+        "parameters": 1_234_567,
+        "training": {"seconds": 65.0, "hardware": "2 cores of X"},
+        "dataset": "text:/home/me/toy",
+        "source_language": "en",
+        "target_language": "de",
+        "split": "dev",
+        "sentences": 1000,
+        "beam_size": 4,
+        "alpha": 0.6,
+        "date": "2026-01-01",
+    }
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_table3_rows(
+        ["A1", "E-learned"], ["mine:norm=pre"], ["num_layers=2"], 0.25, 900
+    )
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return {
+        "base": _score(10.0, 30.0),
+        "A1": _score(11.0, 27.0),
+        "mine": _score(8.0, 33.0),
+    }
+
+
+def cells(page):
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+
+
+def test_the_layout_is_the_papers(rows, scores):
+    lines = cells(table3_page.make_table3_page(rows, scores, 0.25))
+    assert lines[2] == [
+        *("base", "2", "128", "512", "8", "16", "16", "0.1", "0.1", "900"),
+        *("10.00", "30.00", "29.00 to 31.00", "1.23", "1:05"),
+        *("4.92", "25.8", "65"),
+    ]
+    assert lines[3] == [
+        *("A1", "", "", "", "1", "128", "128", "", "", ""),
+        *("11.00", "27.00", "26.00 to 28.00", "1.23", "1:05"),
+        *("5.29", "24.9", ""),
+    ]
+    assert lines[4] == ["E-learned (positions=learned)"] + 9 * [""] + [
+        *("not yet", "", "", "", "", "4.92", "25.7", "")
+    ]
+    assert lines[5][0] == "mine (norm=pre)"
+
+
+def test_decoders_of_other_depths_stand_in_the_column_of_layers():
+    own = ["deep:num_layers=12,num_decoder_layers=1", "same:num_layers=2"]
+    rows = make_table3_rows([], own, ["num_decoder_layers=2"], 0.25, 900)
+    page = cells(table3_page.make_table3_page(rows, {}, 0.25))
+    assert [line[:2] for line in page[2:]] == [
+        *(["base", "6 + 2"], ["deep", "12 + 1"], ["same", "2"])
+    ]
+
+
+def test_scale_budget_and_data_stand_on_it(rows, scores):
+    page = table3_page.make_table3_page(rows, scores, 0.25)
+    for fact in (
+        "at scale 0.25",
+        "900 updates of 25,000 positions a side, warm-up 4,000",
+        "Data: text:toy, en to de, split dev, 1,000 sentences",
+        "beam 4, α 0.6",
+        "`tok:13a`",
+        "2 cores of X",
+    ):
+        assert fact in page
+    assert "/home" not in page

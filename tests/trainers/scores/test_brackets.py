@@ -11,8 +11,8 @@ from nltk.tree import Tree
 
 from export.common.errors import InputError
 from export.parsing.trees import is_preterminal, read_tree, read_trees
-from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
-from trainers.scores.brackets import SHORT, Counts, score_brackets
+from tests.export.parsing.made_trees import TRAIN, normal_trees
+from trainers.scores.brackets import SHORT, BracketCounts, score_brackets
 
 # Gold, predicted, and what EVALB itself prints of them with COLLINS.prm: the
 # brackets matched, of gold and predicted, and crossing; words and right tags.
@@ -76,24 +76,19 @@ PRINTED = {
 }
 
 
-def scores(predicted, gold):
-    return score_brackets([read_tree(predicted)], [read_tree(gold)])
-
-
 def named(printed, **others):
     names = ["matched", "gold", "predicted", "crossing", "words", "tagged"]
     return {**dict(zip(names, printed)), **others}
 
 
-@pytest.mark.parametrize("case", PRINTED)
-def test_what_evalb_prints(case):
-    gold, predicted, printed = PRINTED[case]
-    complete = int(printed[0] == printed[1] == printed[2])
-    found = scores(predicted, gold)
-    assert found.overall == Counts(
-        **named(printed, sentences=1, complete=complete)
-    )
-    assert found.overall == found.short == found.evalb == found.evalb_short
+def test_what_evalb_prints():
+    for case, (gold, predicted, printed) in PRINTED.items():
+        complete = int(printed[0] == printed[1] == printed[2])
+        found = score_brackets([read_tree(predicted)], [read_tree(gold)])
+        assert found.overall == BracketCounts(
+            **named(printed, sentences=1, complete=complete)
+        ), case
+        assert found.overall == found.short == found.evalb == found.evalb_short
 
 
 def test_scores_are_of_the_whole_corpus():
@@ -103,21 +98,19 @@ def test_scores_are_of_the_whole_corpus():
     printed = [row for _, _, row in PRINTED.values()]
     sums = [sum(column) for column in zip(*printed)]
     complete = sum(row[0] == row[1] == row[2] for row in printed)
-    assert counts == Counts(**named(sums, sentences=12, complete=complete))
-    assert counts.recall == pytest.approx(100 * 22 / 27)
-    assert counts.precision == pytest.approx(100 * 22 / 27)
-    assert counts.f1 == pytest.approx(100 * 44 / 54)
-    assert counts.complete_match == pytest.approx(50)
-    assert counts.tagging_accuracy == pytest.approx(100 * 24 / 26)
-    assert counts.average_crossing == pytest.approx(1 / 12)
-
-
-def test_punctuation_counts_for_the_length():
-    trees = [read_tree(f"(S {'(NN x)' * n} (. .))") for n in (SHORT - 1, SHORT)]
-    found = score_brackets(trees, trees)
-    assert found.overall.sentences == 2
-    assert found.short.sentences == 1
-    assert found.short.words == SHORT - 1
+    assert counts == BracketCounts(
+        **named(sums, sentences=12, complete=complete)
+    )
+    assert counts.scores == pytest.approx(
+        {
+            "f1": 100 * 44 / 54,
+            "precision": 100 * 22 / 27,
+            "recall": 100 * 22 / 27,
+            "complete_match": 50,
+            "tagging_accuracy": 100 * 24 / 26,
+            "average_crossing": 1 / 12,
+        }
+    )
 
 
 def test_sentences_that_evalb_skips_count():
@@ -130,9 +123,11 @@ def test_sentences_that_evalb_skips_count():
     gold, predicted = (
         [read_tree(tree) for tree in side] for side in zip(*pairs)
     )
+    # Punctuation counts for the length.
     long = [read_tree(f"(S {'(NN x)' * SHORT} (. .))")]
     found = score_brackets(predicted + long, gold + long)
-    assert found.short == Counts(
+    assert found.overall.sentences == found.short.sentences + 1
+    assert found.short == BracketCounts(
         **named((2 + 2 + 1, 6, 6, 0, 4, 3), sentences=3, complete=2)
     )
     expected = score_brackets(predicted[:1], gold[:1]).overall
@@ -141,12 +136,12 @@ def test_sentences_that_evalb_skips_count():
     assert "EVALB skips 2 of these sentences" in found.lines[-1]
 
 
-@pytest.mark.parametrize("predicted", ["(. .)", "(S (NN .))"])
-def test_a_sentence_of_punctuation_is_none(predicted):
-    found = scores(predicted, "(. .)")
-    assert found.overall == Counts(0, 0, 0, 0, 0, 0, 0, 0)
-    assert found.overall.f1 == found.overall.complete_match == 0
-    assert not found.evalb.sentences
+def test_a_sentence_of_punctuation_is_none():
+    for predicted in ("(. .)", "(S (NN .))"):
+        found = score_brackets([read_tree(predicted)], [read_tree("(. .)")])
+        assert found.overall == BracketCounts(0, 0, 0, 0, 0, 0, 0, 0)
+        assert not any(found.overall.scores.values())
+        assert not found.evalb.sentences
 
 
 def grown(tree, numbers):
@@ -168,7 +163,7 @@ def slow_counts(predicted, gold):
 
     Each bracket is its label and the numbers of its words that count.
     """
-    left_out = {"TOP", ",", ".", ":", "``", "''", "-NONE-"}
+    excluded = {"TOP", ",", ".", ":", "``", "''", "-NONE-"}
 
     def numbered(tree):
         tree = tree.copy(deep=True)
@@ -178,16 +173,16 @@ def slow_counts(predicted, gold):
 
     def counting(tree):
         return [
-            n for n, (_, tag) in enumerate(tree.pos()) if tag not in left_out
+            n for n, (_, tag) in enumerate(tree.pos()) if tag not in excluded
         ]
 
-    def said(tree, kept):
+    def words(tree, kept):
         return [word for n, word in enumerate(tree.leaves()) if n in kept]
 
     def brackets(tree, kept):
         found = []
         for node in numbered(tree).subtrees():
-            if isinstance(node[0], Tree) and node.label() not in left_out:
+            if isinstance(node[0], Tree) and node.label() not in excluded:
                 inside = [kept.index(n) for n in node.leaves() if n in kept]
                 label = node.label().replace("PRT", "ADVP")
                 found.append((label, inside))
@@ -198,7 +193,7 @@ def slow_counts(predicted, gold):
         return one & other and one - other and other - one
 
     gold_kept, kept = counting(gold), counting(predicted)
-    agreed = said(gold, gold_kept) == said(predicted, kept)
+    agreed = words(gold, gold_kept) == words(predicted, kept)
     if not agreed:
         kept = gold_kept
     right, ours = brackets(gold, gold_kept), brackets(predicted, kept)
@@ -211,7 +206,7 @@ def slow_counts(predicted, gold):
         for tree, places in ((gold, gold_kept), (predicted, kept))
     )
     matched = len(right) - len(missed)
-    return agreed, Counts(
+    return agreed, BracketCounts(
         sentences=int(bool(tags)),
         matched=matched,
         gold=len(right),
@@ -240,16 +235,6 @@ def test_counts_are_those_of_slow_code(gold, seed):
         assert other_way.gold == counts.predicted
 
 
-def test_gold_against_itself_is_perfect():
-    trees = list(read_trees(DEV))
-    found = score_brackets(trees, trees)
-    for counts in (found.overall, found.short, found.evalb, found.evalb_short):
-        assert counts.f1 == counts.precision == counts.recall == 100
-        assert counts.complete_match == counts.tagging_accuracy == 100
-        assert counts.crossing == 0
-    assert found.interval.low == found.interval.high == 100
-
-
 def test_the_interval_is_that_of_resampled_sentences():
     gold = list(read_trees(TRAIN))
     numbers = random.Random(1)
@@ -258,7 +243,7 @@ def test_the_interval_is_that_of_resampled_sentences():
         for tree in gold
     ]
     found = score_brackets(predicted, gold)
-    assert found.interval.how == "bs:1000|seed:12345"
+    assert found.interval.bootstrap == "bs:1000|seed:12345"
     record = found.record()
     assert record["score"] == pytest.approx(found.overall.f1, abs=1e-4)
     assert record["all"]["gold"] == found.overall.gold
@@ -269,7 +254,7 @@ def test_the_interval_is_that_of_resampled_sentences():
         ],
         float,
     )
-    assert found.overall == Counts(*rows.sum(axis=0).astype(int))
+    assert found.overall == BracketCounts(*rows.sum(axis=0).astype(int))
     generator = np.random.default_rng(7)
     weights = generator.multinomial(
         len(rows), np.full(len(rows), 1 / len(rows)), 20_000
@@ -289,6 +274,7 @@ def test_the_interval_ends_at_what_is_possible():
     for predicted, low, high in (
         ([wrong] * 4 + gold[:1], 0, 50),
         (gold[:4] + [wrong], 50, 100),
+        (gold, 100, 100),
     ):
         interval = score_brackets(predicted, gold).interval
         assert interval.low == pytest.approx(low, abs=2)
@@ -296,17 +282,16 @@ def test_the_interval_ends_at_what_is_possible():
         assert 0 <= interval.low <= interval.high <= 100
 
 
-@pytest.mark.parametrize(
-    "predicted, gold, named",
-    [
+def test_refusals():
+    for predicted, gold, named in (
         (["(NN x)"], ["(NN x)"] * 2, "1 for 2"),
         ([], [], "0 for 0"),
         (["(NN x)", "(NN y)"], ["(NN x)"] * 2, "sentence 2"),
         (["(S (NN x) (NN x))"], ["(NN x)"], "sentence 1"),
         # Words of punctuation are words.
         (["(S (NN x) (, ,))"], ["(S (NN x) (. .))"], "sentence 1"),
-    ],
-)
-def test_refusals(predicted, gold, named):
-    with pytest.raises(InputError, match=named):
-        score_brackets([*map(read_tree, predicted)], [*map(read_tree, gold)])
+    ):
+        with pytest.raises(InputError, match=named):
+            score_brackets(
+                [*map(read_tree, predicted)], [*map(read_tree, gold)]
+            )

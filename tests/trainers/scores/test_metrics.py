@@ -57,10 +57,7 @@ def _command_line(folder, references, *options):
 
 @pytest.mark.parametrize(
     ("tokenize", "count"),
-    [
-        *(("13a", 1), ("13a", 2), ("intl", 2), ("zh", 2), ("ja-mecab", 2)),
-        *(("ko-mecab", 2), ("char", 2), ("none", 2)),
-    ],
+    [("13a", 1), ("13a", 2), ("zh", 2), ("ja-mecab", 2), ("none", 2)],
 )
 def test_equals_the_sacrebleu_command(tmp_path, tokenize, count):
     references = [group[:count] for group in REFERENCES]
@@ -89,27 +86,14 @@ def test_the_interval_is_that_of_the_sacrebleu_command(tmp_path):
     assert half > 1
     assert interval.low == pytest.approx(mean - half, abs=2e-9)
     assert interval.high == pytest.approx(mean + half, abs=2e-9)
-    assert interval.how in found["signature"]
-
-
-def test_sentences_may_have_fewer_references():
-    fewer = [group[: 1 + i % 2] for i, group in enumerate(REFERENCES)]
-    bleu = score_bleu(HYPOTHESES, _evaluation_set(fewer), "13a")
-    assert "nrefs:var" in bleu.signature
-    one, two = (
-        score_bleu(
-            HYPOTHESES, _evaluation_set([g[:n] for g in REFERENCES]), "13a"
-        )
-        for n in (1, 2)
-    )
-    assert one.score < bleu.score < two.score
+    assert interval.bootstrap in found["signature"]
 
 
 def test_lines_that_cannot_be_scored_are_skipped():
     """One without a source and one without a reference, among others."""
     references = [group[:1] for group in REFERENCES]
     sources = [f"source {i}" for i in range(6)]
-    perplexity = Perplexity(per_token=2.5, tokens=1234, left_out=2)
+    perplexity = Perplexity(per_token=2.5, tokens=1234, skipped=2)
     expected = evaluate(
         HYPOTHESES, _evaluation_set(references), "13a", perplexity
     )
@@ -154,6 +138,6 @@ def test_paired_difference_equals_scores_of_resampled_texts(monkeypatch):
     assert found.difference == pytest.approx(difference(range(6)))
     assert found.difference > 0
     assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.how == "bs:40|seed:12345"
+    assert found.bootstrap == "bs:40|seed:12345"
     other = metrics.bleu_difference(WORSE, HYPOTHESES, evaluation_set, "13a")
     assert (other.low, other.high) == pytest.approx((-found.high, -found.low))

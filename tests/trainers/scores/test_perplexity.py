@@ -53,7 +53,7 @@ def _pairs(evaluation_set):
 def test_equals_numpy_over_all_references_that_fit(translator, monkeypatch):
     wanted, count = _by_hand(translator, _pairs(_evaluation_set()))
     found = measure_perplexity(translator, _evaluation_set())
-    assert (found.tokens, found.left_out) == (count, 0)
+    assert (found.tokens, found.skipped) == (count, 0)
     assert found.per_token == pytest.approx(wanted, rel=1e-5)
     assert wanted > 2
     monkeypatch.setattr(translator, "max_source_tokens", 14)
@@ -65,7 +65,7 @@ def test_equals_numpy_over_all_references_that_fit(translator, monkeypatch):
     pairs = [pair for pair in _pairs(evaluation_set) if long not in pair]
     wanted, count = _by_hand(translator, pairs)
     found = measure_perplexity(translator, evaluation_set)
-    assert (found.tokens, found.left_out) == (count, 2)
+    assert (found.tokens, found.skipped) == (count, 2)
     assert found.per_token == pytest.approx(wanted, rel=1e-5)
     alone = EvaluationSet((long,), (("ba",),))
     assert measure_perplexity(translator, alone) is None

@@ -5,13 +5,8 @@ import json
 import signal
 
 import pytest
-import sacrebleu
 
-import keras_transformer as kt
-from export.translators.load import load_models
-from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import tiny
 from tests.trainers import commands
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 from tests.trainers.synthesis.runs import (
@@ -105,38 +100,3 @@ def test_pairs_are_the_same_after_kills_with_any_workers(
     assert 8 < count_shards(output) < 120
     finish(start(text, model_path, output, "--workers=2"))
     assert contents(output) == contents(alone)
-
-
-@pytest.mark.slow
-def test_an_ensemble_backward_with_the_best_of_samples_at_a_url(
-    model_path, tmp_path, command
-):
-    tiny.write(tmp_path / "other", seed=6, num_layers=1)
-    sentences = made_up_text.sentences(40)
-    (tmp_path / "c.train.aa").write_text("\n".join(sentences[::-1]))
-    (tmp_path / "c.train.bb").write_text("\n".join(sentences))
-    url = (tmp_path / "out").as_uri()
-    result = command.run(
-        *(f"--model={model_path}", "--model=other", "--dataset=text:c"),
-        *("--way=backward", "--decoding=sample", "--best_of=3", *LANGUAGES),
-        *("--metric=chrf", "--tag=<bt>", f"--output_dir={url}", "--top_k=20"),
-        folder=tmp_path,
-    )
-    assert result.code == 0, result.err
-    assert f"--dataset=text:{url}/ " in result.out
-    ensemble = Translator(*load_models([model_path, tmp_path / "other"]))
-    samples = ensemble.sample(
-        sentences, range(1, 41), kt.SamplingRules(3, 1.0, 20)
-    )
-    expected = {}
-    for line, reference, found in zip(sentences, sentences[::-1], samples):
-        texts = [each.text for each in found]
-        scores = [
-            sacrebleu.sentence_chrf(each, [reference]).score for each in texts
-        ]
-        best = texts[scores.index(max(scores))]
-        expected[f"<bt> {best}", line] = None
-    assert pairs_in(tmp_path / "out") == [*expected]
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    paths = [model["path"] for model in manifest["models"]]
-    assert paths == [str(model_path), "other"]

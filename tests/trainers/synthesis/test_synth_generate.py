@@ -93,16 +93,6 @@ class Canned:
         return [IdPair([0], [0], False) for _ in texts]
 
 
-def test_a_repeated_sentence_is_searched_once():
-    first, other = TEXTS[:2]
-    lines = [Line(n, text) for n, text in enumerate((first, other, first))]
-    canned = Canned()
-    pairs = generate_pairs(canned, lines, options()).pairs
-    assert canned.asked == [first, other]
-    assert [source for source, _ in pairs] == [first, other, first]
-    assert pairs[0] == pairs[2] == (first, canned.candidates(first, 1)[0])
-
-
 @pytest.mark.parametrize(
     "decoding, metric", [("beam", "bleu"), ("sample", "chrf")]
 )
@@ -125,41 +115,44 @@ def test_the_best_of_several_is_nearest_to_the_reference(decoding, metric):
         generate_pairs(Canned(), LINES, options(best_of=9))
 
 
-def _by_length(translator, answers):
-    lengths = translator.lengths(TEXTS[:24])
-    return "max_pieces", "too_long", lengths, sorted(lengths)[12]
+def _lengths(translator, answers):
+    return translator.lengths(TEXTS[:24])
 
 
-def _by_ratio(translator, answers):
+def _ratios(translator, answers):
     lengths = [translator.lengths([*pair]) for pair in zip(TEXTS, answers)]
-    ratios = [
+    return [
         max((one - 1) / (other - 1), (other - 1) / (one - 1))
         for one, other in lengths
     ]
-    return "max_ratio", "length_ratio", ratios, sorted(ratios)[15]
 
 
-def _by_score(translator, answers):
+def _losses(translator, answers):
     scores = translator.score(TEXTS[:24], answers)
     lengths = translator.lengths(answers)
-    # Negated, so that here too the lower value is kept.
-    worse = [-score / length for score, length in zip(scores, lengths)]
-    return "min_score", "low_score", worse, sum(sorted(worse)[9:11]) / 2
+    return [-score / length for score, length in zip(scores, lengths)]
 
 
-@pytest.mark.parametrize("measure", [_by_length, _by_ratio, _by_score])
-def test_filters(translator, answers, measure):
-    name, outcome, values, limit = measure(translator, answers)
-    sign = -1 if name == "min_score" else 1
-    result = generate_pairs(
-        translator, LINES[:24], options(**{name: sign * limit})
-    )
-    kept = [TEXTS[n] for n in range(24) if values[n] <= limit]
-    assert [source for source, _ in result.pairs] == kept
-    assert result.counts[outcome] == 24 - len(kept) > 0
+@pytest.mark.parametrize(
+    ("name", "sign", "outcome", "measure"),
+    [
+        ("max_pieces", 1, "too_long", _lengths),
+        ("max_ratio", 1, "length_ratio", _ratios),
+        ("min_score", -1, "low_score", _losses),
+    ],
+)
+def test_filters(translator, answers, name, sign, outcome, measure):
+    values = measure(translator, answers)
+    middle = sorted(values)[11:13]
+    limit = middle[0] if name == "max_pieces" else sum(middle) / 2
+    filters = options(**{name: sign * limit})
+    result = generate_pairs(translator, LINES[:24], filters)
+    expected = [TEXTS[n] for n in range(24) if values[n] <= limit]
+    assert [source for source, _ in result.pairs] == expected
+    assert result.counts[outcome] == 24 - len(expected) > 0
 
 
-def test_empty_translations_and_blank_lines():
+def test_empty_translations_blank_and_repeated_lines():
     class PartlyEmpty(Canned):
         def n_best(self, texts, n):
             return [[Translation(t, 0.0)] for t in ("", " \n ", "a\nb\tc\r")]
@@ -170,38 +163,45 @@ def test_empty_translations_and_blank_lines():
     blank = type("Blank", (), {"lengths": lambda self, texts: [1, 1]})()
     result = generate_pairs(blank, [Line(0, ""), Line(1, "")], options())
     assert result == (collections.Counter(read=2, blank=2, translated=0), [])
+    # A repeated sentence is searched once.
+    first, other = TEXTS[:2]
+    lines = [Line(n, text) for n, text in enumerate((first, other, first))]
+    canned = Canned()
+    pairs = generate_pairs(canned, lines, options()).pairs
+    assert canned.asked == [first, other]
+    assert [source for source, _ in pairs] == [first, other, first]
+    assert pairs[0] == pairs[2] == (first, canned.candidates(first, 1)[0])
 
 
 WORDS = [f"w{number}" for number in range(12)]
 
 
-def noisy(text, number=0, **changes):
-    return add_noise(text, number, options(**changes))
-
-
-@pytest.mark.parametrize("distance", [0, 1, 3])
-def test_a_word_moves_by_no_more_than_the_distance(distance):
-    moved = []
-    for seed in range(300):
-        found = permute_words(WORDS, distance, np.random.default_rng(seed))
-        assert sorted(found) == sorted(WORDS)
-        moved += [abs(found.index(w) - i) for i, w in enumerate(WORDS)]
-    assert max(moved) == distance
+def test_a_word_moves_by_no_more_than_the_distance():
+    for distance in (0, 1, 3):
+        moved = []
+        for seed in range(300):
+            found = permute_words(WORDS, distance, np.random.default_rng(seed))
+            assert sorted(found) == sorted(WORDS)
+            moved += [abs(found.index(w) - i) for i, w in enumerate(WORDS)]
+        assert max(moved) == distance
 
 
 def test_words_are_dropped_with_the_probability_but_never_all():
     def dropped(probability, seed):
         return drop_words(WORDS, probability, np.random.default_rng(seed))
 
-    kept = sum(len(dropped(0.25, seed)) for seed in range(1000))
+    count = sum(len(dropped(0.25, seed)) for seed in range(1000))
     # Six standard deviations of a binomial of 12,000.
-    assert abs(kept - 9000) < 6 * (12_000 * 0.25 * 0.75) ** 0.5
+    assert abs(count - 9000) < 6 * (12_000 * 0.25 * 0.75) ** 0.5
     found = [dropped(1.0, seed) for seed in range(300)]
     assert {len(words) for words in found} == {1}
     assert {words[0] for words in found} == set(WORDS)
 
 
 def test_noise_depends_on_seed_and_line_alone():
+    def noisy(text, number=0, **changes):
+        return add_noise(text, number, options(**changes))
+
     noise = {"word_drop": 0.2, "word_swap": 3}
     text = " ".join(WORDS)
     assert noisy(text, 7, **noise) == noisy(text, 7, **noise)
