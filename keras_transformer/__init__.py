@@ -1,29 +1,29 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.alignment import alignment_of, alignments_of
+from keras_transformer.decoding.alignment import alignment_of, gather_alignments
 from keras_transformer.decoding.beam_search import (
     BeamSearchResult,
     beam_search,
 )
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.rules import (
+    BeamSearchConfig,
     Constraints,
     Grammar,
-    SearchRules,
     search_rules,
 )
 from keras_transformer.decoding.sampling import (
-    Samples,
-    SamplingRules,
+    SamplingConfig,
+    SamplingResult,
     sample,
     sample_ids,
 )
 from keras_transformer.decoding.shortlist import Shortlist
 from keras_transformer.decoding.target_pieces import TargetPieces
 from keras_transformer.decoding.translate import (
-    align_ids,
-    attend_ids,
+    attention_scores,
+    force_align,
     output_capacity,
     score_ids,
     translate_ids,
@@ -66,9 +66,9 @@ __all__ = [
     "MultiHeadAttention",
     "PositionwiseFeedForward",
     "ResidualConnection",
-    "Samples",
-    "SamplingRules",
-    "SearchRules",
+    "SamplingResult",
+    "SamplingConfig",
+    "BeamSearchConfig",
     "SharedEmbedding",
     "Shortlist",
     "SinusoidalPositionEncoding",
@@ -77,10 +77,10 @@ __all__ = [
     "TransformerConfig",
     "TransformerSchedule",
     "TreeGrammar",
-    "align_ids",
+    "force_align",
     "alignment_of",
-    "alignments_of",
-    "attend_ids",
+    "gather_alignments",
+    "attention_scores",
     "beam_search",
     "output_capacity",
     "sample",

@@ -111,7 +111,7 @@ class TransformerConfig:
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
             length ** alpha. Length counts the end token.
         stop: when a sentence's search ends: "certain", "finished" or
-            "likely"; see `SearchRules`.
+            "likely"; see `BeamSearchConfig`.
         max_output_extra: an output has at most source length + this many
             tokens.
 

@@ -35,7 +35,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         max_output_extra: an output has at most as many tokens as its source
             + this.
         min_length: least pieces of an output.
-        stop: when a sentence stops, of kt.SearchRules.
+        stop: when a sentence stops, of kt.BeamSearchConfig.
         **kwargs: arguments of Sampler.
 
     Example:

@@ -79,7 +79,7 @@ class Parser:
     Attributes:
         beam_size: K.
         model: as given.
-        rules: SearchRules, of the best tree alone.
+        rules: BeamSearchConfig, of the best tree alone.
         symbols: as given.
         tokenizer: as given.
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.truncation import trim
-from keras_transformer.decoding.alignment import RecordingDecoder
+from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.translate import output_limits
 from keras_transformer.fields import MAX_EXTRA
 
@@ -21,7 +21,7 @@ class Found(typing.NamedTuple):
         tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
         scores: float32 [B, K], -1e9 where there are fewer than K; with
             alignments [B, 1].
-        alignments: float32 [B, 1, T, S], of `kt.alignments_of`, or ().
+        alignments: float32 [B, 1, T, S], of `kt.gather_alignments`, or ().
     """
 
     tokens: typing.Any
@@ -193,13 +193,13 @@ class IdTranslator:
         return kt.Constraints(longest, shortest, prefix)
 
     def _recording(self, decoder, capacity, align):
-        return RecordingDecoder(decoder, capacity) if align else decoder
+        return TracingDecoder(decoder, capacity) if align else decoder
 
     def _found(self, source, tokens, scores, record, align):
         if not align:
             return Found(self._to_ids(tokens, source), scores)
         best = tokens[:, :1]
-        alignments = kt.alignments_of(record, best)
+        alignments = kt.gather_alignments(record, best)
         return Found(self._to_ids(best, source), scores[:, :1], alignments)
 
 

@@ -7,7 +7,7 @@ from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA
 
 FLAGS = flags.FLAGS
 
-# None is what the model's configuration, or SearchRules, says.
+# None is what the model's configuration, or BeamSearchConfig, says.
 flags.DEFINE_integer(
     "beam_size",
     None,

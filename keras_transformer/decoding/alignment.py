@@ -25,7 +25,7 @@ def alignment_of(model, weights, layer=None):
     return model.alignment(weights, layer)
 
 
-class Record(typing.NamedTuple):
+class AlignmentTrace(typing.NamedTuple):
     """What was given to the K beams of each sentence, and what they saw.
 
     Attributes:
@@ -39,7 +39,7 @@ class Record(typing.NamedTuple):
     attention: typing.Any
 
 
-class RecordingDecoder:
+class TracingDecoder:
     """The same methods as BeamDecoder, with a Record in the state.
 
     Args:
@@ -59,7 +59,7 @@ class RecordingDecoder:
         steps, beams = self._max_length, self._decoder.beam_size
         nothing = ops.zeros((batch, steps, beams), dtype="int32")
         attention = ops.zeros((batch, steps, beams * length), dtype="float32")
-        record = Record(nothing, nothing, attention)
+        record = AlignmentTrace(nothing, nothing, attention)
         return self._decoder.start(source, capacity, memory), record
 
     def step(self, tokens, parents, index, state):
@@ -73,7 +73,7 @@ class RecordingDecoder:
         now = now[None, :, None]
         return logits, (
             inner,
-            Record(
+            AlignmentTrace(
                 ops.where(now, tokens[:, None], record.tokens),
                 ops.where(now, parents[:, None], record.parents),
                 self._noted(record.attention, alignment, index),
@@ -98,7 +98,7 @@ class RecordingDecoder:
         return self._decoder.grow(inner, capacity), record
 
 
-def alignments_of(record, tokens):
+def gather_alignments(record, tokens):
     """Finds the alignments of hypotheses in the record of their search.
 
     Args:

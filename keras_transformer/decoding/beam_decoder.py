@@ -9,7 +9,7 @@ from keras_transformer.layers.masks import padding_mask
 from keras_transformer.layers.words import SourceWords, says_word
 
 
-class BeamState(typing.NamedTuple):
+class DecoderState(typing.NamedTuple):
     """What decoding carries from step to step, sentences in front.
 
     Attributes:
@@ -23,7 +23,7 @@ class BeamState(typing.NamedTuple):
             count them; else ().
         next_words: SourceWords, for positions="next-word"; else ().
         output: what the output layer keeps of each sentence, see
-            `TransformerOfPieces`; else ().
+            `ReducedVocabularyModel`; else ().
     """
 
     memory: typing.Any
@@ -91,7 +91,7 @@ class BeamDecoder:
         words = ()
         if config.counts_words:
             words = ops.zeros((batch, beams), dtype="int32")
-        return BeamState(
+        return DecoderState(
             memory=decoder.project_memory(memory),
             memory_mask=mask,
             caches=decoder.initial_caches(batch, capacity, beams, self.cache),

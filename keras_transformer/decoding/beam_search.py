@@ -1,8 +1,8 @@
 """Beam search with a length penalty: section 6.1.
 
 One step, `_advance`, and three drivers around it: `beam_search` is one loop;
-`staged_beam_search` a few loops of fixed shapes, for compilers; in
-`segmented_beam_search` finished sentences leave the batch.
+`bucketed_beam_search` a few loops of fixed shapes, for compilers; in
+`shrinking_batch_beam_search` finished sentences leave the batch.
 
 Letters: B sentences, K beams, V vocabulary, T tokens there is capacity for.
 """
@@ -18,7 +18,7 @@ from keras_transformer.decoding.candidates import (
     allowed_candidates,
 )
 from keras_transformer.decoding.rules import (
-    SearchRules,
+    BeamSearchConfig,
     prepared,
 )
 
@@ -95,7 +95,7 @@ def beam_search(step, state, constraints, max_length, rules=None):
             with the sentences in front.
         constraints: Constraints, or only its `max_lengths`.
         max_length: T, capacity for tokens: a number, or an int32 scalar.
-        rules: SearchRules; None for the paper's.
+        rules: BeamSearchConfig; None for the paper's.
 
     Returns:
         BeamSearchResult.
@@ -104,12 +104,17 @@ def beam_search(step, state, constraints, max_length, rules=None):
         ValueError: there is a grammar without its state, or a state without
             its grammar.
     """
-    return staged_beam_search(
-        step, state, constraints, [max_length], rules or SearchRules(), None
+    return bucketed_beam_search(
+        step,
+        state,
+        constraints,
+        [max_length],
+        rules or BeamSearchConfig(),
+        None,
     )
 
 
-def staged_beam_search(step, state, constraints, capacities, rules, grow):
+def bucketed_beam_search(step, state, constraints, capacities, rules, grow):
     """The same search, in as many loops as there are capacities.
 
     Each loop has fixed shapes, which compilers need, and its steps look at a
@@ -120,7 +125,7 @@ def staged_beam_search(step, state, constraints, capacities, rules, grow):
         state: the same, with capacity for `capacities[0]` steps.
         constraints: Constraints, or only its `max_lengths`.
         capacities: list of steps, rising; the last is T.
-        rules: SearchRules.
+        rules: BeamSearchConfig.
         grow: function (state, capacity) -> the state with that capacity.
 
     Returns:
@@ -135,7 +140,7 @@ def staged_beam_search(step, state, constraints, capacities, rules, grow):
     return search.result()
 
 
-def segmented_beam_search(
+def shrinking_batch_beam_search(
     step,
     state,
     constraints,
@@ -159,9 +164,9 @@ def segmented_beam_search(
         state: the same, with capacity for `segment` steps.
         constraints: Constraints, or only its `max_lengths`.
         max_length: T, an int32 scalar tensor.
-        rules: SearchRules.
+        rules: BeamSearchConfig.
         segment: the most steps between two times that sentences leave.
-        grow: as for `staged_beam_search`; the capacity is an int32 scalar.
+        grow: as for `bucketed_beam_search`; the capacity is an int32 scalar.
         remains: function state -> what is kept of it of a sentence that
             leaves: a nest of tensors of fixed shapes, nothing by default.
 
@@ -295,7 +300,7 @@ def _may_stop(rules, longest, best_live, done_scores):
     """Whether a sentence may stop: boolean [B].
 
     Args:
-        rules: SearchRules.
+        rules: BeamSearchConfig.
         longest: int32 [B] or scalar, the length that the best live beam is
             thought to end with.
         best_live: float32 [B], its log-probability.

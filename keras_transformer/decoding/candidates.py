@@ -5,7 +5,7 @@ import typing
 from keras import ops, tree
 
 from keras_transformer.config import END_ID, PAD_ID
-from keras_transformer.decoding.rules import is_left_out
+from keras_transformer.decoding.rules import is_unset
 
 # Stands for log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
@@ -42,7 +42,7 @@ def allowed_candidates(
         logits: float [B, K, V], of what follows each beam.
         live_log_probs: float32 [B, K], of the beams themselves.
         index: int32 scalar, tokens that they have.
-        rules: SearchRules.
+        rules: BeamSearchConfig.
         constraints: Constraints; a prefix ends with a column of padding.
         grammar: the grammar's state, nest of [B, K, ...]; () without one.
 
@@ -50,7 +50,7 @@ def allowed_candidates(
         Candidates.
     """
     too_short = allowed = None
-    if not is_left_out(constraints.min_lengths):
+    if not is_unset(constraints.min_lengths):
         # At its maximum length a hypothesis ends all the same.
         too_short = index + 1 < constraints.min_lengths  # [B]
     if rules.grammar is not None:
@@ -59,7 +59,7 @@ def allowed_candidates(
     free = best_candidates(
         *request, rules.end_rank, rules.never, too_short, allowed
     )
-    if is_left_out(constraints.prefix):
+    if is_unset(constraints.prefix):
         return free
     last = ops.shape(constraints.prefix)[1] - 1
     forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)

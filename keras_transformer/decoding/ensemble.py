@@ -14,7 +14,7 @@ class Ensemble:
     """Models of the same vocabularies, asked at each step and averaged.
 
     It takes a Transformer's place in `translate_ids`, `sample_ids`, `score_ids`
-    and `align_ids`.
+    and `force_align`.
 
     Args:
         models: list of Transformer; the configuration of the first decides

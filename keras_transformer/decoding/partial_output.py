@@ -21,14 +21,14 @@ from keras_transformer.layers.cache import KVCache
 SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
 
 
-class TransformerOfPieces:
+class ReducedVocabularyModel:
     """A Transformer whose searches say some pieces of its vocabulary alone.
 
     It takes the Transformer's place in `translate_ids` and its like; tokens
     are numbers then, of which `to_ids` makes ids. The special ids keep their
     numbers. The unknown piece, which no search says, stands for all others:
-    its logit is the estimate of OtherPieces above their mean, so that
-    log-probabilities are nearly the Transformer's own. To score a given
+    its logit is what ExcludedTokensEstimate has above their mean, so
+    that log-probabilities are nearly the Transformer's own. To score a given
     translation, which may have any piece, is the Transformer's work.
 
     Args:
@@ -92,7 +92,7 @@ class _DecoderOfPieces(BeamDecoder):
         return super().states_step(tokens, parents, index, state)
 
 
-class OtherPieces:
+class ExcludedTokensEstimate:
     """What is known of the pieces that are left out.
 
     Args:

@@ -27,8 +27,8 @@ class Constraints(typing.NamedTuple):
         min_lengths: int32 [B], the same count, or (): none ends before.
         prefix: int32 [B, P], 0 after each one's end, or (): what hypotheses
             begin with, as far as their maximum length lets them.
-        grammar: the state of `SearchRules.grammar` before the first token, a
-            nest of tensors [B, ...]; () where there is no grammar.
+        grammar: the state of `BeamSearchConfig.grammar` before the first token,
+            a nest of tensors [B, ...]; () where there is no grammar.
     """
 
     max_lengths: typing.Any
@@ -37,7 +37,7 @@ class Constraints(typing.NamedTuple):
     grammar: typing.Any = ()
 
 
-def is_left_out(values):
+def is_unset(values):
     """Returns whether a constraint is the () that says there is none."""
     return isinstance(values, tuple) and not values
 
@@ -47,7 +47,7 @@ def prepared(constraints, rules, max_length):
 
     Args:
         constraints: Constraints, or only its `max_lengths`.
-        rules: SearchRules.
+        rules: BeamSearchConfig.
         max_length: T, capacity for tokens: a number, or an int32 scalar.
 
     Returns:
@@ -62,16 +62,16 @@ def prepared(constraints, rules, max_length):
     if not isinstance(constraints, Constraints):
         constraints = Constraints(constraints)
     maxima, minima, prefix, grammar = constraints
-    if is_left_out(grammar) != (rules.grammar is None):
+    if is_unset(grammar) != (rules.grammar is None):
         raise ValueError(
-            "SearchRules.grammar and Constraints.grammar, its state, go "
+            "BeamSearchConfig.grammar and Constraints.grammar, its state, go "
             "together; give both or neither."
         )
     # There a hypothesis must end, or none would be there to return.
     maxima = lengths("max_lengths", maxima, max_length)
-    if not is_left_out(minima):
+    if not is_unset(minima):
         minima = lengths("min_lengths", minima, max_length)
-    if not is_left_out(prefix):
+    if not is_unset(prefix):
         # Behind its last column everything is free.
         prefix = ops.cast(prefix, "int32")
         end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
@@ -137,7 +137,7 @@ class Grammar(typing.Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchRules:
+class BeamSearchConfig:
     """How hypotheses are compared, and when a sentence stops.
 
     Attributes:
@@ -228,8 +228,8 @@ def check_suppressed(rules):
 
 
 def search_rules(config):
-    """Returns the SearchRules of a TransformerConfig."""
-    return SearchRules(
+    """Returns the BeamSearchConfig of a TransformerConfig."""
+    return BeamSearchConfig(
         beam_size=config.beam_size,
         alpha=config.alpha,
         length_penalty=config.length_penalty,

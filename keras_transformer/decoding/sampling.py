@@ -49,7 +49,7 @@ def _shifted_right(bits, by):
     return ops.right_shift(bits, ops.convert_to_tensor(by, "uint32"))
 
 
-class Samples(typing.NamedTuple):
+class SamplingResult(typing.NamedTuple):
     """Translations that were drawn.
 
     Attributes:
@@ -63,7 +63,7 @@ class Samples(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class SamplingRules:
+class SamplingConfig:
     """How tokens are drawn.
 
     Attributes:
@@ -115,12 +115,12 @@ def sample(step, state, max_lengths, max_length, seeds, rules=None):
             id counted, a sample can only end.
         max_length: T, a number or an int32 scalar.
         seeds: int32 [B].
-        rules: SamplingRules; None for the model's own distribution.
+        rules: SamplingConfig; None for the model's own distribution.
 
     Returns:
         Samples.
     """
-    rules = rules or SamplingRules()
+    rules = rules or SamplingConfig()
     max_lengths = lengths("max_lengths", max_lengths, max_length)
     batch = ops.shape(max_lengths)[0]
     shape = (batch, rules.samples)
@@ -163,7 +163,7 @@ def sample(step, state, max_lengths, max_length, seeds, rules=None):
         state=state,
     )
     (drawing,) = ops.while_loop(unfinished, advance, (begin,))
-    return Samples(drawing.tokens, drawing.log_probs)
+    return SamplingResult(drawing.tokens, drawing.log_probs)
 
 
 def _in_float32(number):
@@ -207,7 +207,7 @@ def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
             padding.
         max_length: T, capacity for output tokens: a number or int32 scalar.
         seeds: int32 [B]; a sentence's samples depend on its own alone.
-        rules: SamplingRules; by default one sample of the model's own
+        rules: SamplingConfig; by default one sample of the model's own
             distribution.
         max_lengths: int32 [B], of each sentence, the end id counted; by
             default its length without its end id + `config.max_output_extra`.
@@ -215,7 +215,7 @@ def sample_ids(model, source, max_length, seeds, rules=None, max_lengths=None):
     Returns:
         Samples: tokens [B, N, T] and log_probs [B, N].
     """
-    rules = rules or SamplingRules()
+    rules = rules or SamplingConfig()
     rules = dataclasses.replace(rules, never=FORBIDDEN_IDS + rules.never)
     decoder = model.beam_decoder(rules.samples)
     if max_lengths is None:

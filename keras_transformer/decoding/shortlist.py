@@ -15,8 +15,8 @@ from keras_transformer.config import PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.partial_output import (
     SPECIAL_IDS,
-    OtherPieces,
-    TransformerOfPieces,
+    ExcludedTokensEstimate,
+    ReducedVocabularyModel,
     constant,
 )
 
@@ -126,7 +126,7 @@ class Shortlist:
             model: Transformer, or Ensemble of several.
 
         Returns:
-            TransformerOfPieces, or Ensemble of several.
+            ReducedVocabularyModel, or Ensemble of several.
 
         Raises:
             ValueError: a vocabulary has another size, or a list would have
@@ -146,7 +146,7 @@ class Shortlist:
                 f"A shortlist of {self.size} pieces leaves none out of the "
                 f"model's {self.vocabulary_size}; choose a smaller size."
             )
-        return TransformerOfPieces(model, _OutputOfShortlist(model, self))
+        return ReducedVocabularyModel(model, _OutputOfShortlist(model, self))
 
 
 class _OutputOfShortlist:
@@ -163,7 +163,7 @@ class _OutputOfShortlist:
 
     Attributes:
         weights: list of keras.Variable: the shortlist's, and those of each
-            kind's OtherPieces.
+            kind's ExcludedTokensEstimate.
     """
 
     def __init__(self, model, shortlist):
@@ -172,7 +172,9 @@ class _OutputOfShortlist:
         matrix = ops.convert_to_numpy(self._embedding.matrix())
         matrix = matrix.astype("float64")
         kinds = matrix[shortlist.rare], matrix[shortlist.never]
-        self._kinds = [OtherPieces(rows) for rows in kinds if len(rows)]
+        self._kinds = [
+            ExcludedTokensEstimate(rows) for rows in kinds if len(rows)
+        ]
         self.weights = [
             *shortlist.weights,
             *(weight for kind in self._kinds for weight in kind.weights),
@@ -184,11 +186,11 @@ class _OutputOfShortlist:
         return ids, ops.transpose(self._embedding.rows(ids), (0, 2, 1))
 
     def to_ids(self, numbers, kept):
-        """See `TransformerOfPieces`."""
+        """See `ReducedVocabularyModel`."""
         return _take_own(kept[0], numbers)
 
     def logits(self, states, kept):
-        """See `TransformerOfPieces`."""
+        """See `ReducedVocabularyModel`."""
         states = self._embedding.beside(ops.cast(states, "float32"))
         kinds = [kind.logit(states) for kind in self._kinds]
         others = functools.reduce(ops.logaddexp, kinds)

@@ -11,8 +11,8 @@ from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.partial_output import (
     SPECIAL_IDS,
-    OtherPieces,
-    TransformerOfPieces,
+    ExcludedTokensEstimate,
+    ReducedVocabularyModel,
     constant,
 )
 from keras_transformer.kernels import linear
@@ -64,7 +64,7 @@ class TargetPieces:
             model: Transformer, or Ensemble of several.
 
         Returns:
-            TransformerOfPieces, or Ensemble of several.
+            ReducedVocabularyModel, or Ensemble of several.
 
         Raises:
             ValueError: the target's vocabulary has another size.
@@ -77,7 +77,7 @@ class TargetPieces:
                 f"has vocabulary_size={model.config.vocabulary_size}."
             )
         output = _OutputOfPieces(model.output_embedding, self)
-        return TransformerOfPieces(model, output)
+        return ReducedVocabularyModel(model, output)
 
 
 class _OutputOfPieces:
@@ -94,8 +94,8 @@ class _OutputOfPieces:
         weights: list of keras.Variable: float32 [D + 1, V'], the pieces' rows
             transposed, as a step multiplies by them, with the others' mean in
             the unknown piece's place and a row that lets a number be added
-            there; and those of OtherPieces. With an output bias there is one
-            more than D.
+            there; and those of the estimate. With an output bias there is
+            one more than D.
     """
 
     def __init__(self, embedding, pieces):
@@ -104,7 +104,7 @@ class _OutputOfPieces:
         left_out[pieces.ids] = False
         left_out[UNKNOWN_ID] = True
         others = matrix[left_out]
-        self._others = OtherPieces(others)
+        self._others = ExcludedTokensEstimate(others)
         kept = matrix[pieces.ids]
         kept[UNKNOWN_ID] = others.mean(axis=0)
         added = np.zeros((len(kept), 1))
@@ -117,17 +117,17 @@ class _OutputOfPieces:
         self.weights = [self._projection, *self._others.weights]
 
     def kept(self, source):
-        """See `TransformerOfPieces`."""
+        """See `ReducedVocabularyModel`."""
         del source
         return ()
 
     def to_ids(self, numbers, kept):
-        """See `TransformerOfPieces`."""
+        """See `ReducedVocabularyModel`."""
         del kept
         return self._pieces.to_ids(numbers)
 
     def logits(self, states, kept):
-        """See `TransformerOfPieces`."""
+        """See `ReducedVocabularyModel`."""
         del kept
         states = self._beside(ops.cast(states, "float32"))
         spread = self._others.spread(states)

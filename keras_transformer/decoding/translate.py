@@ -3,10 +3,10 @@
 from keras import ops
 
 from keras_transformer.config import BEGIN_ID, PAD_ID
-from keras_transformer.decoding.alignment import RecordingDecoder
+from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.beam_search import (
-    segmented_beam_search,
-    staged_beam_search,
+    bucketed_beam_search,
+    shrinking_batch_beam_search,
 )
 from keras_transformer.decoding.rules import Constraints, search_rules
 from keras_transformer.layers.cache import KVCache
@@ -34,14 +34,14 @@ def translate_ids(
         constraints: Constraints, or only its `max_lengths`; by default each
             sentence's length without its end id + `config.max_output_extra`,
             and at most `max_length`.
-        rules: SearchRules; by default the beam and penalty of the config.
+        rules: BeamSearchConfig; by default the beam and penalty of the config.
         decoder: `model.beam_decoder(K)`, where it has been made already:
             outside of what is compiled it transposes a matrix only once. Or
-            a RecordingDecoder of it, for alignments.
+            a TracingDecoder of it, for alignments.
 
     Returns:
         BeamSearchResult: tokens [B, K, T], scores [B, K], and what remains
-        of the decoder's state: a RecordingDecoder's Record, else nothing.
+        of the decoder's state: a TracingDecoder's Record, else nothing.
     """
     rules = rules or search_rules(model.config)
     decoder = decoder or model.beam_decoder(rules.beam_size)
@@ -49,7 +49,7 @@ def translate_ids(
     if isinstance(max_length, int):
         capacities = [each for each in _STAGES if each < max_length]
         capacities.append(max_length)
-    found = staged_beam_search(
+    found = bucketed_beam_search(
         decoder.step,
         decoder.start(source, capacities[0]),
         _constraints(model.config, source, constraints),
@@ -89,7 +89,7 @@ def translate_ids_in_segments(
     """
     rules = rules or search_rules(model.config)
     decoder = decoder or model.beam_decoder(rules.beam_size, cache)
-    return segmented_beam_search(
+    return shrinking_batch_beam_search(
         decoder.step,
         decoder.start(source, ops.minimum(SEGMENT, max_length), memory),
         _constraints(model.config, source, constraints),
@@ -124,7 +124,7 @@ def translate_ids_and_attend(
         layer: of `Transformer.alignment`.
 
     Returns:
-        BeamSearchResult; its state is the Record that `alignments_of` takes
+        BeamSearchResult; its state is the Record that `gather_alignments` takes
         with its tokens.
 
     Raises:
@@ -134,7 +134,7 @@ def translate_ids_and_attend(
     decoder = model.beam_decoder(rules.beam_size, cache)
     return translate_ids_in_segments(
         *(model, source, max_length, constraints, rules, memory),
-        decoder=RecordingDecoder(decoder, max_length, layer),
+        decoder=TracingDecoder(decoder, max_length, layer),
     )
 
 
@@ -187,7 +187,7 @@ def score_ids(model, source, target):
     return -ops.sum(losses.plain, axis=1)
 
 
-def align_ids(model, source, target, layer=None):
+def force_align(model, source, target, layer=None):
     """Returns how much each target token attends to each source token.
 
     For aligning a translation that a person made, or that another program
@@ -206,11 +206,11 @@ def align_ids(model, source, target, layer=None):
     Raises:
         ValueError: there is no such layer.
     """
-    weights = attend_ids(model, source, target)["cross"]
+    weights = attention_scores(model, source, target)["cross"]
     return model.alignment(weights, layer)
 
 
-def attend_ids(model, source, target):
+def attention_scores(model, source, target):
     """Returns what every head attends to while it gives a translation.
 
     Args:

@@ -44,7 +44,7 @@ class TreeState(typing.NamedTuple):
 
 
 class TreeGrammar:
-    """A Grammar of `SearchRules`: trees over exactly a sentence's words.
+    """A Grammar of `BeamSearchConfig`: trees over exactly a sentence's words.
 
     Brackets balance, with the same label at both ends; none is empty; one is
     around all others; there are as many tags as words. A sentence of one word

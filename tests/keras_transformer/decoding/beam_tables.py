@@ -72,12 +72,12 @@ def _search_of(max_length, rules):
 
 def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
     """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
-    rules = kt.SearchRules(beam_size, alpha, kind)
+    rules = kt.BeamSearchConfig(beam_size, alpha, kind)
     return search_with(tables, kt.Constraints(limits), max_length, rules)
 
 
 def search_with(tables, constraints, max_length, rules):
-    """The same under `kt.Constraints` of arrays and `kt.SearchRules`."""
+    """The same under `kt.Constraints` of arrays and `kt.BeamSearchConfig`."""
     tokens, scores = _search_of(max_length, rules)(
         ops.convert_to_tensor(tables, "float32"),
         as_tensors(constraints),

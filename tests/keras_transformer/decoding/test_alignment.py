@@ -7,8 +7,8 @@ from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.config import FORBIDDEN_IDS
-from keras_transformer.decoding.alignment import Record, RecordingDecoder
-from keras_transformer.decoding.beam_search import staged_beam_search
+from keras_transformer.decoding.alignment import AlignmentTrace, TracingDecoder
+from keras_transformer.decoding.beam_search import bucketed_beam_search
 from keras_transformer.decoding.translate import output_limits
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding.test_translate import (
@@ -23,13 +23,15 @@ BEAMS = 3
 
 def assert_those_of_given_ones(model, source, found, layer=None):
     """`found` is a BeamSearchResult with a Record; all beams are looked at."""
-    alignments = helpers.to_numpy(kt.alignments_of(found.state, found.tokens))
+    alignments = helpers.to_numpy(
+        kt.gather_alignments(found.state, found.tokens)
+    )
     tokens = helpers.to_numpy(found.tokens).astype("int32")
     scores = helpers.to_numpy(found.scores)
     assert alignments.shape == (*tokens.shape, source.shape[1])
     looked_at = 0
     for beam in range(tokens.shape[1]):
-        expected = kt.align_ids(model, source, tokens[:, beam], layer)
+        expected = kt.force_align(model, source, tokens[:, beam], layer)
         expected = helpers.to_numpy(expected)
         for row in np.flatnonzero(scores[:, beam] > -1e8):
             length = list(tokens[row, beam]).index(END) + 1
@@ -43,14 +45,14 @@ def assert_those_of_given_ones(model, source, found, layer=None):
 
 
 def searched(model, layer=None, rooms=(ROOM,)):
-    decoder = RecordingDecoder(model.beam_decoder(BEAMS), ROOM, layer)
+    decoder = TracingDecoder(model.beam_decoder(BEAMS), ROOM, layer)
     source = ops.convert_to_tensor(SOURCE)
-    found = staged_beam_search(
+    found = bucketed_beam_search(
         decoder.step,
         decoder.start(source, rooms[0]),
         ops.minimum(output_limits(source, 4), ROOM),
         rooms,
-        kt.SearchRules(BEAMS, never=FORBIDDEN_IDS),
+        kt.BeamSearchConfig(BEAMS, never=FORBIDDEN_IDS),
         decoder.grow,
     )
     return found._replace(state=decoder.remains(found.state))
@@ -73,13 +75,13 @@ def test_an_ensemble_has_the_mean():
 
 def test_beams_of_one_token_are_told_apart_by_what_they_continue():
     """Both beams of the last step were given 6: after 4, and after 5."""
-    record = Record(
+    record = AlignmentTrace(
         tokens=ops.convert_to_tensor([[[2, 2], [4, 5], [6, 6]]], "int32"),
         parents=ops.convert_to_tensor([[[0, 0], [0, 0], [0, 1]]], "int32"),
         attention=ops.reshape(ops.arange(6, dtype="float32"), (1, 3, 2)),
     )
     tokens = ops.convert_to_tensor([[[5, 6, END], [4, 6, END]]], "int32")
-    found = helpers.to_numpy(kt.alignments_of(record, tokens))
+    found = helpers.to_numpy(kt.gather_alignments(record, tokens))
     np.testing.assert_array_equal(found[0, :, :, 0], [[0, 3, 5], [0, 2, 4]])
 
 
@@ -127,5 +129,5 @@ def test_in_segments_of_a_graph_of_open_shapes():
     for source, steps in ((SOURCE[:0], 1), (SOURCE, 0)):
         found = run(source)
         tokens = found.tokens[:, :, :steps]
-        alignments = kt.alignments_of(found.state, tokens)
+        alignments = kt.gather_alignments(found.state, tokens)
         assert alignments.shape == (len(source), BEAMS, steps, 5)

@@ -144,7 +144,7 @@ def test_logits_of_half_width_are_searched_in_float32():
         ops.zeros((4, 2), dtype="int32"),
         ops.convert_to_tensor([4] * 4, "int32"),
         4,
-        kt.SearchRules(beam_size=2),
+        kt.BeamSearchConfig(beam_size=2),
     )
     np.testing.assert_array_equal(helpers.to_numpy(tokens), expected_tokens)
     np.testing.assert_allclose(helpers.to_numpy(scores), expected, rtol=1e-6)
@@ -169,7 +169,7 @@ def test_does_stop_early(end_logit, steps):
         ops.zeros(()),
         ops.convert_to_tensor([6], "int32"),
         6,
-        kt.SearchRules(beam_size=2),
+        kt.BeamSearchConfig(beam_size=2),
     )
     assert calls == list(range(steps))
 
@@ -192,5 +192,5 @@ def test_refuses(wrong, named):
             ops.zeros((1, 4), dtype="int32"),
             ops.convert_to_tensor([2], "int32"),
             2,
-            kt.SearchRules(**wrong),
+            kt.BeamSearchConfig(**wrong),
         )

@@ -45,7 +45,7 @@ def assert_all_found(tables, found, expected_of, rules):
 @given(seed=SEEDS)
 def test_no_shorter_hypothesis_is_found(alpha, kind, seed):
     tables, maxima, minima, _ = drawn(seed)
-    rules = kt.SearchRules(3, alpha, kind)
+    rules = kt.BeamSearchConfig(3, alpha, kind)
     found = bt.search_with(tables, kt.Constraints(maxima, minima), ROOM, rules)
 
     def expected(row, log_probs):
@@ -60,7 +60,7 @@ def test_no_shorter_hypothesis_is_found(alpha, kind, seed):
 @given(seed=SEEDS)
 def test_a_wide_beam_finds_the_best_that_is_long_enough(seed):
     tables, *_ = drawn(seed)
-    rules = kt.SearchRules(16, 0.6)
+    rules = kt.BeamSearchConfig(16, 0.6)
     minima = np.full(SENTENCES, 3)
     found = bt.search_with(tables, kt.Constraints(minima, minima), ROOM, rules)
 
@@ -75,7 +75,7 @@ def test_a_wide_beam_finds_the_best_that_is_long_enough(seed):
 @given(seed=SEEDS)
 def test_hypotheses_begin_with_the_prefix(alpha, kind, seed):
     tables, maxima, minima, prefixes = drawn(seed)
-    rules = kt.SearchRules(2, alpha, kind)
+    rules = kt.BeamSearchConfig(2, alpha, kind)
     constraints = kt.Constraints(maxima, minima, prefixes)
     found = bt.search_with(tables, constraints, ROOM, rules)
 
@@ -94,7 +94,7 @@ def test_hypotheses_begin_with_the_prefix(alpha, kind, seed):
 def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
     tables, maxima, minima, prefixes = drawn(seed)
     constraints = kt.Constraints(maxima, minima, prefixes)
-    rules = kt.SearchRules(2, alpha, kind)
+    rules = kt.BeamSearchConfig(2, alpha, kind)
     patient = dataclasses.replace(rules, stop="never")
     tokens, scores = bt.search_with(tables, constraints, ROOM, rules)
     slow_tokens, slow_scores = bt.search_with(
@@ -109,7 +109,7 @@ def test_without_early_stop_the_result_is_the_same(alpha, kind, seed):
 @given(seed=SEEDS)
 def test_a_sentence_may_stop_before_it_is_certain(stop, seed):
     tables, maxima, *_ = drawn(seed)
-    rules = kt.SearchRules(2, stop=stop)
+    rules = kt.BeamSearchConfig(2, stop=stop)
     found = bt.search_with(tables, kt.Constraints(maxima), ROOM, rules)
 
     def expected(row, log_probs):
@@ -128,7 +128,7 @@ def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
     """Stopping for fewer hypotheses does not change those."""
     tables, maxima, minima, _ = drawn(seed)
     constraints = kt.Constraints(maxima, minima)
-    rules = kt.SearchRules(3, alpha, kind)
+    rules = kt.BeamSearchConfig(3, alpha, kind)
     tokens, scores = bt.search_with(tables, constraints, ROOM, rules)
     fewer = dataclasses.replace(rules, n_best=wanted)
     best_tokens, best = bt.search_with(tables, constraints, ROOM, fewer)
@@ -138,7 +138,7 @@ def test_the_wanted_ones_are_certain(wanted, alpha, kind, seed):
 
 def test_a_maximum_beyond_the_room_is_the_room():
     tables, maxima, *_ = drawn(3)
-    rules = kt.SearchRules(3)
+    rules = kt.BeamSearchConfig(3)
     found = bt.search_with(tables, kt.Constraints(maxima + 50), ROOM, rules)
     room = np.full(SENTENCES, ROOM)
     expected = bt.search_with(tables, kt.Constraints(room), ROOM, rules)
@@ -151,7 +151,7 @@ def test_a_maximum_beyond_the_room_is_the_room():
 
 def test_a_prefix_without_columns_is_none():
     tables, maxima, *_ = drawn(4)
-    rules = kt.SearchRules(3)
+    rules = kt.BeamSearchConfig(3)
     none = np.zeros((SENTENCES, 0), int)
     found = bt.search_with(
         tables, kt.Constraints(maxima, prefix=none), ROOM, rules
@@ -165,7 +165,7 @@ def test_demands_may_be_tuples():
     """An empty one is what is left out; a full one counts as an array."""
     table = bt.random_tables(5, 2, ROOM)
     arrays = [np.array([3, 4]), np.array([3, 3]), np.array([[4], [2]])]
-    rules = kt.SearchRules(3)
+    rules = kt.BeamSearchConfig(3)
     tokens, _ = bt.search_with(table, kt.Constraints(*arrays), ROOM, rules)
     free, _ = bt.search_with(table, kt.Constraints(arrays[0]), ROOM, rules)
     assert (tokens != free).any()

@@ -49,15 +49,15 @@ def test_alignments_are_the_mean_of_a_layer_s_heads():
     inputs = {name: value.astype("int32") for name, value in INPUTS.items()}
     every = model.attention(inputs)["cross"]
     for layer in range(1, layers + 1):
-        found = helpers.to_numpy(kt.align_ids(model, SOURCE, TARGET, layer))
+        found = helpers.to_numpy(kt.force_align(model, SOURCE, TARGET, layer))
         expected = helpers.to_numpy(every[layer - 1]).mean(axis=1)
         # Rows at padding are nobody's, and 0 in `attention` alone.
         real = inputs["target"] != 0
         np.testing.assert_allclose(found[real], expected[real], atol=1e-6)
         np.testing.assert_allclose(found[real].sum(axis=1), 1.0, atol=1e-5)
         assert not found[1, :, 2:].any()
-    usual = helpers.to_numpy(kt.align_ids(model, SOURCE, TARGET))
-    last_but_one = kt.align_ids(model, SOURCE, TARGET, max(layers - 1, 1))
+    usual = helpers.to_numpy(kt.force_align(model, SOURCE, TARGET))
+    last_but_one = kt.force_align(model, SOURCE, TARGET, max(layers - 1, 1))
     np.testing.assert_array_equal(usual, helpers.to_numpy(last_but_one))
 
 
@@ -66,7 +66,7 @@ def test_attention_is_that_of_the_shifted_target():
     model = helpers.variant("paper")
     inputs = {name: value.astype("int32") for name, value in INPUTS.items()}
     expected = model.attention(inputs)
-    found = kt.attend_ids(model, SOURCE, TARGET)
+    found = kt.attention_scores(model, SOURCE, TARGET)
     assert found.keys() == expected.keys()
     for kind, layers in found.items():
         for actual, wanted in zip(layers, expected[kind], strict=True):
@@ -77,4 +77,4 @@ def test_attention_is_that_of_the_shifted_target():
 @pytest.mark.parametrize("layer", [0, 99])
 def test_refuses_a_layer_that_is_not_there(layer):
     with pytest.raises(ValueError, match="layer must be from 1 to"):
-        kt.align_ids(helpers.variant("paper"), SOURCE, TARGET, layer)
+        kt.force_align(helpers.variant("paper"), SOURCE, TARGET, layer)

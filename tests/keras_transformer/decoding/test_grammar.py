@@ -13,8 +13,8 @@ from keras import ops, tree
 
 import keras_transformer as kt
 from keras_transformer.decoding.beam_search import (
-    segmented_beam_search,
-    staged_beam_search,
+    bucketed_beam_search,
+    shrinking_batch_beam_search,
 )
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
@@ -95,7 +95,7 @@ def assert_all_found(tables, grammar, found, expected_of, alpha, kind):
 @given(seed=SEEDS)
 def test_a_wide_beam_finds_all_that_the_grammar_allows(alpha, kind, seed):
     tables, limits, grammar = drawn(seed, 3)
-    rules = kt.SearchRules(16, alpha, kind, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(16, alpha, kind, grammar=MACHINE)
     constraints = kt.Constraints(limits, grammar=grammar)
     found = bt.search_with(tables, constraints, 3, rules)
 
@@ -111,7 +111,7 @@ def test_a_wide_beam_finds_all_that_the_grammar_allows(alpha, kind, seed):
 @given(seed=SEEDS)
 def test_a_narrow_beam_is_the_documented_one(beams, alpha, kind, seed):
     tables, limits, grammar = drawn(seed, 5)
-    rules = kt.SearchRules(beams, alpha, kind, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(beams, alpha, kind, grammar=MACHINE)
     constraints = kt.Constraints(limits, grammar=grammar)
     found = bt.search_with(tables, constraints, 5, rules)
 
@@ -128,7 +128,7 @@ def test_it_goes_together_with_minimum_lengths_and_prefixes(seed):
     generator = np.random.default_rng(seed)
     minima = generator.integers(0, 4, SENTENCES)
     prefixes = generator.choice([0, 1, 2, 4], (SENTENCES, 1))
-    rules = kt.SearchRules(3, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(3, grammar=MACHINE)
     constraints = kt.Constraints(limits, minima, prefixes, grammar)
     found = bt.search_with(tables, constraints, 4, rules)
 
@@ -145,7 +145,7 @@ def test_it_goes_together_with_minimum_lengths_and_prefixes(seed):
 @given(seed=SEEDS)
 def test_a_sentence_is_the_same_alone_and_in_a_batch(seed):
     tables, limits, grammar = drawn(seed, 4)
-    rules = kt.SearchRules(2, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(2, grammar=MACHINE)
     tokens, scores = bt.search_with(
         tables, kt.Constraints(limits, grammar=grammar), 4, rules
     )
@@ -163,11 +163,11 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch(seed):
 @given(seed=SEEDS)
 def test_the_search_in_stages_finds_the_same(seed):
     tables, limits, grammar = drawn(seed, 5)
-    rules = kt.SearchRules(3, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(3, grammar=MACHINE)
     constraints = kt.Constraints(limits, grammar=grammar)
     expected = bt.search_with(tables, constraints, 5, rules)
     run = helpers.jitted(
-        lambda tables, constraints: staged_beam_search(
+        lambda tables, constraints: bucketed_beam_search(
             bt.step_of(tables),
             ops.zeros((SENTENCES, 3), dtype="int32"),
             constraints,
@@ -191,7 +191,7 @@ def test_the_search_that_sentences_leave_finds_the_same(segment, seed):
     import tensorflow as tf
 
     tables, limits, grammar = drawn(seed, 5)
-    rules = kt.SearchRules(3, grammar=MACHINE)
+    rules = kt.BeamSearchConfig(3, grammar=MACHINE)
     constraints = kt.Constraints(limits, grammar=grammar)
     expected = bt.search_with(tables, constraints, 5, rules)
 
@@ -202,7 +202,7 @@ def test_the_search_that_sentences_leave_finds_the_same(segment, seed):
 
     def run(tables, constraints):
         beams = tf.zeros((tf.shape(tables)[0], 3), "int32")
-        return segmented_beam_search(
+        return shrinking_batch_beam_search(
             *(step, (tables, beams), constraints, tf.constant(5), rules),
             *(segment, lambda state, capacity: state),
         )[:2]
@@ -240,7 +240,7 @@ def test_a_sentence_without_a_way_on_stops(stop):
         (),
         bt.as_tensors(kt.Constraints(np.array([9]), grammar=grammar)),
         9,
-        kt.SearchRules(2, stop=stop, grammar=MACHINE),
+        kt.BeamSearchConfig(2, stop=stop, grammar=MACHINE),
     )
     assert calls == [0, 1, 2]
     assert not helpers.to_numpy(tokens).any()
@@ -250,7 +250,7 @@ def test_a_sentence_without_a_way_on_stops(stop):
 @pytest.mark.parametrize("which", ["grammar", "state"])
 def test_a_grammar_and_its_state_go_together(which):
     limits = ops.convert_to_tensor([2])
-    rules = kt.SearchRules(grammar=MACHINE if which == "grammar" else None)
+    rules = kt.BeamSearchConfig(grammar=MACHINE if which == "grammar" else None)
     state = {"at": limits} if which == "state" else ()
     with pytest.raises(ValueError, match="go together"):
         kt.beam_search(

@@ -33,12 +33,12 @@ EXTREMES = [
 NUMBERS = (int, float)
 SAMPLING = [
     field.name
-    for field in dataclasses.fields(kt.SamplingRules)
+    for field in dataclasses.fields(kt.SamplingConfig)
     if field.type in NUMBERS
 ]
 SEARCH = [
     field.name
-    for field in dataclasses.fields(kt.SearchRules)
+    for field in dataclasses.fields(kt.BeamSearchConfig)
     if field.type in NUMBERS
 ]
 VOCABULARY = 7
@@ -75,7 +75,7 @@ def reference_shares(logits, rules):
 @example({"temperature": 1e300, "top_p": 1.0}, 1)
 def test_draws_are_those_of_float64(numbers, seed):
     try:
-        rules = kt.SamplingRules(**numbers, never=(1,))
+        rules = kt.SamplingConfig(**numbers, never=(1,))
     except ValueError as error:
         assert str(error).split()[0] in numbers
         return
@@ -110,7 +110,7 @@ def test_draws_are_those_of_float64(numbers, seed):
 @example({"alpha": 8.0, "beam_size": 1}, "gnmt")
 def test_searches_are_those_of_float64(numbers, kind):
     try:
-        rules = kt.SearchRules(**numbers, length_penalty=kind)
+        rules = kt.BeamSearchConfig(**numbers, length_penalty=kind)
     except ValueError as error:
         assert str(error).split()[0] in numbers
         return
@@ -134,7 +134,7 @@ def test_a_configuration_keeps_what_its_rules_take(value):
     """Its fields of decoding are refused where the search would refuse."""
     for name in ("beam_size", "alpha"):
         try:
-            rules = kt.SearchRules(**{name: value})
+            rules = kt.BeamSearchConfig(**{name: value})
         except ValueError:
             with pytest.raises(ValueError, match=name):
                 helpers.config(**{name: value})
@@ -173,7 +173,9 @@ def test_lengths(lengths, clipped, name):
         constraints = kt.Constraints(full)._replace(**{name: values})
         tables = ops.convert_to_tensor(CORPUS)
         step = _table_step(tables)
-        return kt.beam_search(step, (), constraints, 3, kt.SearchRules(2))[:2]
+        return kt.beam_search(step, (), constraints, 3, kt.BeamSearchConfig(2))[
+            :2
+        ]
 
     if clipped is None:
         with pytest.raises(ValueError, match="integers"):
@@ -196,20 +198,20 @@ def _table_step(tables):
 
 def test_a_search_needs_capacity():
     with pytest.raises(ValueError, match="max_length must be at least 1"):
-        kt.beam_search(None, (), [1], 0, kt.SearchRules(2))
+        kt.beam_search(None, (), [1], 0, kt.BeamSearchConfig(2))
 
 
 @pytest.mark.parametrize("never", [(-1,), (0.5,), ("1",), (True,)])
 def test_suppressed_ids_are_ids(never):
-    for rules in (kt.SearchRules, kt.SamplingRules):
+    for rules in (kt.BeamSearchConfig, kt.SamplingConfig):
         with pytest.raises(ValueError, match="never"):
             rules(never=never)
 
 
 def test_the_widest_beam_is_that_of_one_candidate_after_the_other():
-    assert kt.SearchRules(MAX_BEAMS).beam_size == MAX_BEAMS
+    assert kt.BeamSearchConfig(MAX_BEAMS).beam_size == MAX_BEAMS
     with pytest.raises(ValueError, match="from 1 to 1,000"):
-        kt.SearchRules(MAX_BEAMS + 1)
+        kt.BeamSearchConfig(MAX_BEAMS + 1)
 
 
 @pytest.mark.parametrize("value", EXTREMES, ids=repr)

@@ -17,7 +17,7 @@ SAMPLES = 300
 
 def _drawn(temperature, never=()):
     """Tokens [B, N, T]; nearly any is as likely where it is hot."""
-    rules = kt.SamplingRules(
+    rules = kt.SamplingConfig(
         samples=SAMPLES, temperature=temperature, never=never
     )
     draw = helpers.jitted(

@@ -15,7 +15,7 @@ TABLE = bt.random_tables(5, 4, ROOM)
 
 
 def draw(tables, seeds, limits=None, **rules):
-    rules = kt.SamplingRules(**rules)
+    rules = kt.SamplingConfig(**rules)
     sentences = len(tables)
     if limits is None:
         limits = np.full(sentences, ROOM)
@@ -181,4 +181,4 @@ def test_limits_and_ids_never_drawn():
 def test_refuses(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=name):
-        kt.SamplingRules(**wrong)
+        kt.SamplingConfig(**wrong)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.beam_search import segmented_beam_search
+from keras_transformer.decoding.beam_search import shrinking_batch_beam_search
 from tests.keras_transformer.decoding import beam_tables as bt
 
 pytestmark = pytest.mark.skipif(
@@ -42,7 +42,7 @@ def search_of(segment, rules, watch=lambda tokens: None):
     )
     def run(tables, limits, room):
         shape = (ops.shape(tables)[0], rules.beam_size)
-        return segmented_beam_search(
+        return shrinking_batch_beam_search(
             step,
             (tables, ops.zeros(shape, dtype="int32")),
             limits,
@@ -59,7 +59,7 @@ def search_of(segment, rules, watch=lambda tokens: None):
 @settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_same_translations(segment, seed):
-    run = search_of(segment, kt.SearchRules(beam_size=3))
+    run = search_of(segment, kt.BeamSearchConfig(beam_size=3))
     bt.assert_same_as_one_loop(
         lambda tables, limits: run(tables, limits, np.int32(ROOM)), seed, ROOM
     )
@@ -67,7 +67,7 @@ def test_the_same_translations(segment, seed):
 
 def test_no_sentence_at_all():
     tables = np.zeros((0, 4, bt.VOCABULARY), "float32")
-    tokens, scores = search_of(2, kt.SearchRules())(
+    tokens, scores = search_of(2, kt.BeamSearchConfig())(
         tables, np.zeros(0, "int32"), np.int32(3)
     )
     assert tokens.shape == (0, 4, 3)
@@ -91,7 +91,7 @@ def test_sentences_leave_when_it_pays(limits, rows):
     def watch(tokens):
         tf.numpy_function(seen.append, [ops.shape(tokens)[0]], [])
 
-    rules = kt.SearchRules(beam_size=3, stop="never")
+    rules = kt.BeamSearchConfig(beam_size=3, stop="never")
     tables = bt.random_tables(1, len(limits), ROOM)
     search_of(ROOM, rules, watch)(
         tables, np.array(limits, "int32"), np.int32(ROOM)

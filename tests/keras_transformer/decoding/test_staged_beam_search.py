@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.beam_search import staged_beam_search
+from keras_transformer.decoding.beam_search import bucketed_beam_search
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 from tests.keras_transformer.decoding.test_translate import SOURCE, model_with
@@ -32,7 +32,7 @@ def search_of(rooms, rules):
         shape = (ops.shape(tables)[0], rules.beam_size)
         nothing = (ops.zeros(shape, dtype="int32"), ops.zeros(rooms[0]))
         state = (tables, *nothing)
-        found = staged_beam_search(step, state, limits, rooms, rules, grow)
+        found = bucketed_beam_search(step, state, limits, rooms, rules, grow)
         return found.tokens, found.scores, found.state[2]
 
     return helpers.jitted(run)
@@ -42,7 +42,7 @@ def search_of(rooms, rules):
 @settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_same_translations(rooms, seed):
-    run = search_of(rooms, kt.SearchRules(beam_size=3))
+    run = search_of(rooms, kt.BeamSearchConfig(beam_size=3))
     _, _, room = bt.assert_same_as_one_loop(
         lambda *arrays: run(*map(ops.convert_to_tensor, arrays)), seed, ROOM
     )

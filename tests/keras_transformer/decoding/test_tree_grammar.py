@@ -151,7 +151,7 @@ def test_whatever_a_model_says_it_is_a_tree(beams):
     table[::3, :, END] -= 1000
     table[1::3, :, FIRST_ID : FIRST_ID + labels] += 20
     grammar = TreeGrammar(labels, tags, max_depth, max_run)
-    rules = kt.SearchRules(beams, grammar=grammar)
+    rules = kt.BeamSearchConfig(beams, grammar=grammar)
 
     def step(tokens, parents, index, table):
         logits = ops.take(table, (7 * index) % 64, axis=1)

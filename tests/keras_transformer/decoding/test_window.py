@@ -15,7 +15,7 @@ from tests.keras_transformer.decoding.test_translate import SOURCE, model_with
 
 ROOM = 40
 LONGEST, SHORTEST = np.array([[ROOM, ROOM, 7], [ROOM, 20, 1]], "int32")
-RULES = kt.SearchRules(beam_size=3, alpha=0.0)
+RULES = kt.BeamSearchConfig(beam_size=3, alpha=0.0)
 
 
 def in_one_loop(model, source, longest, shortest):
@@ -84,7 +84,7 @@ def check_score(model, tokens, log_probs):
 def test_samples_have_the_probability_that_a_full_pass_gives_them():
     model = model_with(attention_window=5)
     # No end before the last step.
-    rules = kt.SamplingRules(samples=2, temperature=5.0, never=(3,))
+    rules = kt.SamplingConfig(samples=2, temperature=5.0, never=(3,))
     draw = functools.partial(kt.sample_ids, model, max_length=ROOM, rules=rules)
     tokens, log_probs = map(
         helpers.to_numpy,

@@ -126,7 +126,7 @@ def test_an_ensemble_backward_with_the_best_of_samples_at_a_url(
     assert f"--dataset=text:{url}/ " in result.out
     ensemble = Translator(*load_models([model_path, tmp_path / "other"]))
     samples = ensemble.sample(
-        sentences, range(1, 41), kt.SamplingRules(3, 1.0, 20)
+        sentences, range(1, 41), kt.SamplingConfig(3, 1.0, 20)
     )
     expected = {}
     for line, reference, found in zip(sentences, sentences[::-1], samples):

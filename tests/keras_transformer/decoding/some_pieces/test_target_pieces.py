@@ -179,13 +179,13 @@ def test_alignments_are_those_of_the_whole_model():
     def search(source):
         found = kt.translate_ids_and_attend(pieces.only(model), source, ROOM)
         best = found.tokens[:, :1]
-        alignments = kt.alignments_of(found.state, best)
+        alignments = kt.gather_alignments(found.state, best)
         return pieces.to_ids(best)[:, 0], alignments[:, 0]
 
     if helpers.JITTED:
         pytest.skip("its shapes are open")
     tokens, alignments = search(ops.convert_to_tensor(SOURCE))
-    expected = helpers.to_numpy(kt.align_ids(model, SOURCE, tokens))
+    expected = helpers.to_numpy(kt.force_align(model, SOURCE, tokens))
     real = helpers.to_numpy(tokens) != 0
     np.testing.assert_allclose(
         helpers.to_numpy(alignments)[real], expected[real], atol=1e-5
