@@ -1,35 +1,28 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.alignment import alignment_of, gather_alignments
+from keras_transformer.decoding.alignment import (
+    attention_scores,
+    force_align,
+    gather_alignments,
+)
 from keras_transformer.decoding.beam_search import (
     BeamSearchResult,
     beam_search,
 )
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.decoding.rules import (
-    BeamSearchConfig,
-    Constraints,
-    Grammar,
-    search_rules,
-)
+from keras_transformer.decoding.output_vocabulary import OutputVocabulary
 from keras_transformer.decoding.sampling import (
     SamplingConfig,
     SamplingResult,
-    sample,
     sample_ids,
 )
-from keras_transformer.decoding.shortlist import Shortlist
-from keras_transformer.decoding.target_pieces import TargetPieces
-from keras_transformer.decoding.translate import (
-    attention_scores,
-    force_align,
-    output_capacity,
-    score_ids,
-    translate_ids,
-    translate_ids_and_attend,
-    translate_ids_in_segments,
+from keras_transformer.decoding.search_config import (
+    BeamSearchConfig,
+    Constraints,
+    Grammar,
 )
+from keras_transformer.decoding.translate import score_ids, translate_ids
 from keras_transformer.decoding.tree_grammar import TreeGrammar
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.cache import KVCache
@@ -51,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttentionMask",
+    "BeamSearchConfig",
     "BeamSearchResult",
     "Constraints",
     "Cooldown",
@@ -64,30 +58,22 @@ __all__ = [
     "LabelSmoothedCrossEntropy",
     "LearnedPositionEmbedding",
     "MultiHeadAttention",
+    "OutputVocabulary",
     "PositionwiseFeedForward",
     "ResidualConnection",
-    "SamplingResult",
     "SamplingConfig",
-    "BeamSearchConfig",
+    "SamplingResult",
     "SharedEmbedding",
-    "Shortlist",
     "SinusoidalPositionEncoding",
-    "TargetPieces",
     "Transformer",
     "TransformerConfig",
     "TransformerSchedule",
     "TreeGrammar",
-    "force_align",
-    "alignment_of",
-    "gather_alignments",
     "attention_scores",
     "beam_search",
-    "output_capacity",
-    "sample",
+    "force_align",
+    "gather_alignments",
     "sample_ids",
     "score_ids",
-    "search_rules",
     "translate_ids",
-    "translate_ids_and_attend",
-    "translate_ids_in_segments",
 ]

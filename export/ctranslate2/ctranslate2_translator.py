@@ -13,7 +13,7 @@ from export.tokenizers.plain import PlainTokenizer, load_plain_source_tokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import BLANK, Translation
-from keras_transformer.decoding.rules import length_penalty
+from keras_transformer.decoding.search_config import length_penalty
 
 _END = "</s>"
 

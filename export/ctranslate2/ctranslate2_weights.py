@@ -63,7 +63,7 @@ def save_ctranslate2(
         source_vocabulary: bytes of the SentencePiece model of the source; None
             where there is one for both sides.
         target_pieces: ids of the target's vocabulary that are written, see
-            `kt.TargetPieces`; None for all.
+            `kt.OutputVocabulary`; None for all.
 
     Raises:
         InputError: the package ctranslate2 is missing, it cannot hold the
@@ -85,7 +85,7 @@ def save_ctranslate2(
         )
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
-    ids = kt.TargetPieces(ids, size).ids
+    ids = kt.OutputVocabulary.fixed(ids, size).ids
     spec = _make_spec(model, ids)
     files = {VOCABULARY_FILE: vocabulary}
     if source_vocabulary is not None:

@@ -79,7 +79,7 @@ class Parser:
     Attributes:
         beam_size: K.
         model: as given.
-        rules: BeamSearchConfig, of the best tree alone.
+        search_config: BeamSearchConfig, of the best tree alone.
         symbols: as given.
         tokenizer: as given.
 
@@ -117,12 +117,12 @@ class Parser:
             max(symbols.bounds.max_depth, 1),
             max(symbols.bounds.max_open, 1),
         )
-        rules = kt.search_rules(config)
-        self.beam_size = beam_size or rules.beam_size
-        self.rules = dataclasses.replace(
-            rules,
+        search_config = kt.BeamSearchConfig.from_config(config)
+        self.beam_size = beam_size or search_config.beam_size
+        self.search_config = dataclasses.replace(
+            search_config,
             beam_size=self.beam_size,
-            alpha=rules.alpha if alpha is None else alpha,
+            alpha=search_config.alpha if alpha is None else alpha,
             grammar=self._grammar,
         )
         self._graphs = {}
@@ -271,10 +271,11 @@ class Parser:
         if self.model.config.positions == "learned":
             longest = tf.minimum(longest, self._most_ids)
         state = self._grammar.start(words, longest)
-        return kt.translate_ids_in_segments(
+        return kt.translate_ids(
             # Of no sentences the maximum is below 0.
             *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
             kt.Constraints(longest, grammar=state),
-            dataclasses.replace(self.rules, n_best=n_best),
+            dataclasses.replace(self.search_config, n_best=n_best),
+            shrink_batch=True,
             cache=ForwardedCache,
         )[:2]

@@ -1,6 +1,5 @@
-"""Translating with a trained Transformer, in keras.ops alone.
+"""Translation with a trained Transformer, in keras.ops alone.
 
-Beam search and sampling know a model only as a step function; `translate` puts
-them and a Transformer together. Ids come in and go out. This room imports
-layers and the loss; a model is handed to it.
+Beam search and sampling know a model only as a step function; `translate` and
+`sampling` apply them to a Transformer. Inputs and outputs are token ids.
 """

@@ -203,7 +203,7 @@ def test_a_folder_of_target_pieces_says_no_others_and_scores_among_them(
 ):
     model = tiny.model(output_bias=True)
     tokenizer = Tokenizer(made_up_text.vocabulary())
-    kept = kt.TargetPieces(range(50, 120), 200).ids
+    kept = kt.OutputVocabulary.fixed(range(50, 120), 200).ids
     save_ctranslate2(
         model, tokenizer.proto, tmp_path / "folder", target_pieces=kept
     )

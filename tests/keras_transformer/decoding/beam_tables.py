@@ -10,6 +10,7 @@ import functools
 
 import keras
 import numpy as np
+from hypothesis import strategies as st
 from keras import ops, tree
 
 import keras_transformer as kt
@@ -19,6 +20,7 @@ from tests.keras_transformer.reference import length_penalty
 VOCABULARY = 5
 END = 3
 IMPOSSIBLE = -1e9
+SEEDS = st.integers(0, 2**32 - 1)
 
 Hypothesis = tuple[tuple[int, ...], float]
 
@@ -31,7 +33,7 @@ def number_of(prefix) -> int:
 
 
 def prefixes(max_length: int) -> int:
-    """How many prefixes are shorter than `max_length`."""
+    """The number of prefixes shorter than `max_length`."""
     return (VOCABULARY**max_length - 1) // (VOCABULARY - 1)
 
 
@@ -41,6 +43,11 @@ def random_tables(seed: int, sentences: int, max_length: int) -> np.ndarray:
     shape = (sentences, prefixes(max_length), VOCABULARY)
     sharpness = generator.choice([0.3, 1.0, 3.0, 8.0], (sentences, 1, 1))
     return (sharpness * generator.normal(size=shape)).astype("float32")
+
+
+def config(*args, **kwargs):
+    """A BeamSearchConfig that suppresses no token of the tables."""
+    return kt.BeamSearchConfig(*args, **{"suppress_tokens": (), **kwargs})
 
 
 def step_of(tables):
@@ -56,31 +63,30 @@ def step_of(tables):
 
 
 @functools.cache
-def _search_of(max_length, rules):
+def _search_of(max_length, search_config):
     def run(tables, constraints):
-        shape = (ops.shape(tables)[0], rules.beam_size)
+        shape = (ops.shape(tables)[0], search_config.beam_size)
         return kt.beam_search(
             step_of(tables),
             ops.zeros(shape, dtype="int32"),
             constraints,
             max_length,
-            rules,
+            search_config,
         )[:2]
 
     return helpers.jitted(run)
 
 
-def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
-    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
-    rules = kt.BeamSearchConfig(beam_size, alpha, kind)
-    return search_with(tables, kt.Constraints(limits), max_length, rules)
+def search(tables, constraints, max_length, search_config):
+    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K].
 
-
-def search_with(tables, constraints, max_length, rules):
-    """The same under `kt.Constraints` of arrays and `kt.BeamSearchConfig`."""
-    tokens, scores = _search_of(max_length, rules)(
-        ops.convert_to_tensor(tables, "float32"),
-        as_tensors(constraints),
+    Args:
+        constraints: kt.Constraints of arrays, or just maximum lengths.
+    """
+    if not isinstance(constraints, kt.Constraints):
+        constraints = kt.Constraints(np.asarray(constraints))
+    tokens, scores = _search_of(max_length, search_config)(
+        ops.convert_to_tensor(tables, "float32"), as_tensors(constraints)
     )
     assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
@@ -88,7 +94,7 @@ def search_with(tables, constraints, max_length, rules):
 
 
 def as_tensors(constraints):
-    """The same Constraints, with tensors in the place of arrays."""
+    """Constraints of tensors instead of arrays."""
     return tree.map_structure(
         lambda each: ops.convert_to_tensor(
             each, "bool" if np.asarray(each).dtype == bool else "int32"
@@ -97,19 +103,13 @@ def as_tensors(constraints):
     )
 
 
-def assert_same_as_one_loop(other, seed, max_length):
-    """Holds a search of (tables, limits) to `kt.beam_search`, beam 3.
-
-    Returns what it found.
-    """
-    tables = random_tables(seed, 16, max_length)
-    limits = np.random.default_rng(seed).integers(1, max_length + 1, 16)
-    expected_tokens, expected = search(tables, limits, max_length, 3)
-    found = other(tables, limits.astype("int32"))
-    tokens, scores = map(helpers.to_numpy, found[:2])
-    np.testing.assert_array_equal(tokens, expected_tokens)
-    np.testing.assert_allclose(scores, expected, rtol=1e-6)
-    return found
+def assert_same(found, expected):
+    """Two searches have the same tokens and nearly the same scores."""
+    (tokens, scores), (wanted, wanted_scores) = (
+        map(helpers.to_numpy, result[:2]) for result in (found, expected)
+    )
+    np.testing.assert_array_equal(tokens, wanted)
+    np.testing.assert_allclose(scores, wanted_scores, rtol=1e-5, atol=1e-4)
 
 
 def log_softmax(logits) -> np.ndarray:
@@ -154,7 +154,7 @@ def plain_beam_search(
     kind: str,
     least: int = 1,
     forced: tuple[int, ...] = (),
-    stop: str = "never",
+    stop: str = "max_length",
 ) -> list[Hypothesis]:
     """The documented rule in plain Python.
 
@@ -173,18 +173,19 @@ def plain_beam_search(
             if _allowed(word, length, limit, least, forced)
         ]
         continuations.sort(key=lambda found: -found[1])
-        looked_at = continuations[: 2 * beams]
+        best = continuations[: 2 * beams]
+        may_end = best if stop == "max_length" else best[:beams]
         # At the limit every live hypothesis ends, and nothing else happens.
-        best = looked_at if stop == "never" else looked_at[:beams]
-        ending = continuations if length == limit else best
         finished += [
             (tokens, log_prob / penalty)
-            for tokens, log_prob in ending
+            for tokens, log_prob in (
+                continuations if length == limit else may_end
+            )
             if tokens[-1] == END
         ]
         finished = sorted(finished, key=lambda found: -found[1])[:beams]
-        live = [found for found in looked_at if found[0][-1] != END][:beams]
-        if stop == "never" or len(finished) < beams:
+        live = [found for found in best if found[0][-1] != END][:beams]
+        if stop == "max_length" or len(finished) < beams:
             continue
         if (
             stop == "finished"
@@ -203,7 +204,7 @@ def _allowed(word, length, limit, least, forced):
     return word != END or length >= least
 
 
-def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):
+def assert_finds(tokens, scores, expected, log_probs, alpha=0.6, kind="gnmt"):
     """One sentence's result is `expected`.
 
     Scores must agree rank by rank; and each hypothesis must be what its
@@ -213,15 +214,18 @@ def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):
     Args:
         tokens: int [K, T].
         scores: float [K].
-        expected: best first, at most K.
-        true_score: function of a hypothesis' tokens.
+        expected: best first, at most K; there must be no more.
+        log_probs: function of a prefix.
     """
-    wanted = np.array([score for _, score in expected])
-    np.testing.assert_allclose(scores[: len(wanted)], wanted, 2e-5, 2e-6)
-    found = [as_tuple(row) for row in tokens[: len(wanted)]]
-    assert len(set(found)) == len(found)
-    again = np.array([true_score(hypothesis) for hypothesis in found])
-    np.testing.assert_allclose(scores[: len(wanted)], again, 2e-5, 2e-6)
+    wanted = np.array([score for _, score in expected if score > -np.inf])
+    count = len(wanted)
+    np.testing.assert_allclose(scores[:count], wanted, 2e-5, 2e-6)
+    found = [as_tuple(row) for row in tokens[:count]]
+    assert len(set(found)) == count
+    again = [score_of(tokens, log_probs, alpha, kind) for tokens in found]
+    np.testing.assert_allclose(scores[:count], again, 2e-5, 2e-6)
+    np.testing.assert_array_equal(scores[count:], IMPOSSIBLE)
+    assert not tokens[count:].any()
 
 
 def as_tuple(row) -> tuple[int, ...]:
@@ -231,13 +235,8 @@ def as_tuple(row) -> tuple[int, ...]:
     return tuple(int(word) for word in row[:length])
 
 
-def scorer(log_probs, alpha, kind):
-    """Tokens -> log-probability / penalty."""
-
-    def true_score(tokens):
-        total = sum(
-            log_probs(tokens[:place])[word] for place, word in enumerate(tokens)
-        )
-        return total / length_penalty(len(tokens), alpha, kind)
-
-    return true_score
+def score_of(tokens, log_probs, alpha, kind):
+    total = sum(
+        log_probs(tokens[:place])[word] for place, word in enumerate(tokens)
+    )
+    return total / length_penalty(len(tokens), alpha, kind)
