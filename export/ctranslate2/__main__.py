@@ -158,7 +158,7 @@ def _differences(config):
             "Its softmax is over the target pieces alone, and that of our "
             "search includes an estimate of the others."
         )
-    if config.stop != "finished":
+    if config.stop != "k_finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
             f"there are beams; our search has stop={config.stop}."

@@ -36,7 +36,7 @@ _SUPPORTED = {
     "positions": ("sinusoidal", "learned"),
     "sinusoid_rates": ("paper", "marian"),
     "length_penalty": ("gnmt", "power"),
-    "stop": ("certain", "finished", "likely"),
+    "stop": ("exact", "k_finished", "heuristic"),
 }
 
 

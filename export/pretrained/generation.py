@@ -21,7 +21,7 @@ _MAX_SOURCE = 512
 _MAX_PENALTY = 100
 _MAX_BEAMS, _MAX_LENGTH = 1000, 2**16
 # Values of early_stopping, and the criterion of a TransformerConfig.
-STOPS = {True: "finished", False: "likely", "never": "certain"}
+STOPS = {True: "k_finished", False: "heuristic", "never": "exact"}
 
 
 class Generation(typing.NamedTuple):

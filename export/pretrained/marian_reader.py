@@ -2,7 +2,7 @@
 
 Marian's search and the one of this package: score / length ^ normalize counts
 the end in both, and so does a search that goes on until K hypotheses have ended
-(`stop` is "finished"). Yet Marian's beam gets narrower with each of them, so
+(`stop` is "k_finished"). Yet Marian's beam gets narrower with each of them, so
 that now and then another translation is found. Marian's limit of the length is
 a multiple of the longest source in the batch, and here it is a difference.
 """
@@ -264,7 +264,7 @@ def _read_search(decoder):
         "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
         "alpha": _read_real(decoder, "normalize", 0.0),
         "length_penalty": "power",
-        "stop": "finished",
+        "stop": "k_finished",
         "max_output_extra": math.ceil((factor - 1) * _EQUAL_LIMIT),
     }
 

@@ -248,7 +248,7 @@ def _advance(config, step, search):
     )
     if config.grammar is not None:
         grammar = config.grammar.advance(grammar, candidates.tokens)
-    heuristic = config.stop_criterion == "likely"
+    heuristic = config.stop_criterion == "heuristic"
     terminated = is_terminated(
         config,
         length if heuristic else constraints.max_lengths,
@@ -296,11 +296,11 @@ def is_terminated(config, length, best_live, finished_scores):
     """
     if config.stop_criterion == "max_length":
         return ops.zeros_like(best_live, dtype="bool")
-    if config.stop_criterion == "finished":
+    if config.stop_criterion == "k_finished":
         enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:
         wanted = config.beam_size
-        if config.stop_criterion == "certain":
+        if config.stop_criterion == "exact":
             wanted = config.n_best or wanted
         bound = best_live / config.penalty(length)
         enough = bound <= finished_scores[:, wanted - 1]

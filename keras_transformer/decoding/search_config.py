@@ -16,7 +16,7 @@ from keras_transformer.fields import (
 
 _INT32 = 2**31 - 1
 
-STOP_CRITERIA = ("certain", "finished", "likely", "max_length")
+STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
 
 
 class Grammar(typing.Protocol):
@@ -72,14 +72,14 @@ class BeamSearchConfig:
         max_extra_tokens: by default hypotheses of `translate_ids` have at
             most as many tokens as the source and so many more.
         stop_criterion: when a sentence stops before its maximum length.
-            "certain": as soon as no live beam can change its result;
-            "finished": as in CTranslate2, with its K-th finished hypothesis,
+            "exact": as soon as no live beam can change its result;
+            "k_finished": as in CTranslate2, with its K-th finished hypothesis,
             which must end among the K best candidates: fewer steps, and a
-            better one may be missed; "likely": as in Hugging Face
+            better one may be missed; "heuristic": as in Hugging Face
             transformers, among the K best too, as soon as no live beam, at
             its present length, beats the K-th finished one; "max_length":
             never, for tests.
-        n_best: number of hypotheses that "certain" waits for; 0 for all K.
+        n_best: number of hypotheses that "exact" waits for; 0 for all K.
         suppress_tokens: ids that are not generated. The probabilities of the
             others stay as they are.
         grammar: Grammar, or None. The probabilities of what it allows stay as
@@ -93,7 +93,7 @@ class BeamSearchConfig:
     alpha: float = 0.6
     length_penalty: str = "gnmt"
     max_extra_tokens: int = 50
-    stop_criterion: str = "certain"
+    stop_criterion: str = "exact"
     n_best: int = 0
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
     grammar: Grammar | None = None
@@ -126,7 +126,7 @@ class BeamSearchConfig:
     @property
     def end_rank(self):
         """A beam may end if its end is among so many best candidates."""
-        narrow = self.stop_criterion in ("finished", "likely")
+        narrow = self.stop_criterion in ("k_finished", "heuristic")
         return self.beam_size if narrow else 2 * self.beam_size
 
     def penalty(self, length):

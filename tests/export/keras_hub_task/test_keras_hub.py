@@ -115,7 +115,10 @@ def test_samplers_keep_the_length_and_say_nothing_of_no_text(searching):
     """As our own search does."""
     request = {"encoder_text": [*TEXTS[:2], ""], "decoder_text": ["", "", "ba"]}
     found = []
-    for sampler in ("greedy", TranslationSearch(beam_size=1, stop="finished")):
+    for sampler in (
+        "greedy",
+        TranslationSearch(beam_size=1, stop="k_finished"),
+    ):
         searching.compile(sampler=sampler, run_eagerly=True)
         found.append(
             [searching.generate(request, max_length=n) for n in (3, 4, 8)]

@@ -31,7 +31,7 @@ def test_a_sentence_has_its_own_samples_in_any_batch(translator):
 
 def test_without_heat_it_is_the_greedy_search(translator):
     greedy = Translator(
-        translator.model, translator.tokenizer, beam_size=1, stop="finished"
+        translator.model, translator.tokenizer, beam_size=1, stop="k_finished"
     )
     cold = translator.sample(
         TEXTS, range(5), kt.SamplingConfig(temperature=1e-3)

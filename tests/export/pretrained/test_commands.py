@@ -103,7 +103,7 @@ def test_it_is_exported_served_and_converted(imported, tmp_path):
     # CTranslate2 ends a search in another way than Hugging Face's.
     copy = ModelDirectory(tmp_path / "copy")
     shutil.copytree(path, copy.path)
-    copy.write_config(copy.read_config().replace(stop="finished"))
+    copy.write_config(copy.read_config().replace(stop="k_finished"))
     text = tmp_path / "text"
     text.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     done = run(

@@ -108,7 +108,7 @@ def test_the_search_is_as_their_configuration_says(recorded):
     _, found, _, _ = recorded
     config = found.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
-    assert (config.length_penalty, config.stop) == ("power", "likely")
+    assert (config.length_penalty, config.stop) == ("power", "heuristic")
     assert config.layer_norm_epsilon == 1e-5
     assert (found.source_language, found.target_language) == ("eng", "fra")
 

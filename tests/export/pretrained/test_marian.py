@@ -143,7 +143,7 @@ def test_decoder_yml_gives_the_search(tmp_path):
     found = read_marian(npz_directory.write(tmp_path, arrays, decoder=decoder))
     config = found.model.config
     assert (config.beam_size, config.alpha) == (3, 0.6)
-    assert (config.length_penalty, config.stop) == ("power", "finished")
+    assert (config.length_penalty, config.stop) == ("power", "k_finished")
     # Twice as long up to 128 pieces.
     assert config.max_output_extra == 128
     (note,) = found.notes

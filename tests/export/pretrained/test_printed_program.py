@@ -16,7 +16,7 @@ from tests.export.pretrained import npz_directory
 
 pytest.importorskip("ctranslate2")
 SEARCH = {
-    "stop": "finished",
+    "stop": "k_finished",
     "length_penalty": "power",
     "max_output_extra": 9,
     "beam_size": 3,

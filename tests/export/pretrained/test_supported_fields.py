@@ -47,7 +47,7 @@ CHANGES = [
     {"beam_size": 7},
     {"alpha": 0.9},
     {"length_penalty": "power"},
-    {"stop": "finished"},
+    {"stop": "k_finished"},
     {"max_output_extra": 9},
 ]
 # Of a search, which a CTranslate2 folder does not hold.

@@ -160,7 +160,7 @@ def plain_beam_search(
 
     It never stops early, or else with the last of `beams` finished ones,
     where only the `beams` best continuations may be endings; and if `stop` is
-    "likely", not before the best live one, at its present length, is no
+    "heuristic", not before the best live one, at its present length, is no
     better.
     """
     live, finished = [((), 0.0)], []
@@ -188,7 +188,7 @@ def plain_beam_search(
         if stop == "max_length" or len(finished) < beams:
             continue
         if (
-            stop == "finished"
+            stop == "k_finished"
             or not live
             or live[0][1] / penalty <= finished[-1][1]
         ):

@@ -103,7 +103,7 @@ def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, seed):
         np.testing.assert_array_equal(found[1][:, :wanted], scores[:, :wanted])
 
 
-@pytest.mark.parametrize("stop", ["finished", "likely"])
+@pytest.mark.parametrize("stop", ["k_finished", "heuristic"])
 @settings(max_examples=3)
 @given(seed=bt.SEEDS)
 def test_other_stop_criteria(stop, seed):

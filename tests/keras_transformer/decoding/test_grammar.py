@@ -115,7 +115,7 @@ def test_with_minimum_lengths_and_prefixes(beams, alpha, kind, seed):
     keras.backend.backend() != "tensorflow",
     reason="only TensorFlow's eager loop runs Python at each step",
 )
-@pytest.mark.parametrize("stop", ["certain", "finished"])
+@pytest.mark.parametrize("stop", ["exact", "k_finished"])
 def test_a_sentence_without_allowed_tokens_stops(stop):
     grammar = {
         "at": np.zeros(1, "int32"),
