@@ -1,29 +1,23 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
-from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.alignment import (
-    attention_scores,
-    force_align,
-    gather_alignments,
+from keras_transformer.config import (
+    BEGIN_ID,
+    END_ID,
+    PAD_ID,
+    UNKNOWN_ID,
+    TransformerConfig,
 )
-from keras_transformer.decoding.beam_search import (
-    BeamSearchResult,
-    beam_search,
-)
+from keras_transformer.decoding.alignment import attention_scores, force_align
+from keras_transformer.decoding.beam_search import beam_search
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.output_vocabulary import OutputVocabulary
-from keras_transformer.decoding.sampling import (
-    SamplingConfig,
-    SamplingResult,
-    sample_ids,
-)
+from keras_transformer.decoding.sampling import SamplingConfig, sample_ids
 from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     Constraints,
     Grammar,
 )
 from keras_transformer.decoding.translate import score_ids, translate_ids
-from keras_transformer.decoding.tree_grammar import TreeGrammar
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.cache import KVCache
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
@@ -44,12 +38,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttentionMask",
+    "BEGIN_ID",
     "BeamSearchConfig",
-    "BeamSearchResult",
     "Constraints",
     "Cooldown",
     "Decoder",
     "DecoderLayer",
+    "END_ID",
     "Encoder",
     "EncoderLayer",
     "Ensemble",
@@ -59,20 +54,19 @@ __all__ = [
     "LearnedPositionEmbedding",
     "MultiHeadAttention",
     "OutputVocabulary",
+    "PAD_ID",
     "PositionwiseFeedForward",
     "ResidualConnection",
     "SamplingConfig",
-    "SamplingResult",
     "SharedEmbedding",
     "SinusoidalPositionEncoding",
     "Transformer",
     "TransformerConfig",
     "TransformerSchedule",
-    "TreeGrammar",
+    "UNKNOWN_ID",
     "attention_scores",
     "beam_search",
     "force_align",
-    "gather_alignments",
     "sample_ids",
     "score_ids",
     "translate_ids",

@@ -17,6 +17,7 @@ from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
 from export.translators.text_ids import list_of_texts, padded
 from keras_transformer.config import END_ID
+from keras_transformer.decoding.tree_grammar import TreeGrammar
 
 # Ids that a sentence may have: several times the longest one of any treebank.
 # Attention takes their square.
@@ -64,8 +65,8 @@ def symbols_of(directory):
 class Parser:
     """Finds the trees with the highest penalised log-probability.
 
-    The search says nothing but trees over the sentence's words (see
-    `kt.TreeGrammar`); brackets are nested and opened in a row no deeper than
+    The search generates only trees over the sentence's words (see
+    TreeGrammar); brackets are nested and opened in a row no deeper than
     in the trees that the model was trained on.
 
     Args:
@@ -111,7 +112,7 @@ class Parser:
         self._most_ids = MOST_IDS
         if config.positions == "learned":
             self._most_ids = min(MOST_IDS, config.max_positions)
-        self._grammar = kt.TreeGrammar(
+        self._grammar = TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
             max(symbols.bounds.max_depth, 1),

@@ -45,7 +45,7 @@ class TreeWriter:
 
         Args:
             tokens: int32 [B, K, T], symbols as a search that is held to
-                kt.TreeGrammar finds them: the end id follows, then padding.
+                TreeGrammar finds them: the end id follows, then padding.
             words: RaggedTensor string [B, None], as `WordTokenizer.words`
                 returns them.
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.truncation import trim
+from keras_transformer.decoding.alignment import gather_alignments
 from keras_transformer.decoding.translate import (
     output_capacity,
     output_limits,
@@ -23,7 +24,7 @@ class Found(typing.NamedTuple):
         tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
         scores: float32 [B, K], -1e9 where there are fewer than K; with
             alignments [B, 1].
-        alignments: float32 [B, 1, T, S], of `kt.gather_alignments`, or ().
+        alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
     """
 
     tokens: typing.Any
@@ -162,7 +163,7 @@ class IdTranslator:
         if not align:
             return Found(self._to_vocabulary_ids(tokens, source), scores)
         best = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
-        alignments = kt.gather_alignments(trace, best)
+        alignments = gather_alignments(trace, best)
         return Found(
             self._to_vocabulary_ids(best, source), scores[:, :1], alignments
         )

@@ -43,31 +43,18 @@ class BeamSearchResult(typing.NamedTuple):
 
 
 class _BeamState(typing.NamedTuple):
-    """The search between two steps; live beams are unfinished hypotheses.
+    """The search between two steps; live beams are unfinished hypotheses."""
 
-    Attributes:
-        index: int32 scalar, number of tokens produced so far.
-        constraints: Constraints.
-        live_tokens: int32 [B, K, T].
-        live_log_probs: float32 [B, K], best first.
-        parents: int32 [B, K], the beam that each live beam continues.
-        finished_tokens: int32 [B, K, T], the best finished hypotheses.
-        finished_scores: float32 [B, K], best first.
-        stopped: boolean [B].
-        grammar: the grammar's state of each live beam, nest of [B, K, ...].
-        state: what `step` carries.
-    """
-
-    index: typing.Any
-    constraints: typing.Any
-    live_tokens: typing.Any
-    live_log_probs: typing.Any
-    parents: typing.Any
-    finished_tokens: typing.Any
-    finished_scores: typing.Any
-    stopped: typing.Any
-    grammar: typing.Any
-    state: typing.Any
+    index: typing.Any  # int32 scalar, tokens produced so far
+    constraints: typing.Any  # Constraints
+    live_tokens: typing.Any  # int32 [B, K, T]
+    live_log_probs: typing.Any  # float32 [B, K], best first
+    parents: typing.Any  # int32 [B, K], the beam that each continues
+    finished_tokens: typing.Any  # int32 [B, K, T], the best of all so far
+    finished_scores: typing.Any  # float32 [B, K], best first
+    stopped: typing.Any  # boolean [B]
+    grammar: typing.Any  # state of each live beam, nest of [B, K, ...]
+    state: typing.Any  # what `step` carries
 
     def result(self):
         return BeamSearchResult(

@@ -43,14 +43,14 @@ class OutputVocabulary(abc.ABC):
     """
 
     @staticmethod
-    def fixed(*args):
+    def fixed(ids, vocabulary_size):
         """Returns a FixedVocabulary."""
-        return FixedVocabulary(*args)
+        return FixedVocabulary(ids, vocabulary_size)
 
     @staticmethod
-    def shortlist(*args):
+    def shortlist(targets, probabilities, frequencies, size):
         """Returns a LexicalShortlist."""
-        return LexicalShortlist(*args)
+        return LexicalShortlist(targets, probabilities, frequencies, size)
 
     def restrict(self, model):
         """Returns a ReducedVocabularyModel; for an Ensemble one of several.

@@ -21,6 +21,9 @@ VOCABULARY = 5
 END = 3
 IMPOSSIBLE = -1e9
 SEEDS = st.integers(0, 2**32 - 1)
+# An example costs its many small operations, however many sentences it has.
+SENTENCES = 48
+CAPACITY = 4
 
 Hypothesis = tuple[tuple[int, ...], float]
 
@@ -43,6 +46,52 @@ def random_tables(seed: int, sentences: int, max_length: int) -> np.ndarray:
     shape = (sentences, prefixes(max_length), VOCABULARY)
     sharpness = generator.choice([0.3, 1.0, 3.0, 8.0], (sentences, 1, 1))
     return (sharpness * generator.normal(size=shape)).astype("float32")
+
+
+def generate(seed, grammar=None):
+    """Tables, and Constraints: lengths, prefixes of 0 to 2 words, grammars.
+
+    Some grammars allow no word, some no end.
+    """
+    generator = np.random.default_rng(seed)
+    maxima = generator.integers(1, CAPACITY + 1, SENTENCES)
+    minima = generator.integers(0, CAPACITY + 2, SENTENCES)
+    # Words are 1, 2 and 4: 0 is padding and 3 ends.
+    prefixes = generator.choice([1, 2, 4], (SENTENCES, 2))
+    prefixes[generator.random(SENTENCES) < 0.4, 1] = 0
+    prefixes[generator.random(SENTENCES) < 0.5] = 0
+    state = ()
+    if grammar:
+        shape = (SENTENCES, 3, VOCABULARY)
+        share = generator.choice([0.3, 0.6, 0.9], (SENTENCES, 1, 1))
+        state = {
+            "at": np.zeros(SENTENCES, "int32"),
+            "allowed": generator.random(shape) < share,
+            "next": generator.integers(0, 3, shape).astype("int32"),
+        }
+    constraints = kt.Constraints(maxima, minima, prefixes, state)
+    return random_tables(seed, SENTENCES, CAPACITY), constraints
+
+
+class Automaton:
+    """A kt.Grammar whose tables are part of its state.
+
+    A sentence has a few states: which words each allows, the end among them,
+    and the state after each word.
+    """
+
+    def allowed(self, state):
+        at = state["at"][..., None, None]
+        return ops.take_along_axis(state["allowed"], at, axis=2)[:, :, 0]
+
+    def advance(self, state, tokens):
+        at = state["at"][..., None, None]
+        row = ops.take_along_axis(state["next"], at, axis=2)[:, :, 0]
+        at = ops.take_along_axis(row, tokens[..., None], axis=2)[..., 0]
+        return {**state, "at": at}
+
+
+AUTOMATON = Automaton()
 
 
 def config(*args, **kwargs):
@@ -124,6 +173,19 @@ def reader(table):
     return lambda prefix: log_probabilities[number_of(prefix)]
 
 
+def restrict(log_probs, grammar, row):
+    """Log-probabilities after a prefix, -inf for what is not allowed."""
+
+    def read(prefix):
+        at = 0
+        for word in prefix:
+            at = grammar["next"][row, at, word]
+        allowed = grammar["allowed"][row, at]
+        return np.where(allowed, log_probs(prefix), -np.inf)
+
+    return read
+
+
 def all_hypotheses(
     log_probs, limit: int, alpha, kind, least: int = 1
 ) -> list[Hypothesis]:
@@ -202,6 +264,20 @@ def _allowed(word, length, limit, least, forced):
     if length <= len(forced):
         return word == forced[length - 1]
     return word != END or length >= least
+
+
+def assert_finds_all(tables, constraints, search_config, expected_of):
+    """Compares each sentence with `expected_of(row, its log_probs)`."""
+    tokens, scores = search(tables, constraints, CAPACITY, search_config)
+    for row, table in enumerate(tables):
+        log_probs = reader(table)
+        if search_config.grammar:
+            log_probs = restrict(log_probs, constraints.grammar, row)
+        expected = expected_of(row, log_probs)[: search_config.beam_size]
+        assert_finds(
+            *(tokens[row], scores[row], expected, log_probs),
+            *(search_config.alpha, search_config.length_penalty),
+        )
 
 
 def assert_finds(tokens, scores, expected, log_probs, alpha=0.6, kind="gnmt"):

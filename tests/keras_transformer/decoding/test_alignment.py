@@ -6,7 +6,10 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.alignment import AlignmentTrace
+from keras_transformer.decoding.alignment import (
+    AlignmentTrace,
+    gather_alignments,
+)
 from keras_transformer.decoding.translate import output_limits
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
@@ -23,7 +26,7 @@ TARGET = np.array([[6, 4, 3, 0], [3, 0, 0, 0], [9, 9, 5, 3]], "int32")
 
 def assert_aligned(model, source, found):
     """Compares the alignments of all hypotheses with `kt.force_align`."""
-    alignments = kt.gather_alignments(found.state, found.tokens)
+    alignments = gather_alignments(found.state, found.tokens)
     alignments = helpers.to_numpy(alignments)
     tokens = helpers.to_numpy(found.tokens).astype("int32")
     scores = helpers.to_numpy(found.scores)
@@ -66,7 +69,7 @@ def test_beams_of_one_token_are_told_apart_by_their_parents():
         attention=ops.reshape(ops.arange(6, dtype="float32"), (1, 3, 2)),
     )
     tokens = ops.convert_to_tensor([[[5, 6, END], [4, 6, END]]], "int32")
-    found = helpers.to_numpy(kt.gather_alignments(trace, tokens))
+    found = helpers.to_numpy(gather_alignments(trace, tokens))
     np.testing.assert_array_equal(found[0, :, :, 0], [[0, 3, 5], [0, 2, 4]])
 
 
@@ -96,7 +99,7 @@ def test_with_a_shrinking_batch():
     for source, steps in ((SOURCE[:0], 1), (SOURCE, 0)):
         found = run(source)
         tokens = found.tokens[:, :, :steps]
-        alignments = kt.gather_alignments(found.state, tokens)
+        alignments = gather_alignments(found.state, tokens)
         assert alignments.shape == (len(source), 3, steps, 5)
 
 

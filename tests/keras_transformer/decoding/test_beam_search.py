@@ -1,46 +1,21 @@
 """Beam search on random tables against two independent searches."""
 
 import dataclasses
+import operator
 
 import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from keras import ops
+from keras import ops, tree
 
 import keras_transformer as kt
 from keras_transformer.decoding.search_config import length_penalty
 from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.decoding import beam_tables as bt
 
-# An example costs its many small operations, however many sentences it has.
-SENTENCES = 48
-CAPACITY = 4
 PENALTIES = [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "power")]
-
-
-def generate(seed):
-    """Tables, maximum lengths, minimum lengths, prefixes of 0 to 2 words."""
-    generator = np.random.default_rng(seed)
-    maxima = generator.integers(1, CAPACITY + 1, SENTENCES)
-    minima = generator.integers(0, CAPACITY + 2, SENTENCES)
-    # Words are 1, 2 and 4: 0 is padding and 3 ends.
-    prefixes = generator.choice([1, 2, 4], (SENTENCES, 2))
-    prefixes[generator.random(SENTENCES) < 0.4, 1] = 0
-    prefixes[generator.random(SENTENCES) < 0.3] = 0
-    return bt.random_tables(seed, SENTENCES, CAPACITY), maxima, minima, prefixes
-
-
-def assert_finds_all(tables, constraints, config, expected_of):
-    """Compares each sentence with `expected_of(row, its log_probs)`."""
-    tokens, scores = bt.search(tables, constraints, CAPACITY, config)
-    for row, table in enumerate(tables):
-        log_probs = bt.reader(table)
-        expected = expected_of(row, log_probs)[: config.beam_size]
-        bt.assert_finds(
-            *(tokens[row], scores[row], expected, log_probs),
-            *(config.alpha, config.length_penalty),
-        )
+GRAMMARS = [None, bt.AUTOMATON]
 
 
 @pytest.mark.parametrize("kind", ["gnmt", "power"])
@@ -54,34 +29,39 @@ def test_length_penalty(kind, alpha):
     assert float(length_penalty(7, 0.6)) == pytest.approx(1.515717, rel=1e-6)
 
 
+@pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("alpha, kind", PENALTIES)
 @settings(max_examples=3)
 @given(seed=bt.SEEDS)
-def test_a_wide_beam_finds_the_very_best(alpha, kind, seed):
+def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
     """16 beams hold all 1 + 4 + 16 = 21 hypotheses of 3 tokens while alive.
 
     4 prefixes are alive after one step and 16 after two; what ends is among
     the 32 best continuations of at most 20. So the 16 best are exact.
     """
-    tables, maxima, minima, _ = generate(seed)
-    maxima = np.minimum(maxima, 3)
+    tables, constraints = bt.generate(seed, grammar)
+    maxima, minima = np.minimum(constraints.max_lengths, 3), constraints[1]
+    constraints = constraints._replace(max_lengths=maxima, prefix=())
 
     def expected(row, log_probs):
         least = min(minima[row], maxima[row])
         return bt.all_hypotheses(log_probs, maxima[row], alpha, kind, least)
 
-    constraints = kt.Constraints(maxima, minima)
-    config = bt.config(16, alpha, kind)
-    assert_finds_all(tables, constraints, config, expected)
+    config = bt.config(16, alpha, kind, grammar=grammar)
+    bt.assert_finds_all(tables, constraints, config, expected)
 
 
-@pytest.mark.parametrize("alpha, kind", PENALTIES)
-@pytest.mark.parametrize("beams", [1, 2, 4])
-@settings(max_examples=2)
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize(
+    "beams, alpha, kind",
+    [(1, 0.6, "gnmt"), (2, 0.0, "gnmt"), (2, 1.0, "power"), (4, 0.6, "gnmt")],
+)
+@settings(max_examples=4)
 @given(seed=bt.SEEDS)
-def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, seed):
+def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
     """With minimum lengths and prefixes; stopping changes no result."""
-    tables, maxima, minima, prefixes = generate(seed)
+    tables, constraints = bt.generate(seed, grammar)
+    maxima, minima, prefixes, _ = constraints
 
     def expected(row, log_probs):
         forced = tuple(int(word) for word in prefixes[row] if word)
@@ -89,15 +69,14 @@ def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, seed):
             *(log_probs, maxima[row], beams, alpha, kind, minima[row], forced)
         )
 
-    config = bt.config(beams, alpha, kind)
-    constraints = kt.Constraints(maxima, minima, prefixes)
-    assert_finds_all(tables, constraints, config, expected)
+    config = bt.config(beams, alpha, kind, grammar=grammar)
+    bt.assert_finds_all(tables, constraints, config, expected)
     # Exactly as a search that goes on, for the wanted hypotheses.
     slow = dataclasses.replace(config, stop_criterion="max_length")
-    tokens, scores = bt.search(tables, constraints, CAPACITY, slow)
+    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, slow)
     for n_best in (0, 1):
         few = dataclasses.replace(config, n_best=n_best)
-        found = bt.search(tables, constraints, CAPACITY, few)
+        found = bt.search(tables, constraints, bt.CAPACITY, few)
         wanted = n_best or beams
         np.testing.assert_array_equal(found[0][:, :wanted], tokens[:, :wanted])
         np.testing.assert_array_equal(found[1][:, :wanted], scores[:, :wanted])
@@ -107,7 +86,7 @@ def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, seed):
 @settings(max_examples=3)
 @given(seed=bt.SEEDS)
 def test_other_stop_criteria(stop, seed):
-    tables, maxima, *_ = generate(seed)
+    tables, (maxima, *_) = bt.generate(seed)
 
     def expected(row, log_probs):
         return bt.plain_beam_search(
@@ -115,38 +94,38 @@ def test_other_stop_criteria(stop, seed):
         )
 
     config = bt.config(2, stop_criterion=stop)
-    assert_finds_all(tables, maxima, config, expected)
+    constraints = kt.Constraints(maxima)
+    bt.assert_finds_all(tables, constraints, config, expected)
 
 
+@pytest.mark.parametrize("grammar", GRAMMARS)
 @settings(max_examples=2)
 @given(seed=bt.SEEDS)
-def test_a_sentence_is_the_same_alone_and_in_a_batch(seed):
-    tables, *lengths = generate(seed)
-    config = bt.config(2)
-    tokens, scores = bt.search(
-        tables, kt.Constraints(*lengths), CAPACITY, config
-    )
-    for row in range(0, SENTENCES, 6):
+def test_a_sentence_is_the_same_alone_and_in_a_batch(grammar, seed):
+    tables, constraints = bt.generate(seed, grammar)
+    config = bt.config(2, grammar=grammar)
+    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, config)
+    for row in range(0, bt.SENTENCES, 6):
         one = slice(row, row + 1)
-        alone = kt.Constraints(*[each[one] for each in lengths])
-        found = bt.search(tables[one], alone, CAPACITY, config)
+        alone = tree.map_structure(operator.itemgetter(one), constraints)
+        found = bt.search(tables[one], alone, bt.CAPACITY, config)
         bt.assert_same(found, (tokens[one], scores[one]))
 
 
 @settings(max_examples=2)
 @given(seed=bt.SEEDS)
 def test_capacity_beyond_the_maximum_changes_nothing(seed):
-    tables, maxima, *_ = generate(seed)
+    tables, (maxima, *_) = bt.generate(seed)
     maxima, config = np.minimum(maxima, 3), bt.config(2)
-    tokens, scores = bt.search(tables, maxima, CAPACITY, config)
+    tokens, scores = bt.search(tables, maxima, bt.CAPACITY, config)
     few = tables[:, : bt.prefixes(3)]
     short = bt.search(few, maxima, 3, config)
     bt.assert_same((tokens[..., :3], scores), short)
     assert not tokens[..., 3:].any()
     # Nor does a maximum beyond the capacity.
-    far = bt.search(tables, maxima + 50, CAPACITY, config)
-    full = bt.search(tables, np.full(SENTENCES, CAPACITY), CAPACITY, config)
-    bt.assert_same(far, full)
+    far = bt.search(tables, maxima + 50, bt.CAPACITY, config)
+    most = np.full(bt.SENTENCES, bt.CAPACITY)
+    bt.assert_same(far, bt.search(tables, most, bt.CAPACITY, config))
     assert (far[1][:, 0] > -1e8).all()
 
 
@@ -154,33 +133,33 @@ def test_capacity_beyond_the_maximum_changes_nothing(seed):
 @given(seed=bt.SEEDS)
 def test_a_finished_hypothesis_is_not_continued(seed):
     """After an end the table promises a free continuation."""
-    tables, maxima, *_ = generate(seed)
+    tables, (maxima, *_) = bt.generate(seed)
     baited = tables.copy()
-    for prefix in range(bt.prefixes(CAPACITY - 1)):
+    for prefix in range(bt.prefixes(bt.CAPACITY - 1)):
         ended = bt.VOCABULARY * prefix + bt.END + 1
         baited[:, ended] = [-50, -50, -50, 0, 50]
     config = bt.config(3, 1.0)
-    expected = bt.search(tables, maxima, CAPACITY, config)
-    actual = bt.search(baited, maxima, CAPACITY, config)
+    expected = bt.search(tables, maxima, bt.CAPACITY, config)
+    actual = bt.search(baited, maxima, bt.CAPACITY, config)
     for one, other in zip(actual, expected):
         np.testing.assert_array_equal(one, other)
 
 
 def test_constraints_may_be_empty_or_tuples():
-    tables = bt.random_tables(5, 2, CAPACITY)
+    tables = bt.random_tables(5, 2, bt.CAPACITY)
     maxima, minima, prefix = (3, 4), (3, 3), ((4,), (2,))
     config = bt.config(3)
 
     def find(*constraints):
         step, start = bt.step_of(tables), np.zeros((2, 3), "int32")
         return kt.beam_search(
-            step, start, kt.Constraints(*constraints), CAPACITY, config
+            step, start, kt.Constraints(*constraints), bt.CAPACITY, config
         )
 
     arrays = kt.Constraints(*map(np.array, (maxima, minima, prefix)))
-    expected = bt.search(tables, arrays, CAPACITY, config)
+    expected = bt.search(tables, arrays, bt.CAPACITY, config)
     bt.assert_same(find(maxima, minima, prefix), expected)
-    free = bt.search(tables, maxima, CAPACITY, config)
+    free = bt.search(tables, maxima, bt.CAPACITY, config)
     assert (free[0] != expected[0]).any()
     bt.assert_same(find(maxima, (), np.zeros((2, 0), int)), free)
 
@@ -212,3 +191,42 @@ def test_does_stop_early(end_logit, steps):
     limits = ops.convert_to_tensor([6], "int32")
     kt.beam_search(step, ops.zeros(()), limits, 6, bt.config(2))
     assert calls == list(range(steps))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="only TensorFlow's eager loop runs Python at each step",
+)
+@pytest.mark.parametrize("stop", ["exact", "k_finished"])
+def test_a_sentence_without_allowed_tokens_stops(stop):
+    grammar = {
+        "at": np.zeros(1, "int32"),
+        # Two words, then nothing, not even an end.
+        "allowed": np.array([[[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0] * 5]]) > 0,
+        "next": np.array([[[0, 1, 0, 0, 0], [0, 0, 2, 0, 0], [2] * 5]]),
+    }
+    calls = []
+
+    def step(tokens, parents, index, state):
+        calls.append(int(index))
+        return ops.zeros((1, 2, bt.VOCABULARY)), state
+
+    constraints = kt.Constraints(np.array([9]), grammar=grammar)
+    config = bt.config(2, stop_criterion=stop, grammar=bt.AUTOMATON)
+    tokens, scores, _ = kt.beam_search(
+        step, (), bt.as_tensors(constraints), 9, config
+    )
+    assert calls == [0, 1, 2]
+    assert not helpers.to_numpy(tokens).any()
+    np.testing.assert_array_equal(helpers.to_numpy(scores), bt.IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("grammar", [bt.AUTOMATON, None])
+def test_a_grammar_needs_its_state(grammar):
+    limits = ops.convert_to_tensor([2])
+    constraints = kt.Constraints(
+        limits, grammar=() if grammar else {"at": limits}
+    )
+    config = bt.config(grammar=grammar)
+    with pytest.raises(ValueError, match="grammar"):
+        kt.beam_search(None, (), constraints, 2, config)

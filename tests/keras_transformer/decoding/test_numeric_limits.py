@@ -29,10 +29,14 @@ NOISE = np.linspace(0, 1, 33, endpoint=False).astype("float32")
 TABLES = bt.random_tables(3, 4, 3)
 
 
-def extremes(*names):
-    return st.fixed_dictionaries(
-        {}, optional={name: st.sampled_from(EXTREMES) for name in names}
-    )
+# Among the usual ones, such as a top_k and a top_p that exclude a few.
+USUAL = [0.5, 0.75, 0.9, 2, 3, 4]
+
+
+def numbers_for(*names):
+    """Some of these settings, each usual or extreme."""
+    numbers = st.sampled_from(USUAL) | st.sampled_from(EXTREMES)
+    return st.fixed_dictionaries({}, optional={name: numbers for name in names})
 
 
 def reference_shares(logits, config):
@@ -50,8 +54,13 @@ def reference_shares(logits, config):
     return ids, shares / shares.sum()
 
 
-@settings(max_examples=150, deadline=None)
-@given(extremes("samples", "temperature", "top_k", "top_p"), st.integers(0, 99))
+@settings(max_examples=200, deadline=None)
+@given(
+    numbers_for("samples", "temperature", "top_k", "top_p"), st.integers(0, 99)
+)
+@example({"top_k": 3, "top_p": 0.8}, 0)
+@example({"top_k": 4, "top_p": 0.6, "temperature": 2.0}, 1)
+@example({"top_p": 0.75, "temperature": 3.0}, 2)
 @example({"temperature": 1e-38}, 0)
 @example({"temperature": 1e-45}, 0)
 @example({"top_p": 1e-45}, 0)
@@ -80,7 +89,7 @@ def test_samples_are_those_of_float64(numbers, seed):
 
 @settings(max_examples=80, deadline=None)
 @given(
-    extremes("beam_size", "alpha", "n_best", "max_extra_tokens"),
+    numbers_for("beam_size", "alpha", "n_best", "max_extra_tokens"),
     st.sampled_from(["gnmt", "power"]),
 )
 @example({"alpha": 8.0}, "power")

@@ -53,46 +53,15 @@ def test_random_numbers_are_uniform_and_independent():
         assert abs(correlation) < 5 / np.sqrt(other.size)
 
 
-def reference_distribution(logits, top_k=0, top_p=1.0, temperature=1.0):
-    """The distribution after top_k and top_p, in float64."""
-    probabilities = np.exp(bt.log_softmax(np.float64(logits) / temperature))
-    order = np.argsort(-probabilities, kind="stable")
-    for kept in (order[: top_k or None], None):
-        if kept is None:
-            total = np.cumsum(probabilities[order])
-            kept = order[: int(np.sum(total < top_p)) + 1]
-        left = np.zeros_like(probabilities)
-        left[kept] = probabilities[kept]
-        probabilities = left / left.sum()
-    return probabilities
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"temperature": value} for value in (0.5, 1.0, 2.0)),
-        {"top_k": 2},
-        {"top_k": 4},
-        {"top_p": 0.5},
-        {"top_p": 0.8},
-        {"top_p": 0.75, "temperature": 3.0},
-        # Of the three that are left, two have 0.82; of all, 0.7.
-        {"top_k": 3, "top_p": 0.8},
-        {"top_k": 4, "top_p": 0.6, "temperature": 2.0},
-    ],
-    ids=str,
-)
-def test_tokens_have_the_probabilities_of_the_distribution(settings):
-    """Excluded tokens have none; the others keep their proportions."""
-    logits = np.log([[0.3, 0.1, 0.15, 0.05, 0.4], [0.2, 0.3, 0.1, 0.25, 0.15]])
-    tables = np.tile(logits[:, None], (1, bt.prefixes(CAPACITY), 1))
-    tables = tables.astype("float32")
-    tokens, _ = sample(tables, [5, 6], samples=SAMPLES, **settings)
-    for row in range(2):
-        expected = reference_distribution(logits[row], **settings)
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_first_tokens_have_the_probabilities_of_the_model(temperature):
+    tokens, _ = sample(TABLE, SEEDS, samples=SAMPLES, temperature=temperature)
+    for row, table in enumerate(TABLE):
+        logits = table[0].astype("float64") / temperature
+        expected = np.exp(bt.log_softmax(logits))
         found = np.bincount(tokens[row, :, 0], minlength=5) / SAMPLES
         error = np.sqrt(expected * (1 - expected) / SAMPLES)
-        assert np.all(np.abs(found - expected) <= 4 * error)
+        assert np.all(np.abs(found - expected) <= 5 * error + 1e-4)
 
 
 def test_log_probs_are_those_of_the_model():

@@ -15,21 +15,17 @@ from keras_transformer.decoding.beam_search import (
 )
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
-from tests.keras_transformer.decoding.test_grammar import AUTOMATON, generate
 
-CAPACITY = 4
+CAPACITY = bt.CAPACITY
 TENSORFLOW = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="of TensorFlow's graphs"
 )
-FREE, GRAMMAR = bt.config(3), bt.config(3, grammar=AUTOMATON)
+FREE, GRAMMAR = bt.config(3), bt.config(3, grammar=bt.AUTOMATON)
 
 
 def assert_same_as_one_loop(seed, config, run):
     """Compares `run(tables, constraints)` with `kt.beam_search`."""
-    tables, limits, grammar = generate(seed)
-    if config.grammar is None:
-        grammar = ()
-    constraints = kt.Constraints(limits, grammar=grammar)
+    tables, constraints = bt.generate(seed, config.grammar)
     expected = bt.search(tables, constraints, CAPACITY, config)
     found = run(ops.convert_to_tensor(tables), bt.as_tensors(constraints))
     bt.assert_same(found, expected)
