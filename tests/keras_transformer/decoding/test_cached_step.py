@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.beam_decoder import BeamDecoder
 from tests.keras_transformer import helpers
 
 STEPS = 4
@@ -14,7 +13,7 @@ SOURCE = helpers.padded_inputs()["source"]
 
 
 class Beams:
-    """K hypotheses a sentence, driven at will through `BeamDecoder`.
+    """K hypotheses a sentence, driven at will through a BeamDecoder.
 
     `prefixes` is int [B, K, tokens so far], the decoder's input, kept by
     plain copying; the cache has to come to the same.
@@ -22,7 +21,7 @@ class Beams:
 
     def __init__(self, model, beams):
         batch = len(SOURCE)
-        decoder = BeamDecoder(model, beams)
+        decoder = model.beam_decoder(beams)
         self.state = decoder.start(SOURCE, STEPS)
         self.step = helpers.jitted(decoder.step)
         self.prefixes = np.zeros((batch, beams, 0), "int32")
@@ -91,7 +90,10 @@ def random(generator, shape):
     [
         *((name, 1, own) for name in helpers.VARIANTS),
         ("paper", 3, permuted),
-        *((n, 3, random) for n in ("paper", "pre-norm", "learned", "window")),
+        *(
+            (name, 3, random)
+            for name in ("paper", "pre-norm", "learned", "window", "next-word")
+        ),
     ],
 )
 def test_equals_the_full_pass(name, beams, parents):
@@ -103,15 +105,15 @@ def test_step_returns_the_hidden_states_and_the_cross_attention():
     target = np.array([[2, 5], [2, 9], [2, 7]], "int32")
     inputs = {"source": SOURCE, "target": target}
     expected = model.attention(inputs)["cross"]
-    states = helpers.to_numpy(model.states(inputs))
-    decoder = BeamDecoder(model, 1)
+    decoder = model.beam_decoder(1)
     state, parents = decoder.start(SOURCE, STEPS), np.zeros((3, 1), "int32")
     for index in range(2):
         one = slice(index, index + 1)
-        _, state, hidden, scores = decoder.step(
+        logits, state, hidden, scores = decoder.step(
             *(target[:, one], parents, index, state), True, True
         )
-        assert helpers.relative_error(hidden, states[:, one]) <= 1e-5
+        again = helpers.to_numpy(model.output_embedding.logits(hidden))
+        assert helpers.relative_error(logits, again) <= 1e-5
         for layer, wanted in zip(scores, expected, strict=True):
             wanted = helpers.to_numpy(wanted)[:, :, one]
             assert helpers.relative_error(layer, wanted) <= 1e-5
