@@ -149,7 +149,7 @@ def shrinking_batch_beam_search(
             config, step, search, lambda each: _continue_segment(each, capacity)
         )
         result = tree.map_structure(
-            lambda whole, part: ops.scatter_update(whole, rows[:, None], part),
+            lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
             result_of(search),
         )

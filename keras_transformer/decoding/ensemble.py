@@ -36,8 +36,8 @@ class Ensemble:
             sizes = {getattr(model.config, side) for model in models}
             if len(sizes) > 1:
                 raise ValueError(
-                    "The models of an ensemble must have one vocabulary, not "
-                    f"several of {', '.join(map(str, sorted(sizes)))} pieces."
+                    "Expected models with one vocabulary, got sizes of "
+                    f"{', '.join(map(str, sorted(sizes)))} tokens."
                 )
         self.models = models
         self.mean = mean

@@ -174,13 +174,25 @@ def test_logits_of_half_width_are_searched_in_float32():
     bt.assert_same(found, expected)
 
 
+# Two words, then nothing, not even an end.
+DEAD_END = {
+    "at": np.zeros(1, "int32"),
+    "allowed": np.array([[[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0] * 5]]) > 0,
+    "next": np.array([[[0, 1, 0, 0, 0], [0, 0, 2, 0, 0], [2] * 5]]),
+}
+
+
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
     reason="only TensorFlow's eager loop runs Python at each step",
 )
-@pytest.mark.parametrize("end_logit, steps", [(9.0, 2), (-9.0, 6)])
-def test_does_stop_early(end_logit, steps):
-    """Two finished hypotheses that nothing live can beat end the search."""
+@pytest.mark.parametrize(
+    "end_logit, grammar, steps",
+    # Two finished hypotheses that no live one can beat end the search.
+    [(9.0, (), 2), (-9.0, (), 6), (-9.0, DEAD_END, 3)],
+)
+@pytest.mark.parametrize("stop", ["exact", "k_finished"])
+def test_does_stop_early(stop, end_logit, grammar, steps):
     calls = []
 
     def step(tokens, parents, index, state):
@@ -188,37 +200,14 @@ def test_does_stop_early(end_logit, steps):
         row = ops.convert_to_tensor([0.0, -1.0, -9.0, end_logit, -2.0])
         return ops.broadcast_to(row, (1, 2, 5)), state
 
-    limits = ops.convert_to_tensor([6], "int32")
-    kt.beam_search(step, ops.zeros(()), limits, 6, bt.config(2))
-    assert calls == list(range(steps))
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="only TensorFlow's eager loop runs Python at each step",
-)
-@pytest.mark.parametrize("stop", ["exact", "k_finished"])
-def test_a_sentence_without_allowed_tokens_stops(stop):
-    grammar = {
-        "at": np.zeros(1, "int32"),
-        # Two words, then nothing, not even an end.
-        "allowed": np.array([[[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0] * 5]]) > 0,
-        "next": np.array([[[0, 1, 0, 0, 0], [0, 0, 2, 0, 0], [2] * 5]]),
-    }
-    calls = []
-
-    def step(tokens, parents, index, state):
-        calls.append(int(index))
-        return ops.zeros((1, 2, bt.VOCABULARY)), state
-
-    constraints = kt.Constraints(np.array([9]), grammar=grammar)
-    config = bt.config(2, stop_criterion=stop, grammar=bt.AUTOMATON)
-    tokens, scores, _ = kt.beam_search(
-        step, (), bt.as_tensors(constraints), 9, config
+    config = bt.config(
+        2, stop_criterion=stop, grammar=bt.AUTOMATON if grammar else None
     )
-    assert calls == [0, 1, 2]
-    assert not helpers.to_numpy(tokens).any()
-    np.testing.assert_array_equal(helpers.to_numpy(scores), bt.IMPOSSIBLE)
+    constraints = bt.as_tensors(kt.Constraints(np.array([6]), (), (), grammar))
+    _, scores, _ = kt.beam_search(step, (), constraints, 6, config)
+    assert calls == list(range(steps))
+    possible = helpers.to_numpy(scores)[0, 0] > bt.IMPOSSIBLE
+    assert possible == (not grammar)
 
 
 @pytest.mark.parametrize("grammar", [bt.AUTOMATON, None])
