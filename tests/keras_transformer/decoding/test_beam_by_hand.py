@@ -29,12 +29,6 @@ THREE_FIRST = {
     "a": (0.5, 0.4, 0.1),
     "b": (0.5, 0.4, 0.1),
 }
-# "." 0.3, "a." 0.7 * 0.52 = 0.364, "aa." 0.7 * 0.48 = 0.336.
-LONGER_IS_RARER = {
-    "": (0.7, 0.0, 0.3),
-    "a": (0.48, 0.0, 0.52),
-    "aa": (0.0, 0.0, 1.0),
-}
 SHORT = {"": (0.4, 0.0, 0.6), "a": (0.0, 0.0, 1.0)}
 
 
@@ -55,26 +49,10 @@ CASES = [
     # "a." 0.15 are the 4 best: two finish. Live 0.24 can still beat 0.15.
     # Step 3: "aa." 0.12 and "ab." 0.21 * 0.9 = 0.189, instead of "a.".
     (GARDEN_PATH, 3, 2, 0.0, "gnmt", log(b_=0.4, ab_=0.189)),
-    # The limit forces the end.
-    (GARDEN_PATH, 2, 2, 0.0, "gnmt", log(b_=0.4, a_=0.15)),
     # The end 0.2 is third and finishes; "a." 0.5 * 0.1 is forced at 2 tokens.
     (THREE_FIRST, 2, 2, 0.0, "gnmt", log(_=0.2, a_=0.05)),
     # The 2 best are a and b; a alone lives on, and "." is lost.
     (THREE_FIRST, 2, 1, 0.0, "gnmt", log(a_=0.05)),
-    # At the limit even an unlikely end counts.
-    ({"": (0.9, 0.09, 0.01)}, 1, 1, 0.6, "gnmt", log(_=0.01)),
-    # Without a length penalty, then with 6/6, 7/6 and 8/6 for 1, 2 and 3
-    # tokens: ln 0.336 = -1.090644 / 1.333333, ln 0.364 = -1.010601 / 1.166667,
-    # ln 0.3 = -1.203973; then with 1, 2 and 3.
-    (LONGER_IS_RARER, 4, 4, 0.0, "gnmt", log(a_=0.364, aa_=0.336, _=0.3)),
-    (
-        *(LONGER_IS_RARER, 4, 4, 1.0, "gnmt"),
-        {"aa.": -0.817983, "a.": -0.866230, ".": -1.203973},
-    ),
-    (
-        *(LONGER_IS_RARER, 4, 4, 1.0, "power"),
-        {"aa.": -0.363548, "a.": -0.505301, ".": -1.203973},
-    ),
     # The bound of a at the limit is ln 0.4 < ln 0.6: the search stops.
     (SHORT, 4, 1, 0.0, "gnmt", log(_=0.6)),
     # "." has ln 0.6 = -0.51; a could have ln 0.4 / 4 = -0.23 at the limit, and
