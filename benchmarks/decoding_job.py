@@ -241,7 +241,7 @@ class DecodeSystem(System):
     translates: bool = True
 
 
-def _ours(stop="certain", **options):
+def _ours(stop="exact", **options):
     return DecodeSystem(
         "ours_translator:Ours",
         "tensorflow_text",
@@ -250,7 +250,7 @@ def _ours(stop="certain", **options):
     )
 
 
-def _served(stop="certain", **options):
+def _served(stop="exact", **options):
     return DecodeSystem(
         "ours_served:Served",
         "tensorflow_text",
@@ -283,16 +283,18 @@ _ON_BOTH = {
 SYSTEMS = {
     "tensorflow": {
         "ours": _ours(),
-        "ours-finished": _ours("finished"),
+        "ours-finished": _ours("k_finished"),
         "ours-side-by-side": _ours(parallel_batches=True),
-        "ours-finished-side-by-side": _ours("finished", parallel_batches=True),
+        "ours-finished-side-by-side": _ours(
+            "k_finished", parallel_batches=True
+        ),
         "ours-compiled": _ours(compiled=True),
-        "ours-finished-compiled": _ours("finished", compiled=True),
+        "ours-finished-compiled": _ours("k_finished", compiled=True),
         "ours-aligned": _ours(method="align"),
         "ours-n-best": _ours(method="n_best"),
         "ours-served": _served(),
-        "ours-served-finished": _served("finished"),
-        "ours-served-frozen": _served("finished", frozen=True),
+        "ours-served-finished": _served("k_finished"),
+        "ours-served-frozen": _served("k_finished", frozen=True),
         **_ON_BOTH,
         "products-xla": _products(options={"xla": True}),
     },

@@ -68,7 +68,7 @@ def main(arguments):
         batch_tokens=FLAGS.batch_tokens,
         max_output_extra=FLAGS.max_output_extra,
     )
-    rules = kt.SamplingRules(
+    rules = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )
     numbers = itertools.count(FLAGS.seed)

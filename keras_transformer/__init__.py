@@ -1,36 +1,23 @@
 """The Transformer of "Attention Is All You Need" for Keras 3."""
 
-from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.alignment import alignment_of, alignments_of
-from keras_transformer.decoding.beam_search import (
-    BeamSearchResult,
-    beam_search,
+from keras_transformer.config import (
+    BEGIN_ID,
+    END_ID,
+    PAD_ID,
+    UNKNOWN_ID,
+    TransformerConfig,
 )
+from keras_transformer.decoding.alignment import attention_scores, force_align
+from keras_transformer.decoding.beam_search import beam_search
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.decoding.rules import (
+from keras_transformer.decoding.output_vocabulary import OutputVocabulary
+from keras_transformer.decoding.sampling import SamplingConfig, sample_ids
+from keras_transformer.decoding.search_config import (
+    BeamSearchConfig,
     Constraints,
     Grammar,
-    SearchRules,
-    search_rules,
 )
-from keras_transformer.decoding.sampling import (
-    Samples,
-    SamplingRules,
-    sample,
-    sample_ids,
-)
-from keras_transformer.decoding.shortlist import Shortlist
-from keras_transformer.decoding.target_pieces import TargetPieces
-from keras_transformer.decoding.translate import (
-    align_ids,
-    attend_ids,
-    output_capacity,
-    score_ids,
-    translate_ids,
-    translate_ids_and_attend,
-    translate_ids_in_segments,
-)
-from keras_transformer.decoding.tree_grammar import TreeGrammar
+from keras_transformer.decoding.translate import score_ids, translate_ids
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.cache import KVCache
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
@@ -51,11 +38,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttentionMask",
-    "BeamSearchResult",
+    "BEGIN_ID",
+    "BeamSearchConfig",
     "Constraints",
     "Cooldown",
     "Decoder",
     "DecoderLayer",
+    "END_ID",
     "Encoder",
     "EncoderLayer",
     "Ensemble",
@@ -64,30 +53,21 @@ __all__ = [
     "LabelSmoothedCrossEntropy",
     "LearnedPositionEmbedding",
     "MultiHeadAttention",
+    "OutputVocabulary",
+    "PAD_ID",
     "PositionwiseFeedForward",
     "ResidualConnection",
-    "Samples",
-    "SamplingRules",
-    "SearchRules",
+    "SamplingConfig",
     "SharedEmbedding",
-    "Shortlist",
     "SinusoidalPositionEncoding",
-    "TargetPieces",
     "Transformer",
     "TransformerConfig",
     "TransformerSchedule",
-    "TreeGrammar",
-    "align_ids",
-    "alignment_of",
-    "alignments_of",
-    "attend_ids",
+    "UNKNOWN_ID",
+    "attention_scores",
     "beam_search",
-    "output_capacity",
-    "sample",
+    "force_align",
     "sample_ids",
     "score_ids",
-    "search_rules",
     "translate_ids",
-    "translate_ids_and_attend",
-    "translate_ids_in_segments",
 ]

@@ -110,8 +110,8 @@ class TransformerConfig:
         alpha: exponent of the length penalty.
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
             length ** alpha. Length counts the end token.
-        stop: when a sentence's search ends: "certain", "finished" or
-            "likely"; see `SearchRules`.
+        stop: when a sentence's search ends: "exact", "k_finished" or
+            "heuristic"; see `BeamSearchConfig`.
         max_output_extra: an output has at most source length + this many
             tokens.
 
@@ -162,7 +162,7 @@ class TransformerConfig:
     beam_size: int = count("decoding", 4, MAX_BEAMS)
     alpha: float = amount("decoding", 0.6, MAX_ALPHA)
     length_penalty: str = choice("decoding", "gnmt", "power")
-    stop: str = choice("decoding", "certain", "finished", "likely")
+    stop: str = choice("decoding", "exact", "k_finished", "heuristic")
     max_output_extra: int = count_or_zero("decoding", 50, MAX_EXTRA)
 
     def __post_init__(self):

@@ -238,7 +238,7 @@ MUTATIONS = [
         # Search and sampling.
         (
             "length penalty divides by 5",
-            f"{_KT}/decoding/rules.py",
+            f"{_KT}/decoding/search_config.py",
             "(5.0 + length) / 6.0",
             "(5.0 + length) / 5.0",
             _SEARCH,
@@ -246,7 +246,7 @@ MUTATIONS = [
         (
             "search stops by the present length",
             f"{_KT}/decoding/beam_search.py",
-            'length if rules.stop == "likely" else constraints.max_lengths',
+            "length if heuristic else constraints.max_lengths",
             "length",
             _SEARCH,
         ),
@@ -283,7 +283,7 @@ MUTATIONS = [
         (
             "forbidden tokens are allowed",
             f"{_KT}/decoding/candidates.py",
-            "flat = ops.where(tokens == number, IMPOSSIBLE, flat)",
+            "flat = ops.where(tokens == token, IMPOSSIBLE, flat)",
             "pass",
             _SEARCH,
         ),
@@ -326,8 +326,8 @@ MUTATIONS = [
         (
             "alignment of the next step",
             f"{_KT}/decoding/alignment.py",
-            "given = ops.concatenate([begin, tokens[:, :, :-1]], axis=2)",
-            "given = tokens",
+            "inputs = shift_right(tokens)",
+            "inputs = tokens",
             _SEARCH,
         ),
         # Batches.

@@ -69,7 +69,7 @@ def main(arguments):
     counts = Counts(model.config.vocabulary_size)
 
     def attend(source, target):
-        weights = kt.align_ids(model, source, target)
+        weights = kt.force_align(model, source, target)
         most = tf.minimum(_SHARED_BY, tf.shape(source)[1])
         return tf.math.top_k(weights, most)
 

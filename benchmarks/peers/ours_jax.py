@@ -124,6 +124,5 @@ class Search:
 
     def _translate_ids(self, weights, source):
         with keras.StatelessScope(zip(self._model.weights, weights)):
-            capacity = kt.output_capacity(source, self._model.config)
-            result = kt.translate_ids(self._model, source, capacity)
+            result = kt.translate_ids(self._model, source)
         return result.tokens[:, 0], result.scores[:, 0]

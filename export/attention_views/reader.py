@@ -70,7 +70,7 @@ class AttentionReader:
         model = translator.model
 
         def attend(source, target):
-            weights = kt.attend_ids(model, source, target)
+            weights = kt.attention_scores(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
         self._attend = one_graph(attend, IDS_SPEC, IDS_SPEC)

@@ -143,7 +143,7 @@ def _compare(translator, path, sentences, references):
             "Its softmax is over the target pieces only, and that of our "
             "search includes an estimate of the others."
         )
-    if config.stop != "finished":
+    if config.stop != "k_finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
             f"there are beams; our search has stop={config.stop}."

@@ -16,7 +16,7 @@ from export.tokenizers.python_tokenizers import (
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_ids import list_of_texts
 from export.translators.text_translator import BLANK, Translation
-from keras_transformer.decoding.rules import length_penalty
+from keras_transformer.decoding.search_config import length_penalty
 
 _END = "</s>"
 

@@ -41,7 +41,7 @@ _SUPPORTED = expand_names(
         "positions": ("sinusoidal", "learned"),
         "sinusoid_rates": ("paper", "marian"),
         "length_penalty": ("gnmt", "power"),
-        "stop": ("certain", "finished", "likely"),
+        "stop": ("exact", "k_finished", "heuristic"),
     }
 )
 
@@ -60,7 +60,7 @@ def save_ctranslate2(
         path: path of the folder, which does not exist yet.
         quantization: one of QUANTIZATIONS, how matrices are stored.
         target_pieces: ids of the target's vocabulary that are written, see
-            `kt.TargetPieces`; None for all.
+            `kt.OutputVocabulary`; None for all.
 
     Raises:
         InputError: ctranslate2 is not installed or cannot hold the model, the
@@ -76,7 +76,7 @@ def save_ctranslate2(
     _check_config(config)
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
-    ids = kt.TargetPieces(ids, size).ids
+    ids = kt.OutputVocabulary.fixed(ids, size).ids
     spec = _make_spec(model, ids)
     source, target = split_vocabulary(vocabulary)
     files = {VOCABULARY_FILE: target}

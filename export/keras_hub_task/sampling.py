@@ -48,9 +48,8 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     def next_logits(tokens, cache, index):
         # Samplers that repeat rows do so with all of the cache.
         state, lengths = cache
-        states, state = _decode_step(decoder, state, tokens, index - 1)
-        logits = decoder.logits(states)[:, 0]
-        logits = _exclude_impossible(logits, index, lengths)
+        logits, state, states = _decode_step(decoder, state, tokens, index - 1)
+        logits = _exclude_impossible(logits[:, 0], index, lengths)
         return logits, states[:, 0], (state, lengths)
 
     ids = task.sampler(
@@ -69,11 +68,13 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
 
 
 def _decode_step(decoder, state, tokens, index):
-    """Decodes the tokens of one step; returns float [B, 1, D] and state."""
+    """Returns logits, state and hidden states of one step."""
     rows = ops.shape(tokens)[0]
     newest = ops.slice(tokens, (0, index), (rows, 1))
     parents = ops.zeros((rows, 1), dtype="int32")
-    return decoder.states_step(newest, parents, index, state)[:2]
+    return decoder.step(
+        newest, parents, index, state, return_hidden_states=True
+    )
 
 
 def _decode_prompt(decoder, state, prompt, index):
@@ -82,11 +83,11 @@ def _decode_prompt(decoder, state, prompt, index):
     Returns the state, and the hidden states of these tokens, float [B, T, D].
     """
     rows, length = ops.shape(prompt)
-    first, _ = _decode_step(decoder, state, prompt, 0)
+    _, _, first = _decode_step(decoder, state, prompt, 0)
     hidden_states = ops.zeros((rows, length, first.shape[-1]), first.dtype)
 
     def body(step, state, hidden_states):
-        states, state = _decode_step(decoder, state, prompt, step)
+        _, state, states = _decode_step(decoder, state, prompt, step)
         hidden_states = ops.slice_update(hidden_states, (0, step, 0), states)
         return step + 1, state, hidden_states
 

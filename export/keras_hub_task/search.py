@@ -13,7 +13,10 @@ from export.translators.model_translator import ModelTranslator
 from export.translators.text_ids import source_limit
 from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
-from keras_transformer.decoding.translate import output_limits
+from keras_transformer.decoding.translate import (
+    output_capacity,
+    output_limits,
+)
 
 # Compiled source lengths are multiples of it.
 _LENGTH_STEP = 16
@@ -34,7 +37,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         alpha: exponent of the length penalty.
         max_output_extra: maximum tokens of an output beyond those of its
             source.
-        stop: `stop` of kt.SearchRules.
+        stop: `stop` of kt.BeamSearchConfig.
         **kwargs: arguments of Sampler.
 
     Example:
@@ -86,9 +89,11 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             int32 [B, T]: the begin id, the best translation, padding.
         """
         config = self.update_config(transformer)
-        rules = kt.search_rules(config)
+        search_config = kt.BeamSearchConfig.from_config(config)
         if self.settings["stop"]:
-            rules = dataclasses.replace(rules, stop=self.settings["stop"])
+            search_config = dataclasses.replace(
+                search_config, stop_criterion=self.settings["stop"]
+            )
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
@@ -101,7 +106,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             source,
             capacity,
             kt.Constraints(longest, shortest, prompt[:, 1:]),
-            rules,
+            search_config,
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
         return ops.concatenate([begin, found.tokens[:, 0]], axis=1)
@@ -136,7 +141,7 @@ class FixedShapeTranslator(ModelTranslator):
         # Missing rows of the last batch are padding.
         rows = max(_BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)
-        length = kt.output_capacity(source, self._config)
+        length = output_capacity(source, self._config)
         length = 1 + min(length, self._max_output_tokens or length)
         target = np.zeros((rows, length), np.int32)
         target[: len(sentences), 0] = BEGIN_ID

@@ -17,14 +17,12 @@ from export.translators.id_translator import ForwardedCache
 from export.translators.load import load_together, require_one
 from export.translators.text_ids import list_of_texts, padded
 from keras_transformer.config import END_ID
+from keras_transformer.decoding.tree_grammar import TreeGrammar
 
 # Maximum ids of a sentence, several times those of the longest sentence of any
 # treebank: attention takes memory that grows with their square.
 MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree for each of its words, far more than trees have.
-_MAX_SYMBOLS_PER_WORD = 8
-_IDS = 2048
-# Brackets that a tree may have for each of its words: far more than any.
 _MAX_SYMBOLS_PER_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
@@ -69,7 +67,7 @@ class Parser:
     """Finds the trees with the highest penalised log-probability.
 
     The search generates only trees over the words of the sentence (see
-    `kt.TreeGrammar`), with brackets nested and opened in a row no deeper than
+    `TreeGrammar`), with brackets nested and opened in a row no deeper than
     in the trees that the model was trained on.
 
     Args:
@@ -82,7 +80,7 @@ class Parser:
 
     Attributes:
         beam_size: K.
-        rules: SearchRules, for the best tree alone.
+        search_config: BeamSearchConfig, for the best tree alone.
         model, symbols, tokenizer: the arguments.
 
     Raises:
@@ -114,18 +112,18 @@ class Parser:
         self._max_ids = MAX_SOURCE_IDS
         if config.positions == "learned":
             self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
-        self._grammar = kt.TreeGrammar(
+        self._grammar = TreeGrammar(
             len(symbols.labels),
             len(symbols.tags),
             max(symbols.max_depth, 1),
             max(symbols.max_open, 1),
         )
-        rules = kt.search_rules(config)
-        self.beam_size = beam_size or rules.beam_size
-        self.rules = dataclasses.replace(
-            rules,
+        search_config = kt.BeamSearchConfig.from_config(config)
+        self.beam_size = beam_size or search_config.beam_size
+        self.search_config = dataclasses.replace(
+            search_config,
             beam_size=self.beam_size,
-            alpha=rules.alpha if alpha is None else alpha,
+            alpha=search_config.alpha if alpha is None else alpha,
             grammar=self._grammar,
         )
         self._graphs = {}
@@ -270,10 +268,11 @@ class Parser:
         if self.model.config.positions == "learned":
             longest = tf.minimum(longest, self._max_ids)
         state = self._grammar.start(words, longest)
-        return kt.translate_ids_in_segments(
+        return kt.translate_ids(
             # The maximum of an empty batch is below 0.
             *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
             kt.Constraints(longest, grammar=state),
-            dataclasses.replace(self.rules, n_best=n_best),
+            dataclasses.replace(self.search_config, n_best=n_best),
+            shrink_batch=True,
             cache=ForwardedCache,
         )[:2]

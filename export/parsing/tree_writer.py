@@ -43,7 +43,7 @@ class TreeWriter:
         Letters: B sentences, K trees of each, T symbols.
 
         Args:
-            tokens: int32 [B, K, T], symbols that kt.TreeGrammar allows, the
+            tokens: int32 [B, K, T], symbols that TreeGrammar allows, the
                 end id, then padding.
             words: RaggedTensor string [B, None], as `WordTokenizer.split_words`
                 returns them.

@@ -67,7 +67,7 @@ _DEFAULT_LIMIT = 20
 _MAX_SOURCE = 512
 _MAX_PENALTY, _MAX_BEAMS, _MAX_LENGTH = 100, 1000, 2**16
 # By early_stopping: the stopping criterion of a TransformerConfig.
-STOP_CRITERIA = {True: "finished", False: "likely", "never": "certain"}
+STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 
 
 def read_hugging_face(folder):

@@ -50,7 +50,7 @@ class ServedParser(tf.Module):
         self._beam_size = parser.beam_size
         self._limits = {
             "beam_size": parser.beam_size,
-            "alpha": parser.rules.alpha,
+            "alpha": parser.search_config.alpha,
             "max_source_tokens": source_limit(config, max_source_tokens),
         }
         self._best, self._all = (

@@ -7,8 +7,11 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.truncation import trim
-from keras_transformer.decoding.alignment import RecordingDecoder
-from keras_transformer.decoding.translate import output_limits
+from keras_transformer.decoding.alignment import gather_alignments
+from keras_transformer.decoding.translate import (
+    output_capacity,
+    output_limits,
+)
 from keras_transformer.fields import MAX_EXTRA
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -21,7 +24,7 @@ class Found(typing.NamedTuple):
         tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
         scores: float32 [B, K], -1e9 where there are fewer than K; with
             alignments [B, 1].
-        alignments: float32 [B, 1, T, S], of `kt.alignments_of`, or ().
+        alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
     """
 
     tokens: typing.Any
@@ -44,11 +47,11 @@ class IdTranslator:
         min_length: pieces that an output has at least, the end id not
             counted; where the maximum is lower, the maximum holds. With 0 a
             model in doubt may find that saying nothing is likeliest.
-        target_pieces: ids of the pieces that are said, and no others, in a
-            search without a prefix; see `kt.TargetPieces`. None for all.
+        target_pieces: ids of the only tokens that are generated, in a search
+            without a prefix; see `kt.OutputVocabulary`. None for all.
             `score` and `sample` are the whole model's.
-        shortlist: kt.Shortlist that says which pieces each sentence's search
-            may say, in the place of `target_pieces`; None for all.
+        shortlist: kt.OutputVocabulary that selects the tokens of each
+            sentence, instead of `target_pieces`; None for all.
 
     Attributes:
         config: the model's, with what was asked for in it.
@@ -95,26 +98,26 @@ class IdTranslator:
         self._model = model
         self._min_length = min_length
         self._most = max_output_tokens
-        self._rules = kt.search_rules(self.config)
+        self._search_config = kt.BeamSearchConfig.from_config(self.config)
         if stop is not None:
-            self._rules = dataclasses.replace(self._rules, stop=stop)
-        self.stop = self._rules.stop
+            self._search_config = dataclasses.replace(
+                self._search_config, stop_criterion=stop
+            )
+        self.stop = self._search_config.stop_criterion
         if target_pieces is not None and shortlist is not None:
             raise ValueError("A search has target_pieces or a shortlist.")
         self.target_pieces, self.shortlist = None, shortlist
         if target_pieces is not None:
-            pieces = kt.TargetPieces(target_pieces, self.config.vocabulary_size)
-            self.searched = pieces.only(model)
-            self._to_ids = lambda tokens, source: pieces.to_ids(tokens)
-            self.target_pieces = pieces.ids.tolist()
-        elif shortlist is not None:
-            self.searched, self._to_ids = (
-                shortlist.only(model),
-                shortlist.to_ids,
+            fixed = kt.OutputVocabulary.fixed(
+                target_pieces, self.config.vocabulary_size
             )
+            self.target_pieces = fixed.ids.tolist()
+            self._output_vocabulary = fixed
         else:
-            self.searched = model
-            self._to_ids = lambda tokens, source: tokens
+            self._output_vocabulary = shortlist
+        self.searched = model
+        if self._output_vocabulary is not None:
+            self.searched = self._output_vocabulary.restrict(model)
         # A function of its own, which all graphs of this model share.
         self._encode = tf.function(
             model.encode, input_signature=[_IDS], autograph=False
@@ -144,23 +147,26 @@ class IdTranslator:
         """
         if self.searched is not self._model and not isinstance(prefix, tuple):
             raise ValueError("A search of some pieces takes no prefix.")
-        capacity = kt.output_capacity(source, self.config)
-        constraints = self._constraints(source, prefix)
-        rules = dataclasses.replace(self._rules, n_best=n_best)
-        request = self.searched, source, capacity, constraints, rules
-        if decoder is not None:
-            found = kt.translate_ids(
-                *request, self._recording(decoder, capacity, align)
-            )
-            return self._found(source, *found, align)
-        decoder = self.searched.beam_decoder(rules.beam_size, ForwardedCache)
-        tokens, scores, record = kt.translate_ids_in_segments(
-            *request,
-            self._encode(source),
-            decoder=self._recording(decoder, capacity, align),
+        shrink_batch = decoder is None
+        tokens, scores, trace = kt.translate_ids(
+            self.searched,
+            source,
+            None,
+            self._constraints(source, prefix),
+            dataclasses.replace(self._search_config, n_best=n_best),
+            shrink_batch=shrink_batch,
+            trace_alignments=align,
+            decoder=decoder,
+            memory=self._encode(source) if shrink_batch else None,
+            cache=ForwardedCache,
         )
-        tokens = trim(tokens[:, :1]) if align else tokens
-        return self._found(source, tokens, scores, record, align)
+        if not align:
+            return Found(self._to_vocabulary_ids(tokens, source), scores)
+        best = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
+        alignments = gather_alignments(trace, best)
+        return Found(
+            self._to_vocabulary_ids(best, source), scores[:, :1], alignments
+        )
 
     def new_decoder(self):
         """Returns a decoder for `search`, made once for all calls."""
@@ -171,7 +177,7 @@ class IdTranslator:
         return kt.sample_ids(
             self._model,
             source,
-            kt.output_capacity(source, self.config),
+            output_capacity(source, self.config),
             seeds,
             rules,
             output_limits(source, self.config.max_output_extra),
@@ -192,15 +198,10 @@ class IdTranslator:
             shortest = tf.minimum(longest, self._min_length + 1)
         return kt.Constraints(longest, shortest, prefix)
 
-    def _recording(self, decoder, capacity, align):
-        return RecordingDecoder(decoder, capacity) if align else decoder
-
-    def _found(self, source, tokens, scores, record, align):
-        if not align:
-            return Found(self._to_ids(tokens, source), scores)
-        best = tokens[:, :1]
-        alignments = kt.alignments_of(record, best)
-        return Found(self._to_ids(best, source), scores[:, :1], alignments)
+    def _to_vocabulary_ids(self, tokens, source):
+        if self._output_vocabulary is None:
+            return tokens
+        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
 
 
 class ForwardedCache(kt.KVCache):

@@ -7,7 +7,7 @@ from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA
 
 FLAGS = flags.FLAGS
 
-# None is what the model's configuration, or SearchRules, says.
+# None is what the model's configuration, or BeamSearchConfig, says.
 flags.DEFINE_integer(
     "beam_size",
     None,
@@ -34,12 +34,12 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "stop",
     None,
-    ["certain", "finished", "likely"],
+    ["exact", "k_finished", "heuristic"],
     "When a sentence ends: as soon as its result is certain; with as many "
     "finished translations as there are beams, which is faster and may miss a "
     "better one; or when no unfinished one, at its present length, beats the "
     "last of these, as in Hugging Face transformers. The configuration's own "
-    "by default, which is certain unless it was set.",
+    "by default, which is exact unless it was set.",
 )
 command.require_finite("alpha")
 

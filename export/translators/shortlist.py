@@ -40,7 +40,7 @@ def read_shortlist(path, tokenizer, config, size=None):
         size: pieces of each sentence's list; SIZE when None.
 
     Returns:
-        kt.Shortlist.
+        kt.OutputVocabulary.
 
     Raises:
         InputError: the file cannot be read or is none, it has a piece that
@@ -80,11 +80,14 @@ def read_shortlist(path, tokenizer, config, size=None):
             f"There is nothing in {path}; make it with trainers.shortlist."
         )
     table = _table(np.array(pairs), np.array(values), config.source_pieces)
-    return kt.Shortlist(*_with_same(*table, sources, targets), everywhere, size)
+    targets, probabilities = _with_same(*table, sources, targets)
+    return kt.OutputVocabulary.shortlist(
+        targets, probabilities, everywhere, size
+    )
 
 
 def load_shortlist(search, tokenizer, config):
-    """Returns a search whose `shortlist`, a path so far, is a kt.Shortlist.
+    """Returns a search whose `shortlist`, a path so far, is a vocabulary.
 
     Args:
         search: dict of what IdTranslator takes, with `shortlist_size` where

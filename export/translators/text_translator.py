@@ -189,7 +189,7 @@ class TextTranslator(abc.ABC):
         Returns:
             A list of Translation with their alignments: each piece of a
             translation counts as from the piece of the source that it
-            attends to most, in the mean of the heads (`kt.alignment_of`).
+            attends to most, in the mean of the heads (`Transformer.alignment`).
 
         Raises:
             InputError: as for `translate`.

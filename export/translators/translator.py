@@ -186,7 +186,7 @@ class Translator(ModelTranslator):
             texts: list of str, a sentence each.
             seeds: list of int from 0 to 2**31 - 1, one of each sentence; its
                 samples depend on nothing else.
-            rules: kt.SamplingRules.
+            rules: kt.SamplingConfig.
             on_progress: as for `translate`.
 
         Returns:
@@ -194,7 +194,7 @@ class Translator(ModelTranslator):
             each with its log-probability for a score; blank text has one.
         """
         sentences = self.sentences(texts)
-        draw = self._drawer(rules or kt.SamplingRules())
+        draw = self._drawer(rules or kt.SamplingConfig())
 
         def ask(batch):
             found = draw(

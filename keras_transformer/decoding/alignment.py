@@ -1,4 +1,4 @@
-"""Alignments: what the decoder attends to in the source (section 3.2.3)."""
+"""Alignments: attention of the decoder to the source (section 3.2.3)."""
 
 import typing
 
@@ -7,31 +7,13 @@ from keras import ops
 from keras_transformer.config import BEGIN_ID
 
 
-def alignment_of(model, weights, layer=None):
-    """Makes an alignment of cross-attention weights.
-
-    Args:
-        model: Transformer or Ensemble, of which the mean is taken.
-        weights: N float32 [B, H, T, S], one of each decoder layer; of an
-            ensemble such a list of each model.
-        layer: as for `Transformer.alignment`.
-
-    Returns:
-        float32 [B, T, S], mean over the heads.
-
-    Raises:
-        ValueError: there is no such layer.
-    """
-    return model.alignment(weights, layer)
-
-
-class Record(typing.NamedTuple):
-    """What was given to the K beams of each sentence, and what they saw.
+class AlignmentTrace(typing.NamedTuple):
+    """The tokens and the attention of every beam at every step of a search.
 
     Attributes:
-        tokens: int32 [B, T, K], the token each beam was given at each step.
-        parents: int32 [B, T, K], the beam of the step before it continued.
-        attention: float32 [B, T, K * S], its alignment at that step.
+        tokens: int32 [B, T, K], each beam's input token.
+        parents: int32 [B, T, K], the beam that it continues.
+        attention: float32 [B, T, K * S], its alignment.
     """
 
     tokens: typing.Any
@@ -39,113 +21,98 @@ class Record(typing.NamedTuple):
     attention: typing.Any
 
 
-class RecordingDecoder:
-    """The same methods as BeamDecoder, with a Record in the state.
+class TracingDecoder:
+    """A BeamDecoder whose state is a pair: its own, and an AlignmentTrace.
 
     Args:
-        decoder: what `beam_decoder` of a Transformer or an Ensemble returns.
-        max_length: T, steps there may be: a number or int32 scalar.
-        layer: of `Transformer.alignment`.
+        decoder: of `Transformer.beam_decoder` or `Ensemble.beam_decoder`.
+        max_length: T, maximum number of steps: a number or int32 scalar.
     """
 
-    def __init__(self, decoder, max_length, layer=None):
+    def __init__(self, decoder, max_length):
         self._decoder = decoder
         self._max_length = max_length
-        self._layer = layer
 
     def start(self, source, capacity, memory=None):
-        """Returns the decoder's state with an empty Record."""
+        """Returns the decoder's state with an empty trace."""
         batch, length = ops.shape(source)
         steps, beams = self._max_length, self._decoder.beam_size
-        nothing = ops.zeros((batch, steps, beams), dtype="int32")
+        empty = ops.zeros((batch, steps, beams), dtype="int32")
         attention = ops.zeros((batch, steps, beams * length), dtype="float32")
-        record = Record(nothing, nothing, attention)
-        return self._decoder.start(source, capacity, memory), record
+        trace = AlignmentTrace(empty, empty, attention)
+        return self._decoder.start(source, capacity, memory), trace
 
     def step(self, tokens, parents, index, state):
-        """One step, as `beam_search` takes it."""
-        inner, record = state
-        logits, inner, weights = self._decoder.attending_step(
-            tokens, parents, index, inner
+        """Takes one step; see `beam_search`."""
+        state, trace = state
+        logits, state, scores = self._decoder.step(
+            tokens, parents, index, state, return_attention_scores=True
         )
-        alignment = self._decoder.alignment(weights, self._layer)
-        now = ops.arange(ops.shape(record.tokens)[1]) == index
-        now = now[None, :, None]
-        return logits, (
-            inner,
-            Record(
-                ops.where(now, tokens[:, None], record.tokens),
-                ops.where(now, parents[:, None], record.parents),
-                self._noted(record.attention, alignment, index),
+        alignment = self._decoder.alignment(scores)
+        newest = ops.arange(ops.shape(trace.tokens)[1]) == index
+        newest = newest[None, :, None]
+        batch, _, width = ops.shape(trace.attention)
+        indices = ops.stack(
+            [ops.arange(batch), ops.broadcast_to(index, (batch,))], axis=1
+        )
+        trace = AlignmentTrace(
+            ops.where(newest, tokens[:, None], trace.tokens),
+            ops.where(newest, parents[:, None], trace.parents),
+            self._decoder.cache.scatter(
+                trace.attention, indices, ops.reshape(alignment, (batch, width))
             ),
         )
+        return logits, (state, trace)
 
-    def _noted(self, attention, alignment, index):
-        batch, _, width = ops.shape(attention)
-        rows = ops.arange(batch)
-        where = ops.stack([rows, ops.broadcast_to(index, (batch,))], axis=1)
-        alignment = ops.reshape(alignment, (batch, width))
-        return self._decoder.cache.scatter(attention, where, alignment)
-
-    @staticmethod
-    def remains(state):
-        """Returns what is kept of a state after a search: its Record."""
-        return state[1]
-
-    def grow(self, state, capacity):
+    def extend_cache(self, state, capacity):
         """Returns the state with capacity for more steps."""
-        inner, record = state
-        return self._decoder.grow(inner, capacity), record
+        state, trace = state
+        return self._decoder.extend_cache(state, capacity), trace
 
 
-def alignments_of(record, tokens):
-    """Finds the alignments of hypotheses in the record of their search.
+def gather_alignments(trace, tokens):
+    """Returns the alignments of hypotheses from the trace of their search.
 
     Args:
-        record: Record.
-        tokens: int32 [B, M, T], M hypotheses that the search has found of
-            each sentence, with as many steps as the record or fewer.
+        trace: AlignmentTrace.
+        tokens: int32 [B, M, T], M hypotheses that the search has found for
+            each sentence, with at most as many steps as the trace.
 
     Returns:
-        float32 [B, M, T, S]: row t is of the step that gives token t, and
-        sums to 1; rows after a hypothesis' end mean nothing.
+        float32 [B, M, T, S]: row t is from the step that generates token t,
+        and sums to 1; rows after the end of a hypothesis mean nothing.
     """
     batch, _, steps = ops.shape(tokens)
-    _, recorded, width = ops.shape(record.attention)
-    beams = record.tokens.shape[2]
+    _, traced, width = ops.shape(trace.attention)
+    beams = trace.tokens.shape[2]
     rows = ops.reshape(
-        record.attention, (batch * recorded * beams, width // beams)
+        trace.attention, (batch * traced * beams, width // beams)
     )
-    first = ops.arange(batch)[:, None] * recorded + ops.arange(steps)
-    visited = first[:, None] * beams + _visited_beams(record, tokens)
+    first = ops.arange(batch)[:, None] * traced + ops.arange(steps)
+    visited = first[:, None] * beams + _find_beams(trace, tokens)
     return ops.take(rows, visited, axis=0)
 
 
-def _visited_beams(record, tokens):
-    """Returns int32 [B, M, T], the beam each hypothesis was at each step.
+def _find_beams(trace, tokens):
+    """Returns int32 [B, M, T], the beam of each hypothesis at each step.
 
-    No two beams of a step are the same token after the same beam.
+    No two beams of a step have the same token after the same beam.
     """
     batch, hypotheses, steps = ops.shape(tokens)
-    begin = ops.full_like(tokens[:, :, :1], BEGIN_ID)
-    given = ops.concatenate([begin, tokens[:, :, :-1]], axis=2)
-
-    def unfinished(index, beam, visited):
-        del beam, visited
-        return index < steps
+    inputs = shift_right(tokens)
 
     def advance(index, beam, visited):
-        is_it = ops.logical_and(
-            ops.take(record.tokens, index, axis=1)[:, None]
-            == ops.take(given, index, axis=2)[..., None],
-            ops.take(record.parents, index, axis=1)[:, None] == beam[..., None],
+        matches = ops.logical_and(
+            ops.take(trace.tokens, index, axis=1)[:, None]
+            == ops.take(inputs, index, axis=2)[..., None],
+            ops.take(trace.parents, index, axis=1)[:, None] == beam[..., None],
         )
-        beam = ops.cast(ops.argmax(is_it, axis=-1), "int32")
-        now = ops.arange(steps) == index
-        return index + 1, beam, ops.where(now, beam[..., None], visited)
+        beam = ops.cast(ops.argmax(matches, axis=-1), "int32")
+        newest = ops.arange(steps) == index
+        return index + 1, beam, ops.where(newest, beam[..., None], visited)
 
     _, _, visited = ops.while_loop(
-        unfinished,
+        lambda index, beam, visited: index < steps,
         advance,
         (
             ops.convert_to_tensor(0, "int32"),
@@ -154,3 +121,48 @@ def _visited_beams(record, tokens):
         ),
     )
     return visited
+
+
+def force_align(model, source, target, layer=None):
+    """Returns how much each given target token attends to each source token.
+
+    Aligns translations that a person or another program has made, such as
+    a bitext.
+
+    Args:
+        model: Transformer or Ensemble, whose mean is returned.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+        layer: as for `Transformer.alignment`.
+
+    Returns:
+        float32 [B, T, S], mean over the heads: row t is from the step that
+        generates `target[:, t]`, sums to 1 and is 0 on padding.
+
+    Raises:
+        ValueError: the layer does not exist.
+    """
+    scores = attention_scores(model, source, target)["cross"]
+    return model.alignment(scores, layer)
+
+
+def attention_scores(model, source, target):
+    """Returns the attention of every head while given tokens are generated.
+
+    Args:
+        model: Transformer or Ensemble.
+        source: int32 [B, S], each ending with the end id, then padding.
+        target: int32 [B, T], the same.
+
+    Returns:
+        As `Transformer.attention` or `Ensemble.attention`. Row t of `decoder`
+        and `cross` is from the step that generates `target[:, t]`; the keys
+        of `decoder` are its inputs, the begin id and `target[:, :-1]`.
+    """
+    return model.attention({"source": source, "target": shift_right(target)})
+
+
+def shift_right(tokens):
+    """Returns the decoder's input for int32 [..., T] tokens."""
+    begin = ops.full_like(tokens[..., :1], BEGIN_ID)
+    return ops.concatenate([begin, tokens[..., :-1]], axis=-1)

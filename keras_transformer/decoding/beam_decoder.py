@@ -1,4 +1,4 @@
-"""A Transformer as the step function that beam search asks for."""
+"""A Transformer as the step function of a search."""
 
 import typing
 
@@ -9,21 +9,19 @@ from keras_transformer.layers.masks import padding_mask
 from keras_transformer.layers.words import SourceWords, says_word
 
 
-class BeamState(typing.NamedTuple):
+class DecoderState(typing.NamedTuple):
     """What decoding carries from step to step, sentences in front.
 
     Attributes:
         memory: each decoder layer's cross-attention keys and values.
         memory_mask: boolean [B, 1, S].
-        caches: each decoder layer's KVCache, in the order it was written; they
-            are never re-ordered.
-        ancestry: boolean [B, K, cached steps, K]; [b, k, t, j] says that beam
-            k's hypothesis went through beam j at the step in place t.
-        words: int32 [B, K], how many words each has said, where positions
-            count them; else ().
+        caches: each decoder layer's KVCache, never reordered.
+        ancestry: boolean [B, K, cache length, K]; [b, k, t, j] says whether
+            beam k's hypothesis continues beam j's token in cache slot t.
+        words: int32 [B, K], number of words each beam has emitted; () unless
+            positions are word-based.
         next_words: SourceWords, for positions="next-word"; else ().
-        output: what the output layer keeps of each sentence, see
-            `TransformerOfPieces`; else ().
+        output: what the output layer has prepared of each sentence.
     """
 
     memory: typing.Any
@@ -35,48 +33,59 @@ class BeamState(typing.NamedTuple):
     output: typing.Any = ()
 
 
+class FullOutputLayer:
+    """Logits of the whole vocabulary; transposes the matrix only once."""
+
+    def __init__(self, embedding):
+        self._embedding = embedding
+        self._projection = embedding.projection()
+
+    def prepare(self, source):
+        """Returns what `logits` needs of int32 [B, S] sources: nothing."""
+        return ()
+
+    def to_vocabulary_ids(self, tokens, prepared):
+        """Returns the vocabulary ids of int32 [B, K] tokens: the same."""
+        return tokens
+
+    def logits(self, states, prepared):
+        """Returns float32 [B, K, V] for float [B, K, D]."""
+        return self._embedding.project(states, self._projection)
+
+
 class BeamDecoder:
     """Decodes the K beams of each sentence, one step after the other.
 
-    The encoder's output and the cross-attention keys and values are made
+    The encoder's output and the cross-attention keys and values are computed
     once per sentence; the K beams are K queries on them. Self-attention
-    looks at the slots of all beams through a mask that says whose past each
-    slot is, so caches are written in place and never re-ordered. Restricted
-    self-attention has slots for the steps of a window and writes them anew.
-    The matrix of the logits is transposed once and not at each step.
+    attends to the slots of all beams under a mask that tells each beam's own
+    past, so caches are written in place and never reordered. With
+    restricted self-attention there are slots for one window, which are
+    overwritten.
 
     Args:
         model: Transformer.
         beam_size: K.
         cache: KVCache, or a subclass of it.
-
-    Attributes:
-        beam_size: as given.
-        cache: as given.
+        output_layer: with the methods of FullOutputLayer, which is the
+            default; see `output_vocabulary`.
     """
 
-    def __init__(self, model, beam_size, cache=KVCache):
+    def __init__(self, model, beam_size, cache=KVCache, output_layer=None):
         self.beam_size = beam_size
         self.cache = cache
         self._model = model
-        self._project = self._output_layer()
-
-    def _output_layer(self):
-        """Returns a function of states that gives logits."""
-        output = self._model.output_embedding
-        projection = output.projection()
-        return lambda states: output.project(states, projection)
+        self._output_layer = output_layer or FullOutputLayer(
+            model.output_embedding
+        )
 
     def start(self, source, capacity, memory=None):
-        """Encodes int32 [B, S] ids.
+        """Returns the DecoderState before the first step.
 
         Args:
             source: int32 [B, S].
-            capacity: steps it is made for: a number or int32 scalar.
-            memory: `model.encode(source)`, where it has been made already.
-
-        Returns:
-            BeamState.
+            capacity: number of steps to allocate: a number or int32 scalar.
+            memory: `model.encode(source)`, if it is known already.
 
         Raises:
             ValueError: `capacity` is beyond the learned positions.
@@ -86,45 +95,48 @@ class BeamDecoder:
             memory = self._model.encode(source)
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
-        steps = decoder.cache_length(capacity)
+        length = decoder.cache_length(capacity)
         config, mask = self._model.config, padding_mask(source)
         words = ()
         if config.counts_words:
             words = ops.zeros((batch, beams), dtype="int32")
-        return BeamState(
+        return DecoderState(
             memory=decoder.project_memory(memory),
             memory_mask=mask,
             caches=decoder.initial_caches(batch, capacity, beams, self.cache),
-            ancestry=ops.zeros((batch, beams, steps, beams), dtype="bool"),
+            ancestry=ops.zeros((batch, beams, length, beams), dtype="bool"),
             words=words,
             next_words=SourceWords.of(config, memory, source, mask),
+            output=self._output_layer.prepare(source),
         )
 
-    def step(self, tokens, parents, index, state):
-        """One step, as `beam_search` takes it."""
-        return self.attending_step(tokens, parents, index, state)[:2]
+    def step(
+        self,
+        tokens,
+        parents,
+        index,
+        state,
+        return_hidden_states=False,
+        return_attention_scores=False,
+    ):
+        """Decodes the newest token of each beam; see `beam_search`.
 
-    def attending_step(self, tokens, parents, index, state):
-        """The same, and the cross-attention: N float32 [B, H, K, S]."""
-        states, *rest = self.states_step(tokens, parents, index, state)
-        return self.logits(states), *rest
-
-    def logits(self, states):
-        """Returns float32 [B, K, V] of what `states_step` returns first."""
-        return self._project(states)
-
-    def states_step(self, tokens, parents, index, state):
-        """As `attending_step`, with float [B, K, D] in the logits' place."""
-        batch, beams, steps, _ = ops.shape(state.ancestry)
-        # A step in another's place ends the other's being seen: the window.
-        place = index % steps
-        ancestry = _descend(state.ancestry, parents, place, self.beam_size)
-        words = self._words(tokens, parents, state.words)
-        states, caches, weights = self._model.decode_step(
-            tokens,
+        Returns:
+            Logits, float32 [B, K, V], and the DecoderState; if requested the
+            decoder's output, float [B, K, D], and the cross-attention, a list
+            of N float32 [B, H, K, S].
+        """
+        batch, beams, length, _ = ops.shape(state.ancestry)
+        # Overwriting a step removes it from every ancestry: the window.
+        cache_index = index % length
+        ancestry = update_ancestry(state.ancestry, parents, cache_index)
+        ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
+        words = self._words(ids, parents, state.words)
+        hidden_states, caches, scores = self._model.decode_step(
+            ids,
             index,
             state.caches,
-            ops.reshape(ancestry, (batch, beams, steps * self.beam_size)),
+            ops.reshape(ancestry, (batch, beams, length * self.beam_size)),
             state.memory,
             state.memory_mask,
             words,
@@ -133,40 +145,34 @@ class BeamDecoder:
         state = state._replace(caches=caches, ancestry=ancestry)
         if words is not None:
             state = state._replace(words=words)
-        return states, state, weights
+        result = [self._output_layer.logits(hidden_states, state.output), state]
+        if return_hidden_states:
+            result.append(hidden_states)
+        if return_attention_scores:
+            result.append(scores)
+        return tuple(result)
 
-    def _words(self, tokens, parents, words):
-        """Returns how many words each beam has said; None where none counts."""
+    def _words(self, ids, parents, words):
+        """Returns the number of words emitted; None unless word-based."""
         if isinstance(words, tuple):
             return None
-        said = ops.cast(says_word(self._model.config, tokens), "int32")
-        return ops.take_along_axis(words, parents, axis=1) + said
+        emitted = ops.cast(says_word(self._model.config, ids), "int32")
+        return ops.take_along_axis(words, parents, axis=1) + emitted
 
-    def alignment(self, weights, layer=None):
-        """As `Transformer.alignment`."""
-        return self._model.alignment(weights, layer)
+    def alignment(self, scores, layer=None):
+        """See `Transformer.alignment`."""
+        return self._model.alignment(scores, layer)
 
-    def remains(self, state):
-        """Returns what is kept of the state after a search: nothing."""
-        del state
-        return ()
-
-    def grow(self, state, capacity):
-        """Returns the state with capacity for more steps.
-
-        Args:
-            state: BeamState.
-            capacity: steps it is to have: a number or int32 scalar.
-
-        Raises:
-            ValueError: as for `start`.
-        """
+    def extend_cache(self, state, capacity):
+        """Returns the state with capacity for more steps; see `start`."""
         self._check(capacity)
-        steps = self._model.decoder.cache_length(capacity)
-        more = steps - ops.shape(state.ancestry)[2]
+        length = self._model.decoder.cache_length(capacity)
+        added = length - ops.shape(state.ancestry)[2]
         return state._replace(
-            caches=tree.map_structure(lambda x: _grown(x, more), state.caches),
-            ancestry=_grown(state.ancestry, more),
+            caches=tree.map_structure(
+                lambda each: _pad_steps(each, added), state.caches
+            ),
+            ancestry=_pad_steps(state.ancestry, added),
         )
 
     def _check(self, capacity):
@@ -179,16 +185,16 @@ class BeamDecoder:
             )
 
 
-def _grown(values, more):
-    """Adds empty places at the end of axis 2."""
-    before, after = ops.shape(values)[:2], ops.shape(values)[3:]
-    empty = ops.zeros((*before, more, *after), dtype=values.dtype)
-    return ops.concatenate([values, empty], axis=2)
-
-
-def _descend(ancestry, parents, place, beam_size):
-    """Each beam takes over its parent's past and adds its own slot."""
+def update_ancestry(ancestry, parents, cache_index):
+    """Gives each beam its parent's past and its own newest slot."""
     inherited = ops.take_along_axis(ancestry, parents[:, :, None, None], axis=1)
-    now = ops.arange(ops.shape(ancestry)[2]) == place
-    own = ops.eye(beam_size, dtype="bool")[None, :, None, :]
+    now = ops.arange(ops.shape(ancestry)[2]) == cache_index
+    own = ops.eye(ancestry.shape[-1], dtype="bool")[None, :, None, :]
     return ops.where(now[None, None, :, None], own, inherited)
+
+
+def _pad_steps(values, count):
+    """Appends `count` zeros on axis 2."""
+    before, after = ops.shape(values)[:2], ops.shape(values)[3:]
+    empty = ops.zeros((*before, count, *after), dtype=values.dtype)
+    return ops.concatenate([values, empty], axis=2)

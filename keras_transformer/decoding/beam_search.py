@@ -1,10 +1,10 @@
 """Beam search with a length penalty: section 6.1.
 
-One step, `_advance`, and three drivers around it: `beam_search` is one loop;
-`staged_beam_search` a few loops of fixed shapes, for compilers; in
-`segmented_beam_search` finished sentences leave the batch.
+`_advance` is one step; three functions repeat it: `beam_search` in one loop,
+`bucketed_beam_search` in a few loops of fixed shapes, for compilers, and
+`shrinking_batch_beam_search`, from which finished sentences leave the batch.
 
-Letters: B sentences, K beams, V vocabulary, T tokens there is capacity for.
+Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
 """
 
 import functools
@@ -17,14 +17,14 @@ from keras_transformer.decoding.candidates import (
     IMPOSSIBLE,
     allowed_candidates,
 )
-from keras_transformer.decoding.rules import (
-    SearchRules,
-    prepared,
+from keras_transformer.decoding.search_config import (
+    BeamSearchConfig,
+    prepare_constraints,
 )
 
-# What it costs that sentences leave the batch, in steps of the whole batch:
-# what was fastest at 8, 32 and 96 sentences.
-_LEAVING_COST = 0.5
+# Cost of removing sentences from the batch, in steps of the whole batch: what
+# was fastest at 8, 32 and 96 sentences.
+_REMOVAL_COST = 0.5
 
 
 class BeamSearchResult(typing.NamedTuple):
@@ -42,181 +42,149 @@ class BeamSearchResult(typing.NamedTuple):
     state: typing.Any
 
 
-class _Search(typing.NamedTuple):
-    """The search between two steps; the live beams are unfinished hypotheses.
+class _BeamState(typing.NamedTuple):
+    """The search between two steps; live beams are unfinished hypotheses."""
 
-    Attributes:
-        index: int32 scalar, tokens produced so far.
-        constraints: Constraints.
-        live_tokens: int32 [B, K, T].
-        live_log_probs: float32 [B, K], best first.
-        parents: int32 [B, K], the beam that each live beam continues.
-        done_tokens: int32 [B, K, T], the best finished hypotheses.
-        done_scores: float32 [B, K], best first.
-        stopped: boolean [B]: no live beam can still enter the finished ones.
-        grammar: the grammar's state of each live beam, nest of [B, K, ...].
-        state: whatever `step` carries.
-    """
-
-    index: typing.Any
-    constraints: typing.Any
-    live_tokens: typing.Any
-    live_log_probs: typing.Any
-    parents: typing.Any
-    done_tokens: typing.Any
-    done_scores: typing.Any
-    stopped: typing.Any
-    grammar: typing.Any
-    state: typing.Any
+    index: typing.Any  # int32 scalar, tokens produced so far
+    constraints: typing.Any  # Constraints
+    live_tokens: typing.Any  # int32 [B, K, T]
+    live_log_probs: typing.Any  # float32 [B, K], best first
+    parents: typing.Any  # int32 [B, K], the beam that each continues
+    finished_tokens: typing.Any  # int32 [B, K, T], the best of all so far
+    finished_scores: typing.Any  # float32 [B, K], best first
+    stopped: typing.Any  # boolean [B]
+    grammar: typing.Any  # state of each live beam, nest of [B, K, ...]
+    state: typing.Any  # what `step` carries
 
     def result(self):
-        """Returns the BeamSearchResult."""
-        return BeamSearchResult(self.done_tokens, self.done_scores, self.state)
+        return BeamSearchResult(
+            self.finished_tokens, self.finished_scores, self.state
+        )
 
 
-def beam_search(step, state, constraints, max_length, rules=None):
+def beam_search(step, state, constraints, max_length, config=None):
     """Finds the hypotheses with the highest penalised log-probability.
 
-    At each step the 2K best candidates of the K live beams are looked at:
-    those that end join the finished hypotheses, of which the K best are
-    kept and never changed; the K best others live on. At its maximum
-    length a hypothesis can only end. A sentence stops when its best live
-    log-probability / penalty at its maximum length, which no candidate can
-    exceed, is not above the finished score of the last hypothesis that is
-    wanted: so stopping never changes the result, unless `rules.stop` says
-    otherwise. Neither do the other sentences.
+    Each step considers the 2K best candidates of the K live beams: those that
+    end join the finished hypotheses, of which the K best are kept and never
+    changed; the K best others live on. At its maximum length a hypothesis
+    can only end. A sentence stops when its best live log-probability /
+    penalty at its maximum length, which no candidate can exceed, is not above
+    the finished score of the last hypothesis that is wanted: so stopping
+    never changes the result, unless `config.stop_criterion` says otherwise.
+    Neither do the other sentences.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index
             int32 scalar, state) -> (logits float [B, K, V], state). `tokens`
             are each beam's last token, `parents` the beam of the step before
             that it continues, and `index` counts from 0.
-        state: what `step` carries along; a nest of tensors of fixed shapes,
-            with the sentences in front.
-        constraints: Constraints, or only its `max_lengths`.
-        max_length: T, capacity for tokens: a number, or an int32 scalar.
-        rules: SearchRules; None for the paper's.
+        state: what `step` carries; a nest of tensors of fixed shapes that
+            begin with sentences.
+        constraints: Constraints, or just their `max_lengths`.
+        max_length: T, a number or int32 scalar.
+        config: BeamSearchConfig; None for the paper's.
 
     Returns:
         BeamSearchResult.
 
     Raises:
-        ValueError: there is a grammar without its state, or a state without
-            its grammar.
+        ValueError: of `prepare_constraints`.
     """
-    return staged_beam_search(
-        step, state, constraints, [max_length], rules or SearchRules(), None
+    config = config or BeamSearchConfig()
+    return bucketed_beam_search(
+        step, state, constraints, [max_length], config, None
     )
 
 
-def staged_beam_search(step, state, constraints, capacities, rules, grow):
-    """The same search, in as many loops as there are capacities.
+def bucketed_beam_search(
+    step, state, constraints, capacities, config, extend_cache
+):
+    """Runs `beam_search` in as many loops as there are capacities.
 
-    Each loop has fixed shapes, which compilers need, and its steps look at a
-    cache that is not much longer than what is filled of it.
-
-    Args:
-        step: as for `beam_search`.
-        state: the same, with capacity for `capacities[0]` steps.
-        constraints: Constraints, or only its `max_lengths`.
-        capacities: list of steps, rising; the last is T.
-        rules: SearchRules.
-        grow: function (state, capacity) -> the state with that capacity.
-
-    Returns:
-        BeamSearchResult.
+    Each loop has fixed shapes, which compilers need, and its steps read a
+    cache that is not much longer than its filled part. `capacities` are
+    ascending numbers of steps, the last of which is T. `state` has capacity
+    for the first; `extend_cache(state, capacity)` returns it with another.
     """
-    search = _start(rules, constraints, capacities[-1], state)
+    search = _start(config, constraints, capacities[-1], state)
     for number, capacity in enumerate(capacities):
         if number:
-            search = search._replace(state=grow(search.state, capacity))
-        condition = functools.partial(_unfinished, end=capacity)
-        search = _run(rules, step, search, condition)
+            search = search._replace(state=extend_cache(search.state, capacity))
+        condition = functools.partial(_is_unfinished, end=capacity)
+        search = _run(config, step, search, condition)
     return search.result()
 
 
-def segmented_beam_search(
+def shrinking_batch_beam_search(
     step,
     state,
     constraints,
     max_length,
-    rules,
+    config,
     segment,
-    grow,
-    remains=lambda state: (),
+    extend_cache,
+    final_state=lambda state: (),
 ):
-    """The same search, in which finished sentences leave the batch.
+    """Runs `beam_search` while removing finished sentences from the batch.
 
-    After at most `segment` steps the sentences that have stopped leave, and
-    the state gets capacity for the next steps, so that a step's work follows
-    what is left and what is filled. They leave sooner where the work done for
-    them in the rest of the segment would exceed that of their leaving. The
-    shapes change meanwhile: it runs inside a graph of TensorFlow whose number
-    of sentences is open.
-
-    Args:
-        step: as for `beam_search`.
-        state: the same, with capacity for `segment` steps.
-        constraints: Constraints, or only its `max_lengths`.
-        max_length: T, an int32 scalar tensor.
-        rules: SearchRules.
-        segment: the most steps between two times that sentences leave.
-        grow: as for `staged_beam_search`; the capacity is an int32 scalar.
-        remains: function state -> what is kept of it of a sentence that
-            leaves: a nest of tensors of fixed shapes, nothing by default.
-
-    Returns:
-        BeamSearchResult, with what remains of the state.
+    After at most `segment` steps, for which `state` has capacity, stopped
+    sentences are removed and `extend_cache` adds capacity: a step's work
+    follows the unfinished sentences and the filled cache. They are removed
+    sooner where their work in the rest of the segment would exceed the cost
+    of removal. Of their state `final_state(state)` is kept, a nest of tensors
+    of fixed shapes. Since shapes change, it runs inside a TensorFlow graph
+    whose number of sentences is open, and `max_length` is an int32 tensor.
     """
-    search = _start(rules, constraints, max_length, state)
+    search = _start(config, constraints, max_length, state)
     rows = ops.arange(ops.shape(search.stopped)[0])
 
-    def results(search):
-        found = search.result()
-        return found._replace(state=remains(found.state))
+    def result_of(search):
+        result = search.result()
+        return result._replace(state=final_state(result.state))
 
-    def advance(found, rows, search):
+    def advance(result, rows, search):
         capacity = ops.minimum(search.index + segment, max_length)
         search = _run(
-            rules, step, search, lambda search: _pays(search, capacity)
+            config, step, search, lambda each: _continue_segment(each, capacity)
         )
-        found = tree.map_structure(
-            lambda whole, part: ops.scatter_update(whole, rows[:, None], part),
-            found,
-            results(search),
+        result = tree.map_structure(
+            lambda old, new: ops.scatter_update(old, rows[:, None], new),
+            result,
+            result_of(search),
         )
-        (kept,) = ops.nonzero(ops.logical_not(search.stopped))
-        kept = ops.cast(kept, "int32")
+        (unfinished,) = ops.nonzero(ops.logical_not(search.stopped))
+        unfinished = ops.cast(unfinished, "int32")
         capacity = ops.minimum(search.index + segment, max_length)
-        search = _keep(search, kept)
-        search = search._replace(state=grow(search.state, capacity))
-        return found, ops.take(rows, kept), search
+        search = _select_sentences(search, unfinished)
+        search = search._replace(state=extend_cache(search.state, capacity))
+        return result, ops.take(rows, unfinished), search
 
-    found, _, _ = ops.while_loop(
-        lambda found, rows, search: _unfinished(search, max_length),
+    result, _, _ = ops.while_loop(
+        lambda result, rows, search: _is_unfinished(search, max_length),
         advance,
-        (results(search), rows, search),
+        (result_of(search), rows, search),
     )
-    return found
+    return result
 
 
-def _start(rules, constraints, max_length, state):
+def _start(config, constraints, max_length, state):
     """Returns the search before its first step."""
-    constraints, grammar = prepared(constraints, rules, max_length)
+    constraints, grammar = prepare_constraints(constraints, config, max_length)
     batch = ops.shape(constraints.max_lengths)[0]
-    beams = rules.beam_size
+    beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
     # All beams are the same at first: only the first one counts.
     others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
     first = ops.zeros((batch, 1), dtype="float32")
-    return _Search(
+    return _BeamState(
         index=ops.convert_to_tensor(0, "int32"),
         constraints=constraints,
         live_tokens=tokens,
         live_log_probs=ops.concatenate([first, others], axis=1),
         parents=ops.zeros((batch, beams), dtype="int32"),
-        done_tokens=tokens,
-        done_scores=ops.full((batch, beams), IMPOSSIBLE, dtype="float32"),
+        finished_tokens=tokens,
+        finished_scores=ops.full((batch, beams), IMPOSSIBLE, dtype="float32"),
         stopped=ops.zeros((batch,), dtype="bool"),
         grammar=tree.map_structure(
             lambda each: ops.repeat(each[:, None], beams, axis=1), grammar
@@ -225,119 +193,126 @@ def _start(rules, constraints, max_length, state):
     )
 
 
-def _run(rules, step, search, condition):
+def _run(config, step, search, condition):
     """Advances while `condition`, a function of the search, holds."""
     (search,) = ops.while_loop(
-        condition, lambda search: (_advance(rules, step, search),), (search,)
+        condition, lambda search: (_advance(config, step, search),), (search,)
     )
     return search
 
 
-def _advance(rules, step, search):
-    """Takes one step: asks for every live beam's next token, keeps the best.
+def _advance(config, step, search):
+    """Takes one step.
 
     Hypotheses that end here compete with the finished ones; the K best
     candidates that do not end are the next live beams.
     """
     index, constraints = search.index, search.constraints
-    tokens = _last_tokens(search.live_tokens, index)  # [B, K]
+    tokens = last_tokens(search.live_tokens, index)  # [B, K]
     logits, state = step(tokens, search.parents, index, search.state)
-    nexts = allowed_candidates(
+    candidates = allowed_candidates(
         *(logits, search.live_log_probs, index),
-        *(rules, constraints, search.grammar),
+        *(config, constraints, search.grammar),
     )  # all of [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
     may_end = ops.logical_and(
-        nexts.end_log_probs > 0.5 * IMPOSSIBLE,
-        ops.logical_or(nexts.may_end, at_limit[:, None]),
+        candidates.end_log_probs > 0.5 * IMPOSSIBLE,
+        ops.logical_or(candidates.may_end, at_limit[:, None]),
     )  # [B, K]
-    # A stopped sentence keeps what it has: a tie must not change it.
+    # A stopped sentence keeps its result: a tie must not change it.
     may_end = ops.logical_and(may_end, ops.logical_not(search.stopped)[:, None])
     end_scores = ops.where(
-        may_end, nexts.end_log_probs / rules.penalty(length), IMPOSSIBLE
+        may_end, candidates.end_log_probs / config.penalty(length), IMPOSSIBLE
     )  # [B, K]
-    scores = ops.concatenate([search.done_scores, end_scores], axis=1)
-    done_scores, order = ops.top_k(scores, rules.beam_size)  # [B, K] of [B, 2K]
-    here = ops.arange(ops.shape(search.live_tokens)[2]) == index  # [T]
-    ended = ops.where(here, END_ID, search.live_tokens)
-    both = ops.concatenate([search.done_tokens, ended], axis=1)  # [B, 2K, T]
-    inherited, grammar = tree.map_structure(
-        lambda each: _inherited(each, nexts.parents),
-        (search.live_tokens, search.grammar),
-    )  # [B, K, T], and nest of [B, K, ...]
-    if rules.grammar is not None:
-        grammar = rules.grammar.advance(grammar, nexts.tokens)
+    scores = ops.concatenate([search.finished_scores, end_scores], axis=1)
+    finished_scores, order = ops.top_k(scores, config.beam_size)
+    newest = ops.arange(ops.shape(search.live_tokens)[2]) == index  # [T]
+    ended = ops.where(newest, END_ID, search.live_tokens)
+    both = ops.concatenate([search.finished_tokens, ended], axis=1)
+    live_tokens, grammar = gather_beams(
+        (search.live_tokens, search.grammar), candidates.parents
+    )
+    if config.grammar is not None:
+        grammar = config.grammar.advance(grammar, candidates.tokens)
+    heuristic = config.stop_criterion == "heuristic"
+    terminated = is_terminated(
+        config,
+        length if heuristic else constraints.max_lengths,
+        candidates.log_probs[:, 0],
+        finished_scores,
+    )
     stopped = ops.logical_or(search.stopped, at_limit)
-    longest = length if rules.stop == "likely" else constraints.max_lengths
-    may_stop = _may_stop(rules, longest, nexts.log_probs[:, 0], done_scores)
-    return _Search(
+    return _BeamState(
         index=length,
         constraints=constraints,
-        live_tokens=ops.where(here, nexts.tokens[..., None], inherited),
-        live_log_probs=nexts.log_probs,
-        parents=nexts.parents,
-        done_tokens=ops.take_along_axis(both, order[..., None], axis=1),
-        done_scores=done_scores,
-        stopped=ops.logical_or(stopped, may_stop),
+        live_tokens=ops.where(
+            newest, candidates.tokens[..., None], live_tokens
+        ),
+        live_log_probs=candidates.log_probs,
+        parents=candidates.parents,
+        finished_tokens=ops.take_along_axis(both, order[..., None], axis=1),
+        finished_scores=finished_scores,
+        stopped=ops.logical_or(stopped, terminated),
         grammar=grammar,
         state=state,
     )
 
 
-def _inherited(values, parents):
-    """Returns what the beams that are continued have: [B, K, ...]."""
-    shape = (*ops.shape(parents), *[1] * (len(values.shape) - 2))
-    return ops.take_along_axis(values, ops.reshape(parents, shape), axis=1)
+def last_tokens(tokens, index):
+    """Returns the token before `index`, at 0 the begin id: int32 [B, K]."""
+    previous = ops.take(tokens, ops.maximum(index - 1, 0), axis=2)
+    return ops.where(index > 0, previous, BEGIN_ID)
 
 
-def _may_stop(rules, longest, best_live, done_scores):
-    """Whether a sentence may stop: boolean [B].
+def gather_beams(nest, parents):
+    """Takes from a nest of [B, K, ...] the beams that are continued."""
 
-    Args:
-        rules: SearchRules.
-        longest: int32 [B] or scalar, the length that the best live beam is
-            thought to end with.
-        best_live: float32 [B], its log-probability.
-        done_scores: float32 [B, K].
+    def gather(values):
+        shape = (*ops.shape(parents), *[1] * (len(values.shape) - 2))
+        return ops.take_along_axis(values, ops.reshape(parents, shape), axis=1)
+
+    return tree.map_structure(gather, nest)
+
+
+def is_terminated(config, length, best_live, finished_scores):
+    """Returns whether the search of a sentence may stop: boolean [B].
+
+    The best live beam, float32 [B], is assumed to end at `length`, int32 [B]
+    or scalar.
     """
-    if rules.stop == "never":
+    if config.stop_criterion == "max_length":
         return ops.zeros_like(best_live, dtype="bool")
-    # A grammar may leave no live beam.
-    none_lives = best_live <= 0.5 * IMPOSSIBLE
-    if rules.stop == "finished":
-        enough = done_scores[:, -1] > 0.5 * IMPOSSIBLE
+    if config.stop_criterion == "k_finished":
+        enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:
-        bound = best_live / rules.penalty(longest)
-        wanted = rules.n_best if rules.stop == "certain" else 0
-        last = (wanted or rules.beam_size) - 1
-        enough = bound <= done_scores[:, last]
-    return ops.logical_or(enough, none_lives)
+        wanted = config.beam_size
+        if config.stop_criterion == "exact":
+            wanted = config.n_best or wanted
+        bound = best_live / config.penalty(length)
+        enough = bound <= finished_scores[:, wanted - 1]
+    # A grammar may leave no live beam.
+    return ops.logical_or(enough, best_live <= 0.5 * IMPOSSIBLE)
 
 
-def _unfinished(search, end):
-    """Whether a sentence is unfinished and `end` tokens are not yet there."""
-    live = ops.logical_not(ops.all(search.stopped))
-    return ops.logical_and(search.index < end, live)
+def _is_unfinished(search, end):
+    """Whether a sentence is unfinished and has fewer than `end` tokens."""
+    unfinished = ops.logical_not(ops.all(search.stopped))
+    return ops.logical_and(search.index < end, unfinished)
 
 
-def _pays(search, capacity):
-    """Whether another step comes before sentences leave: boolean scalar."""
+def _continue_segment(search, capacity):
+    """Whether to take another step before sentences are removed."""
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
-    in_vain = share_stopped * ops.cast(capacity - search.index, "float32")
+    wasted = share_stopped * ops.cast(capacity - search.index, "float32")
     return ops.logical_and(
-        _unfinished(search, capacity), in_vain <= _LEAVING_COST
+        _is_unfinished(search, capacity), wasted <= _REMOVAL_COST
     )
 
 
-def _keep(search, kept):
-    """Returns the search of the sentences whose numbers are kept."""
-    # The counter has no sentences in front.
+def _select_sentences(search, rows):
+    """Returns the search of the sentences at int32 [n] rows."""
+    # All but the scalar counter begin with sentences.
     rest = search._replace(index=())
-    rest = tree.map_structure(lambda each: ops.take(each, kept, axis=0), rest)
+    rest = tree.map_structure(lambda each: ops.take(each, rows, axis=0), rest)
     return rest._replace(index=search.index)
-
-
-def _last_tokens(live_tokens, index):
-    previous = ops.take(live_tokens, ops.maximum(index - 1, 0), axis=2)
-    return ops.where(index > 0, previous, BEGIN_ID)

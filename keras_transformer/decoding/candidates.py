@@ -1,22 +1,22 @@
-"""Candidates: which tokens may follow the live beams (section 6.1)."""
+"""Candidates: the tokens that continue the live beams (section 6.1)."""
 
 import typing
 
 from keras import ops, tree
 
 from keras_transformer.config import END_ID, PAD_ID
-from keras_transformer.decoding.rules import is_left_out
+from keras_transformer.decoding.search_config import is_unset
 
 # Stands for log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
 
-# Logits in a group when the highest are looked for: near the fastest for 10,000
+# Logits per group in the search for the highest: near the fastest for 10,000
 # to 40,000 logits.
 _GROUP = 32
 
 
 class Candidates(typing.NamedTuple):
-    """What may follow the live beams.
+    """The best continuations of the live beams.
 
     Attributes:
         tokens: int32 [B, K], of the K best that do not end, best first.
@@ -34,33 +34,34 @@ class Candidates(typing.NamedTuple):
 
 
 def allowed_candidates(
-    logits, live_log_probs, index, rules, constraints, grammar
+    logits, live_log_probs, index, config, constraints, grammar
 ):
-    """Returns the best candidates that rules and constraints allow.
+    """Returns the best candidates that the search allows.
 
     Args:
-        logits: float [B, K, V], of what follows each beam.
+        logits: float [B, K, V], for the next token of each beam.
         live_log_probs: float32 [B, K], of the beams themselves.
-        index: int32 scalar, tokens that they have.
-        rules: SearchRules.
+        index: int32 scalar, the beams' number of tokens.
+        config: BeamSearchConfig.
         constraints: Constraints; a prefix ends with a column of padding.
         grammar: the grammar's state, nest of [B, K, ...]; () without one.
-
-    Returns:
-        Candidates.
     """
     too_short = allowed = None
-    if not is_left_out(constraints.min_lengths):
-        # At its maximum length a hypothesis ends all the same.
+    if not is_unset(constraints.min_lengths):
+        # At its maximum length a hypothesis ends nevertheless.
         too_short = index + 1 < constraints.min_lengths  # [B]
-    if rules.grammar is not None:
-        allowed = rules.grammar.allowed(grammar)  # [B, K, V]
+    if config.grammar is not None:
+        allowed = config.grammar.allowed(grammar)  # [B, K, V]
     request = logits, live_log_probs
-    free = best_candidates(
-        *request, rules.end_rank, rules.never, too_short, allowed
+    unforced = best_candidates(
+        *request,
+        config.end_rank,
+        config.suppress_tokens,
+        too_short,
+        allowed,
     )
-    if is_left_out(constraints.prefix):
-        return free
+    if is_unset(constraints.prefix):
+        return unforced
     last = ops.shape(constraints.prefix)[1] - 1
     forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)
     within = forced != PAD_ID  # [B]
@@ -68,7 +69,7 @@ def allowed_candidates(
     return tree.map_structure(
         lambda one, other: ops.where(within[:, None], one, other),
         forced_candidates(*request, forced, allowed),
-        free,
+        unforced,
     )
 
 
@@ -76,42 +77,39 @@ def best_candidates(
     logits,
     live_log_probs,
     end_rank,
-    never=(),
+    suppress_tokens=(),
     too_short=None,
     allowed=None,
 ):
-    """Returns the best candidates of the live beams.
+    """Returns the best Candidates; see `allowed_candidates`.
 
-    Args:
-        logits: float [B, K, V], of what follows each beam.
-        live_log_probs: float32 [B, K], of the beams themselves.
-        end_rank: a beam may end if that is among so many best, at most 2K.
-        never: ids that may not follow. The probabilities of the others stay
-            as they are.
-        too_short: boolean [B], where nothing may end here; None for nowhere.
-        allowed: boolean [B, K, V], what may follow; None for everything.
-
-    Returns:
-        Candidates; where fewer are allowed, the others are impossible.
+    A beam may end if its end is among the `end_rank` best, at most 2K, and
+    not `too_short`, boolean [B]. Only tokens that are `allowed`, boolean
+    [B, K, V], and not in `suppress_tokens` may follow; the probabilities of
+    the others stay as they are. Missing candidates are impossible.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
-    per_beam = min(2 * beam_size + len(never), vocabulary)
+    per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
     if allowed is None:
         top_logits, top_tokens = _highest(logits, per_beam)
-        normaliser = log_normaliser(logits, top_logits, top_tokens)
+        # A softmax is one operation, a log-sum-exp several passes over V.
+        highest = ops.take_along_axis(
+            ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
+        )
+        normalizer = (top_logits[..., :1] - ops.log(highest))[..., 0]
     else:
-        normaliser = ops.logsumexp(logits, axis=-1)
+        normalizer = ops.logsumexp(logits, axis=-1)
         logits = ops.where(allowed, logits, IMPOSSIBLE)
         top_logits, top_tokens = _highest(logits, per_beam)
-    offsets = live_log_probs - normaliser
+    offsets = live_log_probs - normalizer
     batch = ops.shape(logits)[0]
     flat = ops.reshape(
         top_logits + offsets[..., None], (batch, beam_size * per_beam)
     )
     tokens = ops.reshape(top_tokens, (batch, beam_size * per_beam))
-    for number in never:
-        flat = ops.where(tokens == number, IMPOSSIBLE, flat)
+    for token in suppress_tokens:
+        flat = ops.where(tokens == token, IMPOSSIBLE, flat)
     if too_short is not None:
         ends = ops.logical_and(too_short[:, None], tokens == END_ID)
         flat = ops.where(ends, IMPOSSIBLE, flat)
@@ -132,81 +130,52 @@ def best_candidates(
 
 
 def forced_candidates(logits, live_log_probs, forced, allowed=None):
-    """Returns the only candidate that a prefix leaves: the first beam's.
+    """Returns the Candidates of which only the first beam's is possible.
 
-    Args:
-        logits: float [B, K, V].
-        live_log_probs: float32 [B, K]; all but the first beam are impossible.
-        forced: int32 [B], the token that must follow.
-        allowed: as for `best_candidates`; where that forbids it, nothing is
-            left.
-
-    Returns:
-        Candidates.
+    It has the token int32 [B] that is forced, and is impossible if that is
+    not allowed.
     """
     logits = ops.cast(logits, "float32")
-    normaliser = ops.logsumexp(logits, axis=-1)
+    normalizer = ops.logsumexp(logits, axis=-1)
     if allowed is not None:
         logits = ops.where(allowed, logits, IMPOSSIBLE)
     beam_size = logits.shape[-2]
-    numbers = ops.broadcast_to(forced[:, None], ops.shape(live_log_probs))
-    chosen = ops.take_along_axis(logits, numbers[..., None], axis=-1)[..., 0]
-    log_probs = live_log_probs + chosen - normaliser
+    tokens = ops.broadcast_to(forced[:, None], ops.shape(live_log_probs))
+    chosen = ops.take_along_axis(logits, tokens[..., None], axis=-1)[..., 0]
+    log_probs = live_log_probs + chosen - normalizer
     first = ops.arange(beam_size) == 0
     return Candidates(
-        tokens=numbers,
-        parents=ops.zeros_like(numbers),
+        tokens=tokens,
+        parents=ops.zeros_like(tokens),
         log_probs=ops.where(first, log_probs, IMPOSSIBLE),
         end_log_probs=ops.full_like(log_probs, IMPOSSIBLE),
-        may_end=ops.zeros_like(numbers, dtype="bool"),
+        may_end=ops.zeros_like(tokens, dtype="bool"),
     )
-
-
-def log_normaliser(logits, top_logits, top_tokens):
-    """Returns log sum exp of the logits: float32 [..., V] to [...].
-
-    Taken from the probability that a softmax gives to the likeliest token:
-    a softmax is one operation, a log-sum-exp several passes over V.
-
-    Args:
-        logits: float32 [..., V].
-        top_logits: float32 [..., n], the highest ones, best first.
-        top_tokens: int32 [..., n], where they stand.
-    """
-    highest = ops.take_along_axis(
-        ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
-    )
-    return (top_logits[..., :1] - ops.log(highest))[..., 0]
 
 
 def _highest(logits, count):
-    """The `count` highest of [B, K, V]: values and int32 places, best first.
+    """Returns the `count` highest of [B, K, V], and their int32 indices.
 
-    They stand in the `count` groups whose maxima are highest, so only those
+    They are in the `count` groups whose maxima are highest, so only those
     groups are sorted.
     """
     vocabulary = logits.shape[-1]
-    width = _group_width(vocabulary)
+    divisors = [n for n in range(1, 129) if vocabulary % n == 0]
+    width = min(divisors, key=lambda n: abs(n - _GROUP))
     groups = vocabulary // width
     if groups <= count or width == 1:
-        values, places = ops.top_k(logits, count)
-        return values, ops.cast(places, "int32")
+        values, indices = ops.top_k(logits, count)
+        return values, ops.cast(indices, "int32")
     batch, beams = ops.shape(logits)[:2]
     grouped = ops.reshape(logits, (batch * beams, groups, width))
     _, best = ops.top_k(ops.max(grouped, axis=-1), count)
     best = ops.cast(best, "int32")
     # Rows of a matrix: take_along_axis would transpose all logits.
     rows = best + groups * ops.arange(batch * beams)[:, None]
-    kept = ops.take(ops.reshape(logits, (-1, width)), rows, axis=0)
-    kept = ops.reshape(kept, (batch, beams, count * width))
+    values = ops.take(ops.reshape(logits, (-1, width)), rows, axis=0)
+    values = ops.reshape(values, (batch, beams, count * width))
+    values, indices = ops.top_k(values, count)
+    indices = ops.cast(indices, "int32")
     best = ops.reshape(best, (batch, beams, count))
-    values, places = ops.top_k(kept, count)
-    places = ops.cast(places, "int32")
-    group = ops.take_along_axis(best, places // width, axis=-1)
-    return values, group * width + places % width
-
-
-def _group_width(vocabulary):
-    """The divisor of V that is nearest to the wanted width."""
-    divisors = [n for n in range(1, 129) if vocabulary % n == 0]
-    return min(divisors, key=lambda n: abs(n - _GROUP))
+    group = ops.take_along_axis(best, indices // width, axis=-1)
+    return values, group * width + indices % width

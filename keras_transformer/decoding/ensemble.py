@@ -11,20 +11,20 @@ MEANS = ("log_probabilities", "probabilities")
 
 
 class Ensemble:
-    """Models of the same vocabularies, asked at each step and averaged.
+    """Models with the same vocabularies, averaged at each step.
 
-    It takes a Transformer's place in `translate_ids`, `sample_ids`, `score_ids`
-    and `align_ids`.
+    Replaces a Transformer in `translate_ids`, `sample_ids`, `score_ids` and
+    `force_align`.
 
     Args:
         models: list of Transformer; the configuration of the first decides
             beam, penalty and limits.
-        mean: of what: "log_probabilities" (the geometric mean of the
-            distributions, normalised) or "probabilities".
+        mean: "log_probabilities" (geometric mean of the distributions,
+            normalised) or "probabilities".
 
     Raises:
-        ValueError: there is no model, there is no such mean, or
-            vocabularies differ in size.
+        ValueError: `models` is empty, `mean` is unknown, or vocabularies
+            differ in size.
     """
 
     def __init__(self, models, mean="log_probabilities"):
@@ -36,8 +36,8 @@ class Ensemble:
             sizes = {getattr(model.config, side) for model in models}
             if len(sizes) > 1:
                 raise ValueError(
-                    "The models of an ensemble must have one vocabulary, not "
-                    f"several of {', '.join(map(str, sorted(sizes)))} pieces."
+                    "Expected models with one vocabulary, got sizes of "
+                    f"{', '.join(map(str, sorted(sizes)))} tokens."
                 )
         self.models = models
         self.mean = mean
@@ -46,26 +46,23 @@ class Ensemble:
     def __call__(self, inputs):
         """Returns mean log-probabilities [B, T, V] in the place of logits."""
         each = [ops.log_softmax(model(inputs)) for model in self.models]
-        return averaged(ops.stack(each), self.mean)
+        return average_log_probs(ops.stack(each), self.mean)
 
     def attention(self, inputs):
-        """Returns what the models attend to: as `Transformer.attention`.
-
-        Each kind is a list of what the models return.
-        """
+        """Returns `Transformer.attention` with a list for each model."""
         each = [model.attention(inputs) for model in self.models]
         return {kind: [one[kind] for one in each] for kind in each[0]}
 
-    def alignment(self, weights, layer=None):
+    def alignment(self, scores, layer=None):
         """Returns the mean of the models' alignments: float32 [B, T, S].
 
         Args:
-            weights: cross-attention of each model.
+            scores: cross-attention of each model.
             layer: as for `Transformer.alignment`.
         """
         each = [
-            model.alignment(its_weights, layer)
-            for model, its_weights in zip(self.models, weights)
+            model.alignment(model_scores, layer)
+            for model, model_scores in zip(self.models, scores)
         ]
         return ops.mean(ops.stack(each), axis=0)
 
@@ -74,12 +71,7 @@ class Ensemble:
         return tuple(model.encode(source) for model in self.models)
 
     def beam_decoder(self, beam_size, cache=KVCache):
-        """Returns what decodes `beam_size` beams of each sentence.
-
-        Args:
-            beam_size: K.
-            cache: KVCache, or a subclass of it.
-        """
+        """Returns the EnsembleDecoder; see `Transformer.beam_decoder`."""
         decoders = [
             model.beam_decoder(beam_size, cache) for model in self.models
         ]
@@ -87,16 +79,7 @@ class Ensemble:
 
 
 class EnsembleDecoder:
-    """The same methods as BeamDecoder, of several.
-
-    Args:
-        ensemble: Ensemble.
-        decoders: list of BeamDecoder, one of each model.
-
-    Attributes:
-        beam_size: of the decoders.
-        cache: of the decoders.
-    """
+    """Several BeamDecoders with the methods of one."""
 
     def __init__(self, ensemble, decoders):
         self.beam_size = decoders[0].beam_size
@@ -113,55 +96,49 @@ class EnsembleDecoder:
             for decoder, each in zip(self._decoders, memories)
         )
 
-    def step(self, tokens, parents, index, states):
-        """Returns the mean log-probabilities and the states."""
-        return self.attending_step(tokens, parents, index, states)[:2]
+    def step(
+        self, tokens, parents, index, states, return_attention_scores=False
+    ):
+        """Returns mean log-probabilities in place of logits, and states.
 
-    def attending_step(self, tokens, parents, index, states):
-        """The same, and the cross-attention of each model."""
+        With `return_attention_scores` also each model's cross-attention.
+        """
         results = [
-            decoder.attending_step(tokens, parents, index, state)
+            decoder.step(
+                *(tokens, parents, index, state),
+                return_attention_scores=return_attention_scores,
+            )
             for decoder, state in zip(self._decoders, states)
         ]
-        logits, states, weights = zip(*results)
-        each = ops.stack([ops.log_softmax(one) for one in logits])
-        return averaged(each, self._mean), states, weights
+        logits, *others = zip(*results)
+        log_probs = ops.stack([ops.log_softmax(each) for each in logits])
+        return average_log_probs(log_probs, self._mean), *others
 
-    def remains(self, states):
-        """Returns what is kept of the states after a search: nothing."""
-        del states
-        return ()
-
-    def grow(self, states, capacity):
+    def extend_cache(self, states, capacity):
         """Returns the states with capacity for more steps."""
         return tuple(
-            decoder.grow(state, capacity)
+            decoder.extend_cache(state, capacity)
             for decoder, state in zip(self._decoders, states)
         )
 
 
-def averaged(log_probs, mean):
-    """Averages the log-probabilities [M, ..., V] of M models.
+def average_log_probs(log_probs, mean):
+    """Averages the log-probabilities [M, ..., V] of M models: [..., V].
 
-    Args:
-        log_probs: of each model.
-        mean: one of `MEANS`; that of log-probabilities is not normalised.
-
-    Returns:
-        [..., V].
+    The mean of log-probabilities is not normalised.
     """
     if mean == "log_probabilities":
-        # Whoever takes logits normalises them.
+        # The search normalises logits.
         return ops.mean(log_probs, axis=0)
     return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
 
 
 def _config_of(configs):
-    """The first's; with learned positions, as many as the least model has."""
+    """Returns the first one, with the fewest learned positions of all."""
     learned = [each for each in configs if each.positions == "learned"]
     if not learned:
         return configs[0]
-    least = min(each.max_positions for each in learned)
+    fewest = min(each.max_positions for each in learned)
     return dataclasses.replace(
-        configs[0], positions="learned", max_positions=least
+        configs[0], positions="learned", max_positions=fewest
     )

@@ -1,8 +1,7 @@
 """The grammar of linearised trees: section 6.3, after Vinyals et al. 2015.
 
-A tree over n words is said without them, as "(S (NP DT NN )NP (VP VBZ )VP )S":
-brackets with labels, and a tag for each word. This grammar lets a beam search
-say nothing else.
+A tree over n words is generated without them, as
+"(S (NP DT NN )NP (VP VBZ )VP )S": labelled brackets, and a tag for each word.
 
 Letters: B sentences, K beams, L labels, G tags, D brackets that may be open.
 """
@@ -14,25 +13,23 @@ from keras import ops
 
 from keras_transformer.config import END_ID
 
-# The ids of opening brackets, closing brackets and tags follow those that
-# every vocabulary begins with.
+# The ids of opening brackets, closing brackets and tags follow the special ids.
 FIRST_ID = END_ID + 1
 
-# The place of closing brackets among the kinds of tokens.
-_CLOSES = 3
+# Index of closing brackets among the kinds of tokens.
+_CLOSING = 3
 
 
 class TreeState(typing.NamedTuple):
-    """How far a hypothesis is; [B] before the first token, then [B, K].
+    """State of a hypothesis; [B] before the first token, then [B, K].
 
     Attributes:
-        words: int32 [B, K], words that have no tag yet.
-        tokens: int32 [B, K], how many more there may be, the end counted.
-        stack: int32 [B, K, D], labels of the open brackets, the outermost
-            first.
-        depth: int32 [B, K], how many are open.
-        run: int32 [B, K], opening brackets just said in a row.
-        begun: boolean [B, K], whether anything was said.
+        words: int32 [B, K], number of words without a tag.
+        tokens: int32 [B, K], number of tokens left, the end counted.
+        stack: int32 [B, K, D], labels of open brackets, outermost first.
+        depth: int32 [B, K], number of open brackets.
+        run: int32 [B, K], number of opening brackets in a row just now.
+        begun: boolean [B, K], whether there is a token.
     """
 
     words: typing.Any
@@ -44,21 +41,21 @@ class TreeState(typing.NamedTuple):
 
 
 class TreeGrammar:
-    """A Grammar of `SearchRules`: trees over exactly a sentence's words.
+    """Allows only trees over exactly a sentence's words; a Grammar.
 
-    Brackets balance, with the same label at both ends; none is empty; one is
-    around all others; there are as many tags as words. A sentence of one word
-    may be its tag alone. A hypothesis never comes to where it cannot be
-    finished: a bracket is opened only while there are words for it, and
-    tokens to tag all words and close all brackets.
+    Brackets balance, with the same label at both ends; none is empty; one
+    encloses all others; there are as many tags as words. A sentence of one
+    word may be its tag alone. Every hypothesis can be completed: a bracket is
+    opened only while there are words for it, and tokens to tag all words and
+    close all brackets.
 
     Args:
-        labels: L, how many labels there are. Their opening brackets have the
-            ids from `FIRST_ID` on, their closing brackets the next ones.
-        tags: G, how many tags there are; their ids follow.
-        max_depth: D, how many brackets may be open at once.
-        max_run: how many may open in a row, which also bounds chains of
-            single children.
+        labels: L, number of labels. Their opening brackets have the ids from
+            `FIRST_ID` on, their closing brackets the next ones.
+        tags: G, number of tags; their ids follow.
+        max_depth: D, maximum number of open brackets.
+        max_run: maximum number of opening brackets in a row, which also
+            bounds chains of single children.
     """
 
     def __init__(self, labels, tags, max_depth, max_run):
@@ -66,7 +63,7 @@ class TreeGrammar:
         self.tags = tags
         self.max_depth = max_depth
         self.max_run = max_run
-        # Of each id: what kind of token it is, and its bracket's label.
+        # The kind of each token, and the label of each bracket.
         counts = [END_ID, 1, labels, labels, tags]
         self._kind_of = np.repeat(np.arange(len(counts)), counts)
         self._label_of = np.arange(len(self._kind_of)) - FIRST_ID - labels
@@ -75,20 +72,20 @@ class TreeGrammar:
         """Returns the state before the first token.
 
         Args:
-            words: int32 [B], words of each sentence, at least 1.
-            max_lengths: int32 [B], the search's own; a tree needs at least
-                `words` + 3 tokens.
+            words: int32 [B], number of words, at least 1.
+            max_lengths: int32 [B], those of the search; a tree needs at
+                least `words` + 3 tokens.
 
         Returns:
             TreeState, for `Constraints.grammar`.
         """
-        nothing = ops.zeros_like(words)
+        zeros = ops.zeros_like(words)
         return TreeState(
             words=words,
             tokens=max_lengths,
             stack=ops.zeros((*ops.shape(words), self.max_depth), "int32"),
-            depth=nothing,
-            run=nothing,
+            depth=zeros,
+            run=zeros,
             begun=ops.zeros_like(words, "bool"),
         )
 
@@ -97,7 +94,7 @@ class TreeGrammar:
         words_left = state.words > 0
         inside = state.depth > 0
         first = ops.logical_not(state.begun)
-        # What is needed once one more bracket is open.
+        # Tokens needed to complete a tree with one more open bracket.
         needed = state.words + state.depth + 2
         opens = _all(
             words_left,
@@ -113,42 +110,42 @@ class TreeGrammar:
         closes = _all(
             inside,
             state.run == 0,
-            # The outermost is around all words.
+            # The outermost encloses all words.
             ops.logical_or(state.depth > 1, ops.logical_not(words_left)),
         )
         ends = _all(
             state.begun, ops.logical_not(words_left), ops.logical_not(inside)
         )
-        never = ops.zeros_like(ends)
-        kinds = ops.stack([never, ends, opens, closes, tags], axis=-1)
-        innermost = self._places(state.depth - 1)  # [B, K, D]
+        special = ops.zeros_like(ends)
+        kinds = ops.stack([special, ends, opens, closes, tags], axis=-1)
+        innermost = self._is_depth(state.depth - 1)  # [B, K, D]
         label = ops.sum(ops.where(innermost, state.stack, 0), axis=-1)
         same = ops.equal(label[..., None], self._label_of)
         return ops.logical_and(
             ops.take(kinds, self._kind_of, axis=-1),
-            ops.logical_or(same, self._kind_of != _CLOSES),
+            ops.logical_or(same, self._kind_of != _CLOSING),
         )
 
     def advance(self, state, tokens):
-        """Returns the state after one of the tokens int32 [B, K] each."""
+        """Returns the state after int32 [B, K] tokens."""
         number = tokens - FIRST_ID
         opens = ops.logical_and(number >= 0, number < self.labels)
         closes = ops.logical_and(
             number >= self.labels, number < 2 * self.labels
         )
         opened = ops.cast(opens, "int32")
-        here = ops.logical_and(opens[..., None], self._places(state.depth))
+        pushed = ops.logical_and(opens[..., None], self._is_depth(state.depth))
         return TreeState(
             words=state.words - ops.cast(number >= 2 * self.labels, "int32"),
             tokens=state.tokens - 1,
-            stack=ops.where(here, number[..., None], state.stack),
+            stack=ops.where(pushed, number[..., None], state.stack),
             depth=state.depth + opened - ops.cast(closes, "int32"),
             run=ops.where(opens, state.run + 1, 0),
             begun=ops.ones_like(state.begun),
         )
 
-    def _places(self, depth):
-        """Returns where in the stack a depth is: boolean [B, K, D]."""
+    def _is_depth(self, depth):
+        """Returns the stack's entry at a depth: boolean [B, K, D]."""
         return ops.arange(self.max_depth) == depth[..., None]
 
 

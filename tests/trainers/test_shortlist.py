@@ -65,7 +65,7 @@ def _counted(model, tokenizer, sources, targets):
         if not all(pair):
             continue
         source, target = (ids[None] for ids in tokenizer.encode(list(pair)))
-        weights = np.asarray(kt.align_ids(model, source, target))[0]
+        weights = np.asarray(kt.force_align(model, source, target))[0]
         for row, number in zip(weights, target[0]):
             for place in np.argsort(-row)[:4]:
                 one = int(source[0, place])

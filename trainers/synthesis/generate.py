@@ -127,7 +127,7 @@ def _search(translator, lines, options):
 
 
 def _sample(translator, lines, options):
-    sampling = kt.SamplingRules(
+    sampling = kt.SamplingConfig(
         options.best_of, options.temperature, options.top_k, options.top_p
     )
     texts = [line.text for line in lines]

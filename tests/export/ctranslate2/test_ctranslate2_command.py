@@ -207,7 +207,7 @@ def test_a_folder_of_target_pieces(tmp_path):
     """It generates and scores among these alone."""
     model = tiny.model(output_bias=True)
     tokenizer = Tokenizer(made_up_text.vocabulary())
-    allowed = kt.TargetPieces(range(50, 120), 200).ids
+    allowed = kt.OutputVocabulary.fixed(range(50, 120), 200).ids
     save_ctranslate2(
         model, tokenizer.proto, tmp_path / "folder", target_pieces=allowed
     )

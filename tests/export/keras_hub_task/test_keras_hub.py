@@ -113,7 +113,10 @@ def test_samplers_keep_lengths_and_prefixes(searching):
     """As our own search does; blank text has no translation."""
     request = {"encoder_text": [*TEXTS[:2], ""], "decoder_text": ["", "", "ba"]}
     found = []
-    for sampler in ("greedy", TranslationSearch(beam_size=1, stop="finished")):
+    for sampler in (
+        "greedy",
+        TranslationSearch(beam_size=1, stop="k_finished"),
+    ):
         searching.compile(sampler=sampler, run_eagerly=True)
         found.append(
             [searching.generate(request, max_length=n) for n in (3, 4, 8)]

@@ -12,7 +12,7 @@ TEXTS = ["ba ka.", "", "do ri ba bi ka mu.", "mu.", "ri ri ba ka do bi."]
 
 
 def test_a_sentence_has_its_own_samples_in_any_batch(translator):
-    rules = kt.SamplingRules(samples=3)
+    rules = kt.SamplingConfig(samples=3)
     seeds = [7, 8, 9, 10, 11]
     together = translator.sample(TEXTS, seeds, rules)
     assert [len(drawn) for drawn in together] == [3, 1, 3, 3, 3]
@@ -31,10 +31,10 @@ def test_a_sentence_has_its_own_samples_in_any_batch(translator):
 
 def test_without_heat_it_is_the_greedy_search(translator):
     greedy = Translator(
-        translator.model, translator.tokenizer, beam_size=1, stop="finished"
+        translator.model, translator.tokenizer, beam_size=1, stop="k_finished"
     )
     cold = translator.sample(
-        TEXTS, range(5), kt.SamplingRules(temperature=1e-3)
+        TEXTS, range(5), kt.SamplingConfig(temperature=1e-3)
     )
     assert [drawn.text for (drawn,) in cold] == [
         each.text for each in greedy.translate(TEXTS)
@@ -49,7 +49,7 @@ def test_scores_are_the_model_s_own_log_probabilities(translator):
         source,
         12,
         tf.constant([3]),
-        kt.SamplingRules(samples=4, temperature=0.7, top_k=20),
+        kt.SamplingConfig(samples=4, temperature=0.7, top_k=20),
     )
     for tokens, score in zip(drawn.tokens[0], drawn.log_probs[0]):
         own = kt.score_ids(translator.model, source, tokens[None])
@@ -57,7 +57,9 @@ def test_scores_are_the_model_s_own_log_probabilities(translator):
 
 
 def test_the_command_draws_in_order(model_path, translator):
-    drawn = translator.sample(TEXTS, range(40, 45), kt.SamplingRules(samples=2))
+    drawn = translator.sample(
+        TEXTS, range(40, 45), kt.SamplingConfig(samples=2)
+    )
     code, lines, err = commands.run(
         "export.sample", model_path, TEXTS, "--samples=2", "--seed=40"
     )

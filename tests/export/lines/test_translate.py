@@ -163,7 +163,7 @@ def test_a_model_directory_takes_a_search(model_path):
         "--max_output_extra=9",
         "--min_length=2",
     ]
-    flags.append("--stop=finished")
+    flags.append("--stop=k_finished")
     flags.append("--n_best=6")
     code, lines, err = run(model_path, TEXTS[:4], *flags)
     assert code == 0, err
@@ -173,7 +173,7 @@ def test_a_model_directory_takes_a_search(model_path):
         alpha=1.0,
         max_output_extra=9,
         min_length=2,
-        stop="finished",
+        stop="k_finished",
     ).n_best(TEXTS[:4], 6)
     assert [line.split(" ||| ")[1] for line in lines] == [
         each.text for six in found for each in six
@@ -189,7 +189,7 @@ def test_a_model_directory_takes_a_search(model_path):
             "leave out --alpha, --max_output",
         ),
         (["--min_length=0"], "leave out --min_length"),
-        (["--stop=finished"], "leave out --stop"),
+        (["--stop=k_finished"], "leave out --stop"),
         (["--compiled"], "is not compiled as a server compiles nothing"),
         (["--prefixes=/dev/null"], "whose search takes no prefixes"),
         (["--compiled", "--batch_tokens=9"], "leave out one of them"),

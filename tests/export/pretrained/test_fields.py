@@ -126,7 +126,11 @@ def test_null_is_the_default_of_transformers(folder):
     # Not read, as there is a generation_config.json.
     change(folder, "config.json", num_beams=3, length_penalty=2.0)
     config = read_hugging_face(folder).model.config
-    assert (config.beam_size, config.alpha, config.stop) == (1, 1.0, "likely")
+    assert (config.beam_size, config.alpha, config.stop) == (
+        1,
+        1.0,
+        "heuristic",
+    )
     (folder / "generation_config.json").unlink()
     pretrained = read_hugging_face(folder)
     config = pretrained.model.config

@@ -96,7 +96,7 @@ def test_the_search_has_the_settings_of_the_directory(recorded):
     _, pretrained, _, _ = recorded
     config = pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
-    assert (config.length_penalty, config.stop) == ("power", "likely")
+    assert (config.length_penalty, config.stop) == ("power", "heuristic")
     assert config.layer_norm_epsilon == 1e-5
     languages = pretrained.source_language, pretrained.target_language
     assert languages == ("eng", "fra")

@@ -52,7 +52,7 @@ CHANGES = [
     {"beam_size": 7},
     {"alpha": 0.9},
     {"length_penalty": "power"},
-    {"stop": "finished"},
+    {"stop": "k_finished"},
     {"max_output_extra": 9},
 ]
 # Arguments of CTranslate2, not in its folder.

@@ -20,7 +20,7 @@ WHOLE = {
     "limits": {
         "beam_size": 4,
         "alpha": 0.6,
-        "stop": "certain",
+        "stop": "exact",
         "max_source_tokens": 256,
         "max_output_extra": 50,
     },
@@ -68,7 +68,7 @@ def test_its_limits_are_those_of_the_search_asked_for(model_path):
     search = {
         "beam_size": 3,
         "alpha": 1.5,
-        "stop": "finished",
+        "stop": "k_finished",
         "max_output_extra": 2,
     }
     directory = ModelDirectory(model_path)

@@ -123,12 +123,15 @@ def test_the_check_ran_and_every_answer_was_the_models(export_command):
 @pytest.mark.slow
 def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
     _, refused = export(
-        "--beam_size=3", "--alpha=1", "--stop=finished", "--max_output_extra=2"
+        "--beam_size=3",
+        "--alpha=1",
+        "--stop=k_finished",
+        "--max_output_extra=2",
     )
     assert refused is None
     limits = read_description(tmp_path / "e" / "1")["limits"]
     assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
-    assert (limits["stop"], limits["max_output_extra"]) == ("finished", 2)
+    assert (limits["stop"], limits["max_output_extra"]) == ("k_finished", 2)
     assert tiny.CONFIG["max_output_extra"] != 2
 
 
@@ -196,7 +199,7 @@ def test_the_export_describes_itself(exported, model_path):
     assert found["limits"] == {
         "beam_size": 4,
         "alpha": 0.6,
-        "stop": "certain",
+        "stop": "exact",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_output_extra": tiny.CONFIG["max_output_extra"],
         "target_pieces": None,

@@ -185,7 +185,7 @@ def test_a_stock_server_has_every_operation(exported):
 
 
 @pytest.mark.parametrize(
-    "argument", ["--stop=finished", "--shortlist=x", "--max_source_tokens=63"]
+    "argument", ["--stop=k_finished", "--shortlist=x", "--max_source_tokens=63"]
 )
 def test_what_a_parser_lacks_is_refused(export, tmp_path, argument):
     assert argument.split("=")[0] in export(tmp_path / "e", argument)

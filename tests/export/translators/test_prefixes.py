@@ -117,7 +117,7 @@ def test_alignments_are_those_of_given_translations(name, request):
         tokens, _, _ = alone(translator, text, prefix)
         source = tf.constant([ids_of(translator, text)])
         target = tokens[:, 0, : np.count_nonzero(tokens[0, 0])]
-        attention = kt.align_ids(translator.model, source, target)
+        attention = kt.force_align(translator.model, source, target)
         words = [words_of(translator, ids[0]) for ids in (source, target)]
         expected = word_alignment(*words, attention.numpy()[0])
         assert translation.alignment == expected

@@ -204,7 +204,7 @@ def test_the_search_can_be_changed(translator, translations):
 
     same = found(beam_size=4, alpha=0.6, max_output_extra=5, min_length=1)
     close([best for (best,) in same], translations[:3])
-    rules = kt.SearchRules(beam_size=2, alpha=1.5, never=(0, 1, 2))
+    rules = kt.BeamSearchConfig(beam_size=2, alpha=1.5)
     for text, (best,) in zip(
         TEXTS, found(beam_size=2, alpha=1.5, max_output_extra=2)
     ):

@@ -10,6 +10,7 @@ import functools
 
 import keras
 import numpy as np
+from hypothesis import strategies as st
 from keras import ops, tree
 
 import keras_transformer as kt
@@ -19,6 +20,10 @@ from tests.keras_transformer.reference import length_penalty
 VOCABULARY = 5
 END = 3
 IMPOSSIBLE = -1e9
+SEEDS = st.integers(0, 2**32 - 1)
+# An example costs its many small operations, however many sentences it has.
+SENTENCES = 48
+CAPACITY = 4
 
 Hypothesis = tuple[tuple[int, ...], float]
 
@@ -31,7 +36,7 @@ def number_of(prefix) -> int:
 
 
 def prefixes(max_length: int) -> int:
-    """How many prefixes are shorter than `max_length`."""
+    """The number of prefixes shorter than `max_length`."""
     return (VOCABULARY**max_length - 1) // (VOCABULARY - 1)
 
 
@@ -41,6 +46,57 @@ def random_tables(seed: int, sentences: int, max_length: int) -> np.ndarray:
     shape = (sentences, prefixes(max_length), VOCABULARY)
     sharpness = generator.choice([0.3, 1.0, 3.0, 8.0], (sentences, 1, 1))
     return (sharpness * generator.normal(size=shape)).astype("float32")
+
+
+def generate(seed, grammar=None):
+    """Tables, and Constraints: lengths, prefixes of 0 to 2 words, grammars.
+
+    Some grammars allow no word, some no end.
+    """
+    generator = np.random.default_rng(seed)
+    maxima = generator.integers(1, CAPACITY + 1, SENTENCES)
+    minima = generator.integers(0, CAPACITY + 2, SENTENCES)
+    # Words are 1, 2 and 4: 0 is padding and 3 ends.
+    prefixes = generator.choice([1, 2, 4], (SENTENCES, 2))
+    prefixes[generator.random(SENTENCES) < 0.4, 1] = 0
+    prefixes[generator.random(SENTENCES) < 0.5] = 0
+    state = ()
+    if grammar:
+        shape = (SENTENCES, 3, VOCABULARY)
+        share = generator.choice([0.3, 0.6, 0.9], (SENTENCES, 1, 1))
+        state = {
+            "at": np.zeros(SENTENCES, "int32"),
+            "allowed": generator.random(shape) < share,
+            "next": generator.integers(0, 3, shape).astype("int32"),
+        }
+    constraints = kt.Constraints(maxima, minima, prefixes, state)
+    return random_tables(seed, SENTENCES, CAPACITY), constraints
+
+
+class Automaton:
+    """A kt.Grammar whose tables are part of its state.
+
+    A sentence has a few states: which words each allows, the end among them,
+    and the state after each word.
+    """
+
+    def allowed(self, state):
+        at = state["at"][..., None, None]
+        return ops.take_along_axis(state["allowed"], at, axis=2)[:, :, 0]
+
+    def advance(self, state, tokens):
+        at = state["at"][..., None, None]
+        row = ops.take_along_axis(state["next"], at, axis=2)[:, :, 0]
+        at = ops.take_along_axis(row, tokens[..., None], axis=2)[..., 0]
+        return {**state, "at": at}
+
+
+AUTOMATON = Automaton()
+
+
+def config(*args, **kwargs):
+    """A BeamSearchConfig that suppresses no token of the tables."""
+    return kt.BeamSearchConfig(*args, **{"suppress_tokens": (), **kwargs})
 
 
 def step_of(tables):
@@ -56,31 +112,30 @@ def step_of(tables):
 
 
 @functools.cache
-def _search_of(max_length, rules):
+def _search_of(max_length, search_config):
     def run(tables, constraints):
-        shape = (ops.shape(tables)[0], rules.beam_size)
+        shape = (ops.shape(tables)[0], search_config.beam_size)
         return kt.beam_search(
             step_of(tables),
             ops.zeros(shape, dtype="int32"),
             constraints,
             max_length,
-            rules,
+            search_config,
         )[:2]
 
     return helpers.jitted(run)
 
 
-def search(tables, limits, max_length, beam_size, alpha=0.6, kind="gnmt"):
-    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
-    rules = kt.SearchRules(beam_size, alpha, kind)
-    return search_with(tables, kt.Constraints(limits), max_length, rules)
+def search(tables, constraints, max_length, search_config):
+    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K].
 
-
-def search_with(tables, constraints, max_length, rules):
-    """The same under `kt.Constraints` of arrays and `kt.SearchRules`."""
-    tokens, scores = _search_of(max_length, rules)(
-        ops.convert_to_tensor(tables, "float32"),
-        as_tensors(constraints),
+    Args:
+        constraints: kt.Constraints of arrays, or just maximum lengths.
+    """
+    if not isinstance(constraints, kt.Constraints):
+        constraints = kt.Constraints(np.asarray(constraints))
+    tokens, scores = _search_of(max_length, search_config)(
+        ops.convert_to_tensor(tables, "float32"), as_tensors(constraints)
     )
     assert keras.backend.standardize_dtype(tokens.dtype) == "int32"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
@@ -88,7 +143,7 @@ def search_with(tables, constraints, max_length, rules):
 
 
 def as_tensors(constraints):
-    """The same Constraints, with tensors in the place of arrays."""
+    """Constraints of tensors instead of arrays."""
     return tree.map_structure(
         lambda each: ops.convert_to_tensor(
             each, "bool" if np.asarray(each).dtype == bool else "int32"
@@ -97,19 +152,13 @@ def as_tensors(constraints):
     )
 
 
-def assert_same_as_one_loop(other, seed, max_length):
-    """Holds a search of (tables, limits) to `kt.beam_search`, beam 3.
-
-    Returns what it found.
-    """
-    tables = random_tables(seed, 16, max_length)
-    limits = np.random.default_rng(seed).integers(1, max_length + 1, 16)
-    expected_tokens, expected = search(tables, limits, max_length, 3)
-    found = other(tables, limits.astype("int32"))
-    tokens, scores = map(helpers.to_numpy, found[:2])
-    np.testing.assert_array_equal(tokens, expected_tokens)
-    np.testing.assert_allclose(scores, expected, rtol=1e-6)
-    return found
+def assert_same(found, expected):
+    """Two searches have the same tokens and nearly the same scores."""
+    (tokens, scores), (wanted, wanted_scores) = (
+        map(helpers.to_numpy, result[:2]) for result in (found, expected)
+    )
+    np.testing.assert_array_equal(tokens, wanted)
+    np.testing.assert_allclose(scores, wanted_scores, rtol=1e-5, atol=1e-4)
 
 
 def log_softmax(logits) -> np.ndarray:
@@ -122,6 +171,19 @@ def reader(table):
     """Prefix -> log-probabilities, of one sentence's table."""
     log_probabilities = log_softmax(table)
     return lambda prefix: log_probabilities[number_of(prefix)]
+
+
+def restrict(log_probs, grammar, row):
+    """Log-probabilities after a prefix, -inf for what is not allowed."""
+
+    def read(prefix):
+        at = 0
+        for word in prefix:
+            at = grammar["next"][row, at, word]
+        allowed = grammar["allowed"][row, at]
+        return np.where(allowed, log_probs(prefix), -np.inf)
+
+    return read
 
 
 def all_hypotheses(
@@ -154,13 +216,13 @@ def plain_beam_search(
     kind: str,
     least: int = 1,
     forced: tuple[int, ...] = (),
-    stop: str = "never",
+    stop: str = "max_length",
 ) -> list[Hypothesis]:
     """The documented rule in plain Python.
 
     It never stops early, or else with the last of `beams` finished ones,
     where only the `beams` best continuations may be endings; and if `stop` is
-    "likely", not before the best live one, at its present length, is no
+    "heuristic", not before the best live one, at its present length, is no
     better.
     """
     live, finished = [((), 0.0)], []
@@ -173,21 +235,22 @@ def plain_beam_search(
             if _allowed(word, length, limit, least, forced)
         ]
         continuations.sort(key=lambda found: -found[1])
-        looked_at = continuations[: 2 * beams]
+        best = continuations[: 2 * beams]
+        may_end = best if stop == "max_length" else best[:beams]
         # At the limit every live hypothesis ends, and nothing else happens.
-        best = looked_at if stop == "never" else looked_at[:beams]
-        ending = continuations if length == limit else best
         finished += [
             (tokens, log_prob / penalty)
-            for tokens, log_prob in ending
+            for tokens, log_prob in (
+                continuations if length == limit else may_end
+            )
             if tokens[-1] == END
         ]
         finished = sorted(finished, key=lambda found: -found[1])[:beams]
-        live = [found for found in looked_at if found[0][-1] != END][:beams]
-        if stop == "never" or len(finished) < beams:
+        live = [found for found in best if found[0][-1] != END][:beams]
+        if stop == "max_length" or len(finished) < beams:
             continue
         if (
-            stop == "finished"
+            stop == "k_finished"
             or not live
             or live[0][1] / penalty <= finished[-1][1]
         ):
@@ -203,7 +266,21 @@ def _allowed(word, length, limit, least, forced):
     return word != END or length >= least
 
 
-def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):
+def assert_finds_all(tables, constraints, search_config, expected_of):
+    """Compares each sentence with `expected_of(row, its log_probs)`."""
+    tokens, scores = search(tables, constraints, CAPACITY, search_config)
+    for row, table in enumerate(tables):
+        log_probs = reader(table)
+        if search_config.grammar:
+            log_probs = restrict(log_probs, constraints.grammar, row)
+        expected = expected_of(row, log_probs)[: search_config.beam_size]
+        assert_finds(
+            *(tokens[row], scores[row], expected, log_probs),
+            *(search_config.alpha, search_config.length_penalty),
+        )
+
+
+def assert_finds(tokens, scores, expected, log_probs, alpha=0.6, kind="gnmt"):
     """One sentence's result is `expected`.
 
     Scores must agree rank by rank; and each hypothesis must be what its
@@ -213,15 +290,18 @@ def assert_finds(tokens, scores, expected: list[Hypothesis], true_score):
     Args:
         tokens: int [K, T].
         scores: float [K].
-        expected: best first, at most K.
-        true_score: function of a hypothesis' tokens.
+        expected: best first, at most K; there must be no more.
+        log_probs: function of a prefix.
     """
-    wanted = np.array([score for _, score in expected])
-    np.testing.assert_allclose(scores[: len(wanted)], wanted, 2e-5, 2e-6)
-    found = [as_tuple(row) for row in tokens[: len(wanted)]]
-    assert len(set(found)) == len(found)
-    again = np.array([true_score(hypothesis) for hypothesis in found])
-    np.testing.assert_allclose(scores[: len(wanted)], again, 2e-5, 2e-6)
+    wanted = np.array([score for _, score in expected if score > -np.inf])
+    count = len(wanted)
+    np.testing.assert_allclose(scores[:count], wanted, 2e-5, 2e-6)
+    found = [as_tuple(row) for row in tokens[:count]]
+    assert len(set(found)) == count
+    again = [score_of(tokens, log_probs, alpha, kind) for tokens in found]
+    np.testing.assert_allclose(scores[:count], again, 2e-5, 2e-6)
+    np.testing.assert_array_equal(scores[count:], IMPOSSIBLE)
+    assert not tokens[count:].any()
 
 
 def as_tuple(row) -> tuple[int, ...]:
@@ -231,13 +311,8 @@ def as_tuple(row) -> tuple[int, ...]:
     return tuple(int(word) for word in row[:length])
 
 
-def scorer(log_probs, alpha, kind):
-    """Tokens -> log-probability / penalty."""
-
-    def true_score(tokens):
-        total = sum(
-            log_probs(tokens[:place])[word] for place, word in enumerate(tokens)
-        )
-        return total / length_penalty(len(tokens), alpha, kind)
-
-    return true_score
+def score_of(tokens, log_probs, alpha, kind):
+    total = sum(
+        log_probs(tokens[:place])[word] for place, word in enumerate(tokens)
+    )
+    return total / length_penalty(len(tokens), alpha, kind)

@@ -1,162 +1,198 @@
 """Beam search on random tables against two independent searches."""
 
+import dataclasses
+import operator
+
 import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from keras import ops
+from keras import ops, tree
 
 import keras_transformer as kt
-from tests.keras_transformer import helpers
+from keras_transformer.decoding.search_config import length_penalty
+from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.decoding import beam_tables as bt
 
-# An example costs its many small operations, however many sentences it has.
-SENTENCES = 48
-SEEDS = st.integers(0, 2**32 - 1)
-PENALTIES = [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "gnmt"), (1.0, "power")]
+PENALTIES = [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "power")]
+GRAMMARS = [None, bt.AUTOMATON]
 
 
-def random_limits(seed, max_length):
-    """Each sentence its own maximum length."""
-    generator = np.random.default_rng(seed + 1)
-    return generator.integers(1, max_length + 1, SENTENCES)
+@pytest.mark.parametrize("kind", ["gnmt", "power"])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_length_penalty(kind, alpha):
+    lengths = np.array([1, 2, 7, 50, 1000], "int32")
+    actual = helpers.to_numpy(length_penalty(lengths, alpha, kind))
+    expected = [reference.length_penalty(n, alpha, kind) for n in lengths]
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    # (5 + 7) / 6 = 2; 2^0.6 = 1.515717.
+    assert float(length_penalty(7, 0.6)) == pytest.approx(1.515717, rel=1e-6)
 
 
-@pytest.mark.parametrize("alpha, kind", [*PENALTIES, (0.6, "power")])
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("alpha, kind", PENALTIES)
 @settings(max_examples=3)
-@given(seed=SEEDS)
-def test_wide_enough_a_beam_finds_the_very_best(alpha, kind, seed):
+@given(seed=bt.SEEDS)
+def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
     """16 beams hold all 1 + 4 + 16 = 21 hypotheses of 3 tokens while alive.
 
     4 prefixes are alive after one step and 16 after two; what ends is among
     the 32 best continuations of at most 20. So the 16 best are exact.
     """
-    tables, lengths = (
-        bt.random_tables(seed, SENTENCES, 3),
-        random_limits(seed, 3),
-    )
-    tokens, scores = bt.search(tables, lengths, 3, 16, alpha, kind)
-    for row, table in enumerate(tables):
-        log_probs = bt.reader(table)
-        every = bt.all_hypotheses(log_probs, lengths[row], alpha, kind)
-        bt.assert_finds(
-            tokens[row],
-            scores[row],
-            every[:16],
-            bt.scorer(log_probs, alpha, kind),
+    tables, constraints = bt.generate(seed, grammar)
+    maxima, minima = np.minimum(constraints.max_lengths, 3), constraints[1]
+    constraints = constraints._replace(max_lengths=maxima, prefix=())
+
+    def expected(row, log_probs):
+        least = min(minima[row], maxima[row])
+        return bt.all_hypotheses(log_probs, maxima[row], alpha, kind, least)
+
+    config = bt.config(16, alpha, kind, grammar=grammar)
+    bt.assert_finds_all(tables, constraints, config, expected)
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize(
+    "beams, alpha, kind",
+    [(1, 0.6, "gnmt"), (2, 0.0, "gnmt"), (2, 1.0, "power"), (4, 0.6, "gnmt")],
+)
+@settings(max_examples=4)
+@given(seed=bt.SEEDS)
+def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
+    """With minimum lengths and prefixes; stopping changes no result."""
+    tables, constraints = bt.generate(seed, grammar)
+    maxima, minima, prefixes, _ = constraints
+
+    def expected(row, log_probs):
+        forced = tuple(int(word) for word in prefixes[row] if word)
+        return bt.plain_beam_search(
+            *(log_probs, maxima[row], beams, alpha, kind, minima[row], forced)
         )
 
+    config = bt.config(beams, alpha, kind, grammar=grammar)
+    bt.assert_finds_all(tables, constraints, config, expected)
+    # Exactly as a search that goes on, for the wanted hypotheses.
+    slow = dataclasses.replace(config, stop_criterion="max_length")
+    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, slow)
+    for n_best in (0, 1):
+        few = dataclasses.replace(config, n_best=n_best)
+        found = bt.search(tables, constraints, bt.CAPACITY, few)
+        wanted = n_best or beams
+        np.testing.assert_array_equal(found[0][:, :wanted], tokens[:, :wanted])
+        np.testing.assert_array_equal(found[1][:, :wanted], scores[:, :wanted])
 
-@pytest.mark.parametrize("alpha, kind", PENALTIES)
-@pytest.mark.parametrize("beams", [1, 2, 4])
-@settings(max_examples=2)
-@given(seed=SEEDS)
-def test_stopping_early_never_changes_the_result(beams, alpha, kind, seed):
-    tables, lengths = (
-        bt.random_tables(seed, SENTENCES, 5),
-        random_limits(seed, 5),
-    )
-    tokens, scores = bt.search(tables, lengths, 5, beams, alpha, kind)
-    for row, table in enumerate(tables):
-        log_probs = bt.reader(table)
-        bt.assert_finds(
-            tokens[row],
-            scores[row],
-            bt.plain_beam_search(log_probs, lengths[row], beams, alpha, kind),
-            bt.scorer(log_probs, alpha, kind),
+
+@pytest.mark.parametrize("stop", ["k_finished", "heuristic"])
+@settings(max_examples=3)
+@given(seed=bt.SEEDS)
+def test_other_stop_criteria(stop, seed):
+    tables, (maxima, *_) = bt.generate(seed)
+
+    def expected(row, log_probs):
+        return bt.plain_beam_search(
+            *(log_probs, maxima[row], 2, 0.6, "gnmt"), stop=stop
         )
 
+    config = bt.config(2, stop_criterion=stop)
+    constraints = kt.Constraints(maxima)
+    bt.assert_finds_all(tables, constraints, config, expected)
 
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
 @settings(max_examples=2)
-@given(seed=SEEDS)
-def test_a_sentence_is_the_same_alone_and_in_a_batch(seed):
-    tables, lengths = (
-        bt.random_tables(seed, SENTENCES, 5),
-        random_limits(seed, 5),
-    )
-    tokens, scores = bt.search(tables, lengths, 5, 2)
-    for row in range(0, SENTENCES, 4):
+@given(seed=bt.SEEDS)
+def test_a_sentence_is_the_same_alone_and_in_a_batch(grammar, seed):
+    tables, constraints = bt.generate(seed, grammar)
+    config = bt.config(2, grammar=grammar)
+    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, config)
+    for row in range(0, bt.SENTENCES, 6):
         one = slice(row, row + 1)
-        lone_tokens, lone_scores = bt.search(tables[one], lengths[one], 5, 2)
-        np.testing.assert_array_equal(lone_tokens[0], tokens[row])
-        np.testing.assert_allclose(lone_scores[0], scores[row], rtol=1e-6)
+        alone = tree.map_structure(operator.itemgetter(one), constraints)
+        found = bt.search(tables[one], alone, bt.CAPACITY, config)
+        bt.assert_same(found, (tokens[one], scores[one]))
 
 
 @settings(max_examples=2)
-@given(seed=SEEDS)
-def test_room_for_more_tokens_changes_nothing(seed):
-    tables, lengths = (
-        bt.random_tables(seed, SENTENCES, 5),
-        random_limits(seed, 3),
-    )
-    tokens, scores = bt.search(tables, lengths, 5, 2)
+@given(seed=bt.SEEDS)
+def test_capacity_beyond_the_maximum_changes_nothing(seed):
+    tables, (maxima, *_) = bt.generate(seed)
+    maxima, config = np.minimum(maxima, 3), bt.config(2)
+    tokens, scores = bt.search(tables, maxima, bt.CAPACITY, config)
     few = tables[:, : bt.prefixes(3)]
-    short_tokens, short_scores = bt.search(few, lengths, 3, 2)
-    np.testing.assert_array_equal(tokens[..., :3], short_tokens)
-    np.testing.assert_array_equal(tokens[..., 3:], 0)
-    np.testing.assert_allclose(scores, short_scores, rtol=1e-6)
+    short = bt.search(few, maxima, 3, config)
+    bt.assert_same((tokens[..., :3], scores), short)
+    assert not tokens[..., 3:].any()
+    # Nor does a maximum beyond the capacity.
+    far = bt.search(tables, maxima + 50, bt.CAPACITY, config)
+    most = np.full(bt.SENTENCES, bt.CAPACITY)
+    bt.assert_same(far, bt.search(tables, most, bt.CAPACITY, config))
+    assert (far[1][:, 0] > -1e8).all()
 
 
 @settings(max_examples=2)
-@given(seed=SEEDS)
-def test_what_has_ended_is_not_continued(seed):
-    """After an end the table promises a free way on: nobody may take it."""
-    tables, lengths = (
-        bt.random_tables(seed, SENTENCES, 4),
-        random_limits(seed, 4),
-    )
+@given(seed=bt.SEEDS)
+def test_a_finished_hypothesis_is_not_continued(seed):
+    """After an end the table promises a free continuation."""
+    tables, (maxima, *_) = bt.generate(seed)
     baited = tables.copy()
-    for prefix in range(bt.prefixes(3)):
+    for prefix in range(bt.prefixes(bt.CAPACITY - 1)):
         ended = bt.VOCABULARY * prefix + bt.END + 1
         baited[:, ended] = [-50, -50, -50, 0, 50]
-    expected = bt.search(tables, lengths, 4, 3, 1.0)
-    actual = bt.search(baited, lengths, 4, 3, 1.0)
-    np.testing.assert_array_equal(actual[0], expected[0])
-    np.testing.assert_array_equal(actual[1], expected[1])
+    config = bt.config(3, 1.0)
+    expected = bt.search(tables, maxima, bt.CAPACITY, config)
+    actual = bt.search(baited, maxima, bt.CAPACITY, config)
+    for one, other in zip(actual, expected):
+        np.testing.assert_array_equal(one, other)
 
 
-def test_there_may_be_fewer_hypotheses_than_beams():
-    """Of 1 token there is 1 hypothesis, of at most 2 there are 5."""
-    tables = bt.random_tables(7, 2, 3)
-    limits = [1, 2]
-    tokens, scores = bt.search(tables, limits, 3, 8)
-    for row, possible in enumerate([1, 5]):
-        log_probs = bt.reader(tables[row])
-        every = bt.all_hypotheses(log_probs, limits[row], 0.6, "gnmt")
-        assert len(every) == possible
-        bt.assert_finds(
-            tokens[row],
-            scores[row],
-            every,
-            bt.scorer(log_probs, 0.6, "gnmt"),
+def test_constraints_may_be_empty_or_tuples():
+    tables = bt.random_tables(5, 2, bt.CAPACITY)
+    maxima, minima, prefix = (3, 4), (3, 3), ((4,), (2,))
+    config = bt.config(3)
+
+    def find(*constraints):
+        step, start = bt.step_of(tables), np.zeros((2, 3), "int32")
+        return kt.beam_search(
+            step, start, kt.Constraints(*constraints), bt.CAPACITY, config
         )
-        np.testing.assert_array_equal(scores[row, possible:], bt.IMPOSSIBLE)
-        np.testing.assert_array_equal(tokens[row, possible:], 0)
+
+    arrays = kt.Constraints(*map(np.array, (maxima, minima, prefix)))
+    expected = bt.search(tables, arrays, bt.CAPACITY, config)
+    bt.assert_same(find(maxima, minima, prefix), expected)
+    free = bt.search(tables, maxima, bt.CAPACITY, config)
+    assert (free[0] != expected[0]).any()
+    bt.assert_same(find(maxima, (), np.zeros((2, 0), int)), free)
 
 
 def test_logits_of_half_width_are_searched_in_float32():
     half = ops.cast(bt.random_tables(3, 4, 4), "bfloat16")
-    tables = helpers.to_numpy(half)
-    expected_tokens, expected = bt.search(tables, [4] * 4, 4, 2)
-    tokens, scores, *_ = kt.beam_search(
-        bt.step_of(half),
-        ops.zeros((4, 2), dtype="int32"),
-        ops.convert_to_tensor([4] * 4, "int32"),
-        4,
-        kt.SearchRules(beam_size=2),
-    )
-    np.testing.assert_array_equal(helpers.to_numpy(tokens), expected_tokens)
-    np.testing.assert_allclose(helpers.to_numpy(scores), expected, rtol=1e-6)
+    config = bt.config(2)
+    expected = bt.search(helpers.to_numpy(half), [4] * 4, 4, config)
+    start = ops.zeros((4, 2), dtype="int32")
+    limits = ops.convert_to_tensor([4] * 4, "int32")
+    found = kt.beam_search(bt.step_of(half), start, limits, 4, config)
+    bt.assert_same(found, expected)
+
+
+# Two words, then nothing, not even an end.
+DEAD_END = {
+    "at": np.zeros(1, "int32"),
+    "allowed": np.array([[[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0] * 5]]) > 0,
+    "next": np.array([[[0, 1, 0, 0, 0], [0, 0, 2, 0, 0], [2] * 5]]),
+}
 
 
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
     reason="only TensorFlow's eager loop runs Python at each step",
 )
-@pytest.mark.parametrize("end_logit, steps", [(9.0, 2), (-9.0, 6)])
-def test_does_stop_early(end_logit, steps):
-    """Two finished hypotheses that nothing live can beat end the search."""
+@pytest.mark.parametrize(
+    "end_logit, grammar, steps",
+    # Two finished hypotheses that no live one can beat end the search.
+    [(9.0, (), 2), (-9.0, (), 6), (-9.0, DEAD_END, 3)],
+)
+@pytest.mark.parametrize("stop", ["exact", "k_finished"])
+def test_does_stop_early(stop, end_logit, grammar, steps):
     calls = []
 
     def step(tokens, parents, index, state):
@@ -164,33 +200,22 @@ def test_does_stop_early(end_logit, steps):
         row = ops.convert_to_tensor([0.0, -1.0, -9.0, end_logit, -2.0])
         return ops.broadcast_to(row, (1, 2, 5)), state
 
-    kt.beam_search(
-        step,
-        ops.zeros(()),
-        ops.convert_to_tensor([6], "int32"),
-        6,
-        kt.SearchRules(beam_size=2),
+    config = bt.config(
+        2, stop_criterion=stop, grammar=bt.AUTOMATON if grammar else None
     )
+    constraints = bt.as_tensors(kt.Constraints(np.array([6]), (), (), grammar))
+    _, scores, _ = kt.beam_search(step, (), constraints, 6, config)
     assert calls == list(range(steps))
+    possible = helpers.to_numpy(scores)[0, 0] > bt.IMPOSSIBLE
+    assert possible == (not grammar)
 
 
-@pytest.mark.parametrize(
-    "wrong, named",
-    [
-        ({"beam_size": 0}, "beam_size"),
-        ({"alpha": -0.1}, "alpha"),
-        ({"n_best": 5}, "n_best"),
-        ({"stop": "soon"}, "stop"),
-        ({"length_penalty": "none"}, "length_penalty"),
-    ],
-)
-def test_refuses(wrong, named):
-    tables = ops.convert_to_tensor(bt.random_tables(0, 1, 2))
-    with pytest.raises(ValueError, match=named):
-        kt.beam_search(
-            bt.step_of(tables),
-            ops.zeros((1, 4), dtype="int32"),
-            ops.convert_to_tensor([2], "int32"),
-            2,
-            kt.SearchRules(**wrong),
-        )
+@pytest.mark.parametrize("grammar", [bt.AUTOMATON, None])
+def test_a_grammar_needs_its_state(grammar):
+    limits = ops.convert_to_tensor([2])
+    constraints = kt.Constraints(
+        limits, grammar=() if grammar else {"at": limits}
+    )
+    config = bt.config(grammar=grammar)
+    with pytest.raises(ValueError, match="grammar"):
+        kt.beam_search(None, (), constraints, 2, config)

@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.layers.masks import padding_mask
 from tests.keras_transformer import helpers
 
 STEPS = 4
@@ -15,7 +13,7 @@ SOURCE = helpers.padded_inputs()["source"]
 
 
 class Beams:
-    """K hypotheses a sentence, driven at will through `BeamDecoder`.
+    """K hypotheses a sentence, driven at will through a BeamDecoder.
 
     `prefixes` is int [B, K, tokens so far], the decoder's input, kept by
     plain copying; the cache has to come to the same.
@@ -23,7 +21,7 @@ class Beams:
 
     def __init__(self, model, beams):
         batch = len(SOURCE)
-        decoder = BeamDecoder(model, beams)
+        decoder = model.beam_decoder(beams)
         self.state = decoder.start(SOURCE, STEPS)
         self.step = helpers.jitted(decoder.step)
         self.prefixes = np.zeros((batch, beams, 0), "int32")
@@ -82,50 +80,40 @@ def permuted(generator, shape):
     return generator.permuted(own(generator, shape), axis=1)
 
 
-def drawn(generator, shape):
+def random(generator, shape):
     """Some beams die and others have several children."""
     return generator.integers(0, shape[1], shape)
 
 
-@pytest.mark.parametrize("name", helpers.VARIANTS)
-def test_one_beam_equals_the_full_pass(name):
-    assert worst_error(helpers.variant(name), 1, own) <= 1e-5
-
-
 @pytest.mark.parametrize(
-    "name, parents",
+    "name, beams, parents",
     [
-        ("paper", permuted),
-        ("paper", drawn),
-        ("pre-norm", drawn),
-        ("learned", drawn),
-        ("one-head", drawn),
+        *((name, 1, own) for name in helpers.VARIANTS),
+        ("paper", 3, permuted),
+        *(
+            (name, 3, random)
+            for name in ("paper", "pre-norm", "learned", "window", "next-word")
+        ),
     ],
 )
-def test_beams_follow_their_parents(name, parents):
-    assert worst_error(helpers.variant(name), 3, parents) <= 1e-5
+def test_equals_the_full_pass(name, beams, parents):
+    assert worst_error(helpers.variant(name), beams, parents) <= 1e-5
 
 
-def test_beams_under_a_window():
-    assert worst_error(helpers.variant("window"), 3, drawn) <= 1e-5
-
-
-def test_step_returns_the_cross_attention_of_the_full_pass():
+def test_step_returns_the_hidden_states_and_the_cross_attention():
     model = helpers.variant("paper")
-    prefix = np.array([[2, 5], [2, 9], [2, 7]], "int32")
-    inputs = {"source": SOURCE, "target": prefix}
+    target = np.array([[2, 5], [2, 9], [2, 7]], "int32")
+    inputs = {"source": SOURCE, "target": target}
     expected = model.attention(inputs)["cross"]
-    memory = model.decoder.project_memory(model.encode(SOURCE))
-    caches = model.decoder.initial_caches(3, 4, 1)
+    decoder = model.beam_decoder(1)
+    state, parents = decoder.start(SOURCE, STEPS), np.zeros((3, 1), "int32")
     for index in range(2):
-        _, caches, weights = model.decode_step(
-            prefix[:, index : index + 1],
-            index,
-            caches,
-            np.broadcast_to(np.arange(4) <= index, (3, 1, 4)),
-            memory,
-            padding_mask(SOURCE),
+        one = slice(index, index + 1)
+        logits, state, hidden, scores = decoder.step(
+            *(target[:, one], parents, index, state), True, True
         )
-        for layer, wanted in zip(weights, expected):
-            wanted = helpers.to_numpy(wanted)[:, :, index : index + 1]
+        again = helpers.to_numpy(model.output_embedding.logits(hidden))
+        assert helpers.relative_error(logits, again) <= 1e-5
+        for layer, wanted in zip(scores, expected, strict=True):
+            wanted = helpers.to_numpy(wanted)[:, :, one]
             assert helpers.relative_error(layer, wanted) <= 1e-5

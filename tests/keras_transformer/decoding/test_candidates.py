@@ -9,19 +9,25 @@ from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
 
-# What may not follow is likelier than all else, or not.
-@pytest.mark.parametrize("head_start", [0.0, 10.0])
 @pytest.mark.parametrize(("beams", "end_rank"), [(1, 2), (4, 4), (4, 8)])
 @pytest.mark.parametrize(
-    "vocabulary, spread",
-    # Divisible by 32, by 37 only, prime, fewer than asked for.
-    [(640, 3.0), (999, 3.0), (997, 20.0), (6, 1.0), (640, 0.0)],
+    "vocabulary, spread, head_start",
+    # Divisible by 32, by 37 only, prime, fewer than asked for; suppressed
+    # tokens are likelier than all others, or not.
+    [
+        (640, 3.0, 0.0),
+        (640, 3.0, 10.0),
+        (999, 3.0, 10.0),
+        (997, 20.0, 0.0),
+        (6, 1.0, 10.0),
+        (640, 0.0, 0.0),
+    ],
 )
-def test_they_are_the_best(vocabulary, spread, beams, end_rank, head_start):
+def test_they_are_the_best(vocabulary, spread, head_start, beams, end_rank):
     generator = np.random.default_rng(vocabulary)
-    batch, never = 5, (0, 1, 2)
+    batch, suppressed = 5, (0, 1, 2)
     logits = spread * generator.normal(size=(batch, beams, vocabulary))
-    logits[..., list(never)] += head_start
+    logits[..., list(suppressed)] += head_start
     # Exact ties are cut anywhere: none here, but for the flat case.
     logits = logits.astype("float32")
     live = np.sort(-generator.random((batch, beams)).astype("float32"))[:, ::-1]
@@ -29,22 +35,22 @@ def test_they_are_the_best(vocabulary, spread, beams, end_rank, head_start):
         ops.convert_to_tensor(logits),
         ops.convert_to_tensor(live.copy()),
         end_rank,
-        never,
+        suppressed,
     )
     log_probs = live[..., None] + bt.log_softmax(logits)
-    log_probs[..., list(never)] = -np.inf
+    log_probs[..., list(suppressed)] = -np.inf
     ends = log_probs[..., bt.END].copy()
-    flat = np.sort(log_probs.reshape(batch, -1))[:, ::-1]
+    best = np.sort(log_probs.reshape(batch, -1))[:, ::-1]
     log_probs[..., bt.END] = -np.inf
-    going_on = log_probs.reshape(batch, -1)
-    expected = np.sort(going_on)[:, ::-1][:, :beams]
+    continuing = log_probs.reshape(batch, -1)
+    expected = np.sort(continuing)[:, ::-1][:, :beams]
     actual = helpers.to_numpy(found.log_probs)
     # Of 6 tokens 2 may follow each beam.
     real = np.isfinite(expected)
     np.testing.assert_allclose(actual[real], expected[real], 1e-5, 1e-5)
     places = helpers.to_numpy(found.parents).astype(int) * vocabulary
     places = places + helpers.to_numpy(found.tokens).astype(int)
-    chosen = np.take_along_axis(going_on, places, axis=1)
+    chosen = np.take_along_axis(continuing, places, axis=1)
     np.testing.assert_allclose(chosen[real], expected[real], 1e-5, 1e-5)
     np.testing.assert_allclose(
         helpers.to_numpy(found.end_log_probs), ends, 1e-5, 1e-5
@@ -52,5 +58,5 @@ def test_they_are_the_best(vocabulary, spread, beams, end_rank, head_start):
     if spread:
         np.testing.assert_array_equal(
             helpers.to_numpy(found.may_end),
-            ends >= flat[:, end_rank - 1 : end_rank] - 1e-6,
+            ends >= best[:, end_rank - 1 : end_rank] - 1e-6,
         )

@@ -3,7 +3,6 @@
 It is refused, or the result is that of float64 arithmetic.
 """
 
-import dataclasses
 import math
 
 import numpy as np
@@ -13,16 +12,11 @@ from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.sampling import _draw
+from keras_transformer.decoding.sampling import _sample_tokens
 from keras_transformer.fields import MAX_BEAMS
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from tests.keras_transformer import helpers
-from tests.keras_transformer.decoding.beam_tables import (
-    plain_beam_search,
-    random_tables,
-    reader,
-    search_with,
-)
+from tests.keras_transformer.decoding import beam_tables as bt
 
 EXTREMES = [
     *(math.nan, math.inf, -math.inf, -0.0, 0.0, -1.0, 5e-324, 1e-320, 1e-45),
@@ -30,79 +24,72 @@ EXTREMES = [
     *(-1, 0, 1, 3, 2**31 - 1, 2**31, 2**63, 10**400, True, None, "1", (1,)),
     *(np.float32(0.5), np.float64(2.0), np.int64(2), np.int8(3), [2]),
 ]
-NUMBERS = (int, float)
-SAMPLING = [
-    field.name
-    for field in dataclasses.fields(kt.SamplingRules)
-    if field.type in NUMBERS
-]
-SEARCH = [
-    field.name
-    for field in dataclasses.fields(kt.SearchRules)
-    if field.type in NUMBERS
-]
 VOCABULARY = 7
-CHANCES = np.linspace(0, 1, 33, endpoint=False).astype("float32")
-CORPUS = random_tables(3, 4, 3)
+NOISE = np.linspace(0, 1, 33, endpoint=False).astype("float32")
+TABLES = bt.random_tables(3, 4, 3)
 
 
-def reference_shares(logits, rules):
+# Among the usual ones, such as a top_k and a top_p that exclude a few.
+USUAL = [0.5, 0.75, 0.9, 2, 3, 4]
+
+
+def numbers_for(*names):
+    """Some of these settings, each usual or extreme."""
+    numbers = st.sampled_from(USUAL) | st.sampled_from(EXTREMES)
+    return st.fixed_dictionaries({}, optional={name: numbers for name in names})
+
+
+def reference_shares(logits, config):
     """Returns ids, likeliest first, and float64 probabilities of a draw."""
     logits = np.asarray(logits, "float64")
-    logits[list(rules.never)] = -np.inf
-    ids = np.argsort(-logits, kind="stable")[: rules.top_k or None]
+    logits[list(config.suppress_tokens)] = -np.inf
+    ids = np.argsort(-logits, kind="stable")[: config.top_k or None]
     with np.errstate(over="ignore"):
-        scaled = (logits - logits.max()) / np.float64(rules.temperature)
+        scaled = (logits - logits.max()) / np.float64(config.temperature)
     shares = np.exp(scaled[ids] - scaled[ids[0]])
     shares /= shares.sum()
     before = np.cumsum(shares) - shares
     before[0] = 0
-    shares = np.where(before < rules.top_p, shares, 0)
+    shares = np.where(before < config.top_p, shares, 0)
     return ids, shares / shares.sum()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
-    st.fixed_dictionaries(
-        {},
-        optional={name: st.sampled_from(EXTREMES) for name in SAMPLING},
-    ),
-    st.integers(0, 99),
+    numbers_for("samples", "temperature", "top_k", "top_p"), st.integers(0, 99)
 )
+@example({"top_k": 3, "top_p": 0.8}, 0)
+@example({"top_k": 4, "top_p": 0.6, "temperature": 2.0}, 1)
+@example({"top_p": 0.75, "temperature": 3.0}, 2)
 @example({"temperature": 1e-38}, 0)
 @example({"temperature": 1e-45}, 0)
 @example({"top_p": 1e-45}, 0)
 @example({"temperature": 1e300, "top_p": 1.0}, 1)
-def test_draws_are_those_of_float64(numbers, seed):
+def test_samples_are_those_of_float64(numbers, seed):
     try:
-        rules = kt.SamplingRules(**numbers, never=(1,))
+        config = kt.SamplingConfig(**numbers, suppress_tokens=(1,))
     except ValueError as error:
         assert str(error).split()[0] in numbers
         return
     logits = np.random.default_rng(seed).normal(size=VOCABULARY) * 3
     logits = logits.astype("float32")
-    ids, shares = reference_shares(logits, rules)
-    repeated = np.broadcast_to(logits, (1, len(CHANCES), VOCABULARY))
-    drawn = _draw(
+    ids, shares = reference_shares(logits, config)
+    repeated = np.broadcast_to(logits, (1, len(NOISE), VOCABULARY))
+    sampled = _sample_tokens(
         ops.convert_to_tensor(repeated),
-        ops.convert_to_tensor(CHANCES[None]),
-        rules,
+        ops.convert_to_tensor(NOISE[None]),
+        config,
     )
     ends = np.cumsum(shares)
-    for chance, token in zip(CHANCES, helpers.to_numpy(drawn)[0]):
+    for noise, token in zip(NOISE, helpers.to_numpy(sampled)[0]):
         place = list(ids).index(token)
         assert shares[place] > 0
-        assert (
-            ends[place] - shares[place] - 1e-5 <= chance <= ends[place] + 1e-5
-        )
+        assert ends[place] - shares[place] - 1e-5 <= noise <= ends[place] + 1e-5
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.fixed_dictionaries(
-        {},
-        optional={name: st.sampled_from(EXTREMES) for name in SEARCH},
-    ),
+    numbers_for("beam_size", "alpha", "n_best", "max_extra_tokens"),
     st.sampled_from(["gnmt", "power"]),
 )
 @example({"alpha": 8.0}, "power")
@@ -110,48 +97,44 @@ def test_draws_are_those_of_float64(numbers, seed):
 @example({"alpha": 8.0, "beam_size": 1}, "gnmt")
 def test_searches_are_those_of_float64(numbers, kind):
     try:
-        rules = kt.SearchRules(**numbers, length_penalty=kind)
+        config = bt.config(**numbers, length_penalty=kind)
     except ValueError as error:
         assert str(error).split()[0] in numbers
         return
-    limits = np.full(len(CORPUS), 3, "int32")
-    tokens, scores = search_with(CORPUS, kt.Constraints(limits), 3, rules)
-    for table, its_tokens, its_scores in zip(CORPUS, tokens, scores):
-        arguments = 3, rules.beam_size, rules.alpha, kind
-        expected = plain_beam_search(reader(table), *arguments)
-        wanted = expected[: rules.n_best or rules.beam_size]
+    tokens, scores = bt.search(TABLES, [3] * len(TABLES), 3, config)
+    for row, table in enumerate(TABLES):
+        log_probs = bt.reader(table)
+        expected = bt.plain_beam_search(
+            *(log_probs, 3, config.beam_size, config.alpha, kind)
+        )
+        wanted = expected[: config.n_best or config.beam_size]
         np.testing.assert_allclose(
-            its_scores[: len(wanted)], [score for _, score in wanted], 2e-5
+            scores[row, : len(wanted)], [score for _, score in wanted], 2e-5
         )
-        best = its_tokens[0]
-        assert tuple(best[best > 0]) == tuple(
-            word for word in wanted[0][0] if word
-        )
+        assert bt.as_tuple(tokens[row, 0]) == wanted[0][0]
 
 
-@pytest.mark.parametrize("value", EXTREMES, ids=repr)
-def test_a_configuration_keeps_what_its_rules_take(value):
-    """Its fields of decoding are refused where the search would refuse."""
-    for name in ("beam_size", "alpha"):
+@pytest.mark.parametrize(
+    "name, field",
+    [
+        ("beam_size", "beam_size"),
+        ("alpha", "alpha"),
+        ("max_extra_tokens", "max_output_extra"),
+    ],
+)
+def test_a_model_configuration_takes_what_a_search_takes(name, field):
+    for value in EXTREMES:
         try:
-            rules = kt.SearchRules(**{name: value})
-        except ValueError:
-            with pytest.raises(ValueError, match=name):
-                helpers.config(**{name: value})
+            expected = kt.BeamSearchConfig(**{name: value})
+            # Nothing in float32, so no model configuration has it.
+            assert not 0 < value < 1e-30
+        except (ValueError, AssertionError):
+            with pytest.raises(ValueError, match=field):
+                helpers.config(**{field: value})
         else:
-            if 0 < value < 1e-30:
-                # Nothing in float32, so no configuration has it.
-                with pytest.raises(ValueError, match=name):
-                    helpers.config(**{name: value})
-                continue
-            config = helpers.config(**{name: value})
-            assert kt.search_rules(config).penalty(3) == rules.penalty(3)
-    try:
-        config = helpers.config(max_output_extra=value)
-    except ValueError as error:
-        assert "max_output_extra" in str(error)
-    else:
-        assert 0 <= config.max_output_extra <= 1_000_000
+            config = helpers.config(**{field: value})
+            found = kt.BeamSearchConfig.from_config(config)
+            assert getattr(found, name) == getattr(expected, name)
 
 
 @pytest.mark.parametrize(
@@ -168,68 +151,73 @@ def test_a_configuration_keeps_what_its_rules_take(value):
 )
 @pytest.mark.parametrize("name", ["max_lengths", "min_lengths"])
 def test_lengths(lengths, clipped, name):
-    def found(values):
-        full = np.full(4, 3, "int32")
-        constraints = kt.Constraints(full)._replace(**{name: values})
-        tables = ops.convert_to_tensor(CORPUS)
-        step = _table_step(tables)
-        return kt.beam_search(step, (), constraints, 3, kt.SearchRules(2))[:2]
+    def find(values):
+        constraints = kt.Constraints(np.full(4, 3, "int32"))
+        constraints = constraints._replace(**{name: values})
+        step = bt.step_of(ops.convert_to_tensor(TABLES))
+        start = ops.zeros((4, 2), "int32")
+        return kt.beam_search(step, start, constraints, 3, bt.config(2))
 
     if clipped is None:
-        with pytest.raises(ValueError, match="integers"):
-            found(lengths)
-        return
-    wanted = found(np.array(clipped, "int32"))
-    for one, other in zip(found(lengths), wanted):
-        np.testing.assert_array_equal(
-            helpers.to_numpy(one), helpers.to_numpy(other)
-        )
+        with pytest.raises(ValueError, match=name):
+            find(lengths)
+    else:
+        bt.assert_same(find(lengths), find(np.array(clipped, "int32")))
 
 
-def _table_step(tables):
-    def step(tokens, parents, index, state):
-        del tokens, parents
-        return ops.take(tables, [[0, 1]], axis=1)[:, 0], state
-
-    return step
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"suppress_tokens": ids} for ids in [(-1,), (0.5,), ("1",), (True,)]),
+        {"beam_size": 0},
+        {"beam_size": MAX_BEAMS + 1},
+        {"alpha": -0.1},
+        {"n_best": 5},
+        {"stop_criterion": "soon"},
+        {"length_penalty": "none"},
+        {"samples": 0},
+        {"temperature": 0.0},
+        {"top_k": -1},
+        {"top_p": 0.0},
+    ],
+    ids=str,
+)
+def test_refuses(wrong):
+    (name,) = wrong
+    kinds = [
+        kind
+        for kind in (kt.BeamSearchConfig, kt.SamplingConfig)
+        if name in kind.__dataclass_fields__
+    ]
+    for kind in kinds:
+        with pytest.raises(ValueError, match=name):
+            kind(**wrong)
 
 
 def test_a_search_needs_capacity():
-    with pytest.raises(ValueError, match="max_length must be at least 1"):
-        kt.beam_search(None, (), [1], 0, kt.SearchRules(2))
+    with pytest.raises(ValueError, match="max_length"):
+        kt.beam_search(None, (), [1], 0, bt.config(2))
 
 
-@pytest.mark.parametrize("never", [(-1,), (0.5,), ("1",), (True,)])
-def test_suppressed_ids_are_ids(never):
-    for rules in (kt.SearchRules, kt.SamplingRules):
-        with pytest.raises(ValueError, match="never"):
-            rules(never=never)
-
-
-def test_the_widest_beam_is_that_of_one_candidate_after_the_other():
-    assert kt.SearchRules(MAX_BEAMS).beam_size == MAX_BEAMS
-    with pytest.raises(ValueError, match="from 1 to 1,000"):
-        kt.SearchRules(MAX_BEAMS + 1)
-
-
-@pytest.mark.parametrize("value", EXTREMES, ids=repr)
-def test_schedules_and_losses(value):
+def test_schedules_and_losses():
     """Their rates and values are finite, or they are refused."""
-    for make in (
-        lambda: kt.TransformerSchedule(value),
-        lambda: kt.TransformerSchedule(8, value),
-        lambda: kt.TransformerSchedule(8, 10, value),
-        lambda: kt.Cooldown(kt.TransformerSchedule(8), value, 1),
-        lambda: kt.Cooldown(kt.TransformerSchedule(8), 100, value),
-    ):
+    for value in EXTREMES:
+        base = kt.TransformerSchedule(8)
+        for kind, arguments in (
+            (kt.TransformerSchedule, (value,)),
+            (kt.TransformerSchedule, (8, value)),
+            (kt.TransformerSchedule, (8, 10, value)),
+            (kt.Cooldown, (base, value, 1)),
+            (kt.Cooldown, (base, 100, value)),
+        ):
+            try:
+                schedule = kind(*arguments)
+            except (ValueError, TypeError):
+                continue
+            rates = [float(schedule(step)) for step in (0, 1, 99, 10**7)]
+            assert np.isfinite(rates).all() and min(rates) >= 0
         try:
-            schedule = make()
+            loss = LabelSmoothedCrossEntropy(value)
         except (ValueError, TypeError):
             continue
-        rates = [float(schedule(step)) for step in (0, 1, 99, 10**7)]
-        assert np.isfinite(rates).all() and min(rates) >= 0
-    try:
-        loss = LabelSmoothedCrossEntropy(value)
-    except (ValueError, TypeError):
-        return
-    assert np.isfinite(float(loss(np.ones((1, 2)), np.zeros((1, 2, 5)))))
+        assert np.isfinite(float(loss(np.ones((1, 2)), np.zeros((1, 2, 5)))))

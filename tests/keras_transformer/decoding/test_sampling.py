@@ -1,31 +1,32 @@
-"""Sampling on tables: the right distribution, from its own seed alone."""
+"""Sampling: the right distribution, from each sentence's own seed alone."""
+
+import functools
 
 import numpy as np
 import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.sampling import uniform
+from keras_transformer.decoding.sampling import sample_steps, uniform
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
-ROOM = 3
+PAD, END = 0, 3
+CAPACITY = 3
 SAMPLES = 4000
-TABLE = bt.random_tables(5, 4, ROOM)
+TABLE = bt.random_tables(5, 4, CAPACITY)
+SEEDS = [1, 2, 3, 4]
 
 
-def draw(tables, seeds, limits=None, **rules):
-    rules = kt.SamplingRules(**rules)
-    sentences = len(tables)
-    if limits is None:
-        limits = np.full(sentences, ROOM)
-    found = kt.sample(
+def sample(tables, seeds, limits=None, **settings):
+    config = kt.SamplingConfig(**{"suppress_tokens": (), **settings})
+    found = sample_steps(
         bt.step_of(ops.convert_to_tensor(tables)),
-        ops.zeros((sentences, rules.samples), dtype="int32"),
-        ops.convert_to_tensor(limits, "int32"),
-        ROOM,
+        ops.zeros((len(tables), config.samples), dtype="int32"),
+        ops.convert_to_tensor(limits or [CAPACITY] * len(tables), "int32"),
+        CAPACITY,
         ops.convert_to_tensor(seeds, "int32"),
-        rules,
+        config,
     )
     return (
         helpers.to_numpy(found.tokens).astype(int),
@@ -36,13 +37,12 @@ def draw(tables, seeds, limits=None, **rules):
 def test_random_numbers_are_uniform_and_independent():
     """Mean, spread and correlations within 5 standard errors."""
     rows, columns = np.arange(300)[:, None], np.arange(300)[None]
-    drawn = helpers.to_numpy(
-        uniform(
-            ops.convert_to_tensor(rows, "int32"),
-            ops.convert_to_tensor(columns, "int32"),
-            7,
-        )
-    ).astype("float64")
+    drawn = uniform(
+        ops.convert_to_tensor(rows, "int32"),
+        ops.convert_to_tensor(columns, "int32"),
+        7,
+    )
+    drawn = helpers.to_numpy(drawn)
     assert drawn.min() >= 0 and drawn.max() < 1
     error = 5 / np.sqrt(12 * drawn.size)
     assert abs(drawn.mean() - 0.5) < error
@@ -54,10 +54,8 @@ def test_random_numbers_are_uniform_and_independent():
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_first_tokens_have_the_model_s_probabilities(temperature):
-    tokens, _ = draw(
-        TABLE, [1, 2, 3, 4], samples=SAMPLES, temperature=temperature
-    )
+def test_first_tokens_have_the_probabilities_of_the_model(temperature):
+    tokens, _ = sample(TABLE, SEEDS, samples=SAMPLES, temperature=temperature)
     for row, table in enumerate(TABLE):
         logits = table[0].astype("float64") / temperature
         expected = np.exp(bt.log_softmax(logits))
@@ -66,119 +64,71 @@ def test_first_tokens_have_the_model_s_probabilities(temperature):
         assert np.all(np.abs(found - expected) <= 5 * error + 1e-4)
 
 
-def test_log_probs_are_the_model_s_own():
-    tokens, log_probs = draw(
-        TABLE, [1, 2, 3, 4], samples=50, temperature=1.7, top_k=3
+def test_log_probs_are_those_of_the_model():
+    tokens, log_probs = sample(
+        TABLE, SEEDS, samples=50, temperature=1.7, top_k=3
     )
     for row, table in enumerate(TABLE):
-        true_score = bt.scorer(bt.reader(table), 0.0, "gnmt")
-        for sample, log_prob in zip(tokens[row], log_probs[row]):
-            expected = true_score(bt.as_tuple(sample))
+        for sampled, log_prob in zip(tokens[row], log_probs[row]):
+            expected = bt.score_of(
+                bt.as_tuple(sampled), bt.reader(table), 0.0, "gnmt"
+            )
             assert log_prob == pytest.approx(expected, abs=1e-4)
 
 
-def test_top_k_and_top_p_cut_the_tail():
-    first = TABLE[:, 0]
-    order = np.argsort(-first, axis=1)
-    tokens, _ = draw(TABLE, [1, 2, 3, 4], samples=500, top_k=2)
-    for row in range(4):
-        assert set(tokens[row, :, 0]) <= set(order[row, :2])
-    tokens, _ = draw(TABLE, [1, 2, 3, 4], samples=500, top_p=0.7)
-    for row in range(4):
-        probabilities = np.exp(bt.log_softmax(first[row]))[order[row]]
-        needed = int(np.sum(np.cumsum(probabilities) < 0.7)) + 1
-        assert set(tokens[row, :, 0]) <= set(order[row, :needed])
-        assert len(set(tokens[row, :, 0])) == needed or needed > 2
-
-
-def _cut_distribution(logits, top_k=0, top_p=1.0, temperature=1.0):
-    """What is left of a distribution after both cuts, in float64."""
-    probabilities = np.exp(bt.log_softmax(np.float64(logits) / temperature))
-    order = np.argsort(-probabilities, kind="stable")
-    for kept in (order[: top_k or None], None):
-        if kept is None:
-            total = np.cumsum(probabilities[order])
-            kept = order[: int(np.sum(total < top_p)) + 1]
-        left = np.zeros_like(probabilities)
-        left[kept] = probabilities[kept]
-        probabilities = left / left.sum()
-    return probabilities
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"top_k": 2},
-        {"top_k": 4},
-        {"top_p": 0.5},
-        {"top_p": 0.8},
-        {"top_p": 0.75, "temperature": 3.0},
-        # Of the three that are left, two have 0.82; of all, 0.7.
-        {"top_k": 3, "top_p": 0.8},
-        {"top_k": 4, "top_p": 0.6, "temperature": 2.0},
-    ],
-    ids=str,
-)
-def test_what_a_cut_leaves_has_the_probability_of_what_it_took(rules):
-    """The rest keeps its proportions; none gets all that was cut."""
-    logits = np.log([[0.3, 0.1, 0.15, 0.05, 0.4], [0.2, 0.3, 0.1, 0.25, 0.15]])
-    tables = np.tile(logits[:, None], (1, bt.prefixes(ROOM), 1))
-    tables = tables.astype("float32")
-    tokens, _ = draw(tables, [5, 6], samples=SAMPLES, **rules)
-    for row in range(2):
-        expected = _cut_distribution(logits[row], **rules)
-        found = np.bincount(tokens[row, :, 0], minlength=5) / SAMPLES
-        error = np.sqrt(expected * (1 - expected) / SAMPLES)
-        assert np.all(np.abs(found - expected) <= 4 * error)
-
-
 def test_nearly_no_temperature_is_greedy():
-    tokens, _ = draw(TABLE, [1, 2, 3, 4], samples=3, temperature=1e-6)
-    greedy, _ = bt.search(TABLE, [1] * 4, 1, 1)
-    assert greedy.shape == (4, 1, 1)
-    np.testing.assert_array_equal(
-        tokens[:, :, 0], np.repeat(TABLE[:, 0].argmax(1)[:, None], 3, 1)
-    )
+    tokens, _ = sample(TABLE, SEEDS, samples=3, temperature=1e-6)
+    likeliest = TABLE[:, 0].argmax(1)[:, None]
+    np.testing.assert_array_equal(tokens[:, :, 0], np.repeat(likeliest, 3, 1))
 
 
 def test_a_sentence_depends_on_its_own_seed_alone():
-    seeds = [11, 12, 13, 14]
-    tokens, _ = draw(TABLE, seeds, samples=8)
+    tokens, _ = sample(TABLE, SEEDS, samples=8)
     for row in range(4):
-        alone, _ = draw(TABLE[row : row + 1], seeds[row : row + 1], samples=8)
+        alone, _ = sample(TABLE[row : row + 1], [SEEDS[row]], samples=8)
         np.testing.assert_array_equal(alone[0], tokens[row])
-    again, _ = draw(TABLE, seeds, samples=8)
-    np.testing.assert_array_equal(again, tokens)
-    other, _ = draw(TABLE, [21, 22, 23, 24], samples=8)
+    np.testing.assert_array_equal(sample(TABLE, SEEDS, samples=8)[0], tokens)
+    other, _ = sample(TABLE, [21, 22, 23, 24], samples=8)
     assert np.any(other != tokens)
 
 
-def test_limits_and_ids_never_drawn():
-    tokens, _ = draw(TABLE, [1] * 4, limits=[1, 2, 3, 3], samples=200)
-    assert np.all(tokens[0] == [bt.END, 0, 0])
+@pytest.mark.parametrize("temperature", [1.0, 1e12])
+def test_limits_and_suppressed_tokens(temperature):
+    tokens, _ = sample(
+        *(TABLE, SEEDS, [1, 2, 3, 3]),
+        samples=200,
+        suppress_tokens=(0, 4),
+        temperature=temperature,
+    )
+    assert np.all(tokens[0] == [END, PAD, PAD])
     assert not tokens[1, :, 2:].any()
-    for temperature in (1.0, 1e12):
-        tokens, _ = draw(
-            TABLE, [1] * 4, samples=200, never=(0, 4), temperature=temperature
-        )
-        assert not np.any(tokens == 4)
-    for row in tokens.reshape(-1, ROOM):
+    assert not np.any(tokens == 4)
+    for row in tokens.reshape(-1, CAPACITY):
         bt.as_tuple(row)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"samples": 0},
-        {"temperature": 0.0},
-        {"temperature": float("nan")},
-        {"temperature": float("inf")},
-        {"top_k": -1},
-        {"top_p": 0.0},
-        {"top_p": float("nan")},
-    ],
-)
-def test_refuses(wrong):
-    (name,) = wrong
-    with pytest.raises(ValueError, match=name):
-        kt.SamplingRules(**wrong)
+@pytest.mark.parametrize("more", [(), (4, 10)])
+def test_samples_of_a_transformer(more):
+    """Nearly any token is as likely at a high temperature, none but these."""
+    config = kt.SamplingConfig(300, 1e6)
+    config = kt.SamplingConfig(
+        300, 1e6, suppress_tokens=config.suppress_tokens + more
+    )
+    source = np.array([[4, 8, 5, 9, 3], [7, 3, 0, 0, 0]], "int32")
+    run = functools.partial(
+        kt.sample_ids,
+        helpers.variant("paper"),
+        max_length=6,
+        config=config,
+    )
+    found = helpers.jitted(run)(
+        source=ops.convert_to_tensor(source),
+        seeds=ops.convert_to_tensor([3, 4], "int32"),
+        max_lengths=ops.convert_to_tensor([6, 4], "int32"),
+    )
+    tokens = helpers.to_numpy(found.tokens).astype(int)
+    words = set(tokens.ravel().tolist()) - {PAD, END}
+    assert words == set(range(4, 11)) - set(more)
+    rows = [[len(bt.as_tuple(row)) for row in each] for each in tokens]
+    assert [max(lengths) for lengths in rows] == [6, 4]
+    assert min(map(min, rows)) == 1

@@ -4,42 +4,40 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.decoding.tree_grammar import FIRST_ID, TreeGrammar
 from tests.keras_transformer import helpers
+from tests.keras_transformer.decoding import beam_tables as bt
 
 END = 3
-SEEDS = st.integers(0, 2**32 - 1)
 
 
-def reason_against(tokens, words, labels, tags, max_depth, max_run):
-    """Why tokens are no tree over so many words; None where they are one."""
+def find_violation(tokens, words, labels, tags, max_depth, max_run):
+    """Why tokens are not a tree over so many words; None if they are."""
     *symbols, last = tokens
     if last != END or END in symbols:
-        return "its end"
+        return "end"
     stack, tagged, run, trees = [], 0, 0, 0
     for symbol in symbols:
         number = symbol - FIRST_ID
         if not 0 <= number < 2 * labels + tags:
-            return "a symbol"
+            return "symbol"
         if trees:
-            return "something behind the tree"
+            return "symbol after the tree"
         if number < labels:
             stack.append([number, 0])
             run += 1
             if run > max_run or len(stack) > max_depth:
-                return "a bound"
+                return "bound"
             continue
         run = 0
         if number < 2 * labels:
             if not stack or stack[-1][0] != number - labels:
-                return "a closing bracket"
+                return "closing bracket"
             if not stack.pop()[1]:
-                return "an empty bracket"
+                return "empty bracket"
         else:
             tagged += 1
         if stack:
@@ -47,25 +45,8 @@ def reason_against(tokens, words, labels, tags, max_depth, max_run):
         else:
             trees += 1
     if stack or trees != 1:
-        return "brackets that stay open"
-    return None if tagged == words else "the number of words"
-
-
-def step_through(grammar, words, limit, tokens):
-    """Whether the grammar lets each token follow those before it."""
-    state = grammar.start(
-        ops.convert_to_tensor([words], "int32"),
-        ops.convert_to_tensor([limit], "int32"),
-    )
-    state = state._replace(
-        **{name: values[:, None] for name, values in state._asdict().items()}
-    )
-    for token in tokens:
-        allowed = helpers.to_numpy(grammar.allowed(state))[0, 0]
-        if not allowed[token]:
-            return False
-        state = grammar.advance(state, ops.convert_to_tensor([[token]]))
-    return True
+        return "open brackets"
+    return None if tagged == words else "number of words"
 
 
 @pytest.mark.parametrize("words", [1, 2])
@@ -89,7 +70,7 @@ def test_it_allows_all_trees_and_nothing_else(
         tokens, state = rows.pop()
         allowed = helpers.to_numpy(grammar.allowed(state))[0, 0]
         assert allowed.shape == (size,)
-        # There is always a way on.
+        # Every hypothesis can be continued or ended.
         assert allowed.any()
         for token in np.flatnonzero(allowed).tolist():
             if token == END:
@@ -102,7 +83,7 @@ def test_it_allows_all_trees_and_nothing_else(
         (*row, END)
         for length in range(1, limit)
         for row in itertools.product(symbols, repeat=length)
-        if not reason_against(
+        if not find_violation(
             (*row, END), words, labels, tags, max_depth, max_run
         )
     }
@@ -110,36 +91,9 @@ def test_it_allows_all_trees_and_nothing_else(
     assert expected
 
 
-def random_tree(generator, words, labels, tags, depth):
-    """Symbols of a tree over so many words."""
-    label = int(generator.integers(labels))
-    inner = []
-    while words:
-        some = int(generator.integers(1, words + 1))
-        if depth > 1 and generator.random() < 0.6:
-            inner += random_tree(generator, some, labels, tags, depth - 1)
-        else:
-            some = 1
-            inner.append(int(FIRST_ID + 2 * labels + generator.integers(tags)))
-        words -= some
-    return [FIRST_ID + label, *inner, FIRST_ID + labels + label]
-
-
-@settings(max_examples=60)
-@given(SEEDS, st.integers(1, 12), st.integers(1, 6))
-def test_every_tree_can_be_said(seed, words, depth):
-    generator = np.random.default_rng(seed)
-    tokens = [*random_tree(generator, words, 5, 7, depth), END]
-    assert reason_against(tokens, words, 5, 7, depth, depth) is None
-    grammar = TreeGrammar(5, 7, depth, depth)
-    assert step_through(grammar, words, len(tokens), tokens)
-    if len(tokens) > words + 3:
-        assert not step_through(grammar, words, len(tokens) - 1, tokens)
-
-
 @pytest.mark.parametrize("beams", [1, 4, 21])
-def test_whatever_a_model_says_it_is_a_tree(beams):
-    """Random logits of all sharpnesses; some say that nothing ends."""
+def test_a_search_finds_only_trees(beams):
+    """Random logits of all sharpnesses; some never end."""
     labels, tags, max_depth, max_run = 6, 9, 8, 4
     size = FIRST_ID + 2 * labels + tags
     sentences, extra = 200, 40
@@ -151,7 +105,7 @@ def test_whatever_a_model_says_it_is_a_tree(beams):
     table[::3, :, END] -= 1000
     table[1::3, :, FIRST_ID : FIRST_ID + labels] += 20
     grammar = TreeGrammar(labels, tags, max_depth, max_run)
-    rules = kt.SearchRules(beams, grammar=grammar)
+    config = kt.BeamSearchConfig(beams, grammar=grammar)
 
     def step(tokens, parents, index, table):
         logits = ops.take(table, (7 * index) % 64, axis=1)
@@ -160,18 +114,17 @@ def test_whatever_a_model_says_it_is_a_tree(beams):
     def run(table, words, limits):
         state = grammar.start(words, limits)
         return kt.beam_search(
-            *(step, table, kt.Constraints(limits, grammar=state), 70, rules)
+            *(step, table, kt.Constraints(limits, grammar=state), 70, config)
         )[:2]
 
-    given_ = [table, words.astype("int32"), limits.astype("int32")]
-    tokens, scores = helpers.jitted(run)(*map(ops.convert_to_tensor, given_))
+    arrays = [table, words.astype("int32"), limits.astype("int32")]
+    tokens, scores = helpers.jitted(run)(*map(ops.convert_to_tensor, arrays))
     tokens, scores = helpers.to_numpy(tokens), helpers.to_numpy(scores)
     assert (scores[:, 0] > -1e8).all()
     for row, count in enumerate(words):
-        for line in tokens[row][scores[row] > -1e8].tolist():
-            length = line.index(END) + 1
-            assert length <= limits[row] and not any(line[length:])
-            reason = reason_against(
-                line[:length], count, labels, tags, max_depth, max_run
+        for line in tokens[row][scores[row] > -1e8].astype(int):
+            tree = bt.as_tuple(line)
+            assert len(tree) <= limits[row]
+            assert not find_violation(
+                tree, count, labels, tags, max_depth, max_run
             )
-            assert reason is None, (reason, line)

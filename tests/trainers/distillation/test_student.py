@@ -70,9 +70,13 @@ def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     found = student_config(TEACHER, None, [])
     assert found == TEACHER.replace(num_decoder_layers=1)
     assert not find_mismatch(found, TEACHER)
-    changes = ["num_decoder_layers=2", "stop=likely", "output_bias=true"]
+    changes = ["num_decoder_layers=2", "stop=heuristic", "output_bias=true"]
     found = student_config(TEACHER, None, changes)
-    expected = {"num_decoder_layers": 2, "stop": "likely", "output_bias": True}
+    expected = {
+        "num_decoder_layers": 2,
+        "stop": "heuristic",
+        "output_bias": True,
+    }
     assert found == TEACHER.replace(**expected)
     # As trainers.wmt gets it.
     texts = settings.assignments_of(found, "base")

@@ -50,7 +50,7 @@ def test_samples_depend_on_seed_and_line_alone(translator):
     how = options(decoding="sample", seed=7, top_k=5)
     result = generate_pairs(translator, LINES, how)
     seeds = [100 + index + 7 for index in range(24)]
-    samples = translator.sample(TEXTS[:24], seeds, kt.SamplingRules(1, 1.0, 5))
+    samples = translator.sample(TEXTS[:24], seeds, kt.SamplingConfig(1, 1.0, 5))
     expected = [each.text for (each,) in samples]
     assert [target for _, target in result.pairs] == expected
     # In shards of any size, in any order.

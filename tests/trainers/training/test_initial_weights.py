@@ -39,7 +39,7 @@ OTHER_TRAINING = {
     "beam_size": 7,
     "alpha": 0.9,
     "length_penalty": "power",
-    "stop": "likely",
+    "stop": "heuristic",
     "max_output_extra": 11,
 }
 # A value that is not the minute model's, of every other field.

@@ -1,0 +1,380 @@
+"""Beam search over a subset of the output vocabulary.
+
+With a joint vocabulary, a model generates only about half of the tokens, yet
+each step multiplies by the embeddings of all of them and normalises over all.
+
+Excluded tokens keep their share of the softmax: label smoothing gives each of
+them epsilon_ls / V in training. Without it longer hypotheses would win. So
+the sum of their exponentials is estimated from their embeddings' mean and
+covariance.
+"""
+
+import abc
+import functools
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.decoding.beam_decoder import BeamDecoder
+from keras_transformer.decoding.ensemble import Ensemble
+from keras_transformer.kernels import linear
+from keras_transformer.layers.cache import KVCache
+
+# The special ids, 0 to 3: they are in every subset and keep their ids.
+_NUM_SPECIAL = END_ID + 1
+
+# Sizes of fixed subsets: `candidates` searches logits in groups of 32.
+_MULTIPLE = 32
+
+# Above the expected count of any token in a sentence.
+_ALWAYS = 1e6
+
+
+class OutputVocabulary(abc.ABC):
+    """The tokens that a search may generate, a subset of the vocabulary.
+
+    `OutputVocabulary.fixed` makes one for all sentences,
+    `OutputVocabulary.shortlist` one that selects tokens for each sentence.
+    The search's tokens are local ids: indices into the subset, whose ids are
+    ascending. The special ids are in every subset and keep their ids.
+    """
+
+    @staticmethod
+    def fixed(ids, vocabulary_size):
+        """Returns a FixedVocabulary."""
+        return FixedVocabulary(ids, vocabulary_size)
+
+    @staticmethod
+    def shortlist(targets, probabilities, frequencies, size):
+        """Returns a LexicalShortlist."""
+        return LexicalShortlist(targets, probabilities, frequencies, size)
+
+    def restrict(self, model):
+        """Returns a ReducedVocabularyModel; for an Ensemble one of several.
+
+        Raises:
+            ValueError: the model's vocabulary has another size, or a
+                shortlist would have all of it.
+        """
+        if isinstance(model, Ensemble):
+            return Ensemble([*map(self.restrict, model.models)], model.mean)
+        return ReducedVocabularyModel(model, self._output_layer(model))
+
+    @abc.abstractmethod
+    def to_vocabulary_ids(self, local_ids, source):
+        """Returns int32 [B, ...] ids; needs the search's source [B, S]."""
+
+    @abc.abstractmethod
+    def _output_layer(self, model):
+        """Returns the output layer; see `FullOutputLayer`."""
+
+
+class ReducedVocabularyModel:
+    """A Transformer whose searches generate a subset of the vocabulary.
+
+    Replaces the Transformer in `translate_ids`, whose tokens are then local
+    ids. The unknown token, which no search generates, stands for all excluded
+    tokens: its logit is the log of their estimated sum, so log-probabilities
+    are close to the Transformer's own. `weights` are the Transformer's, then
+    those of the output layer.
+    """
+
+    def __init__(self, model, output_layer):
+        self.config = model.config
+        self.encode = model.encode
+        self.alignment = model.alignment
+        self.weights = [*model.weights, *output_layer.weights]
+        self._model = model
+        self._output_layer = output_layer
+
+    def beam_decoder(self, beam_size, cache=KVCache):
+        """Returns the decoder; see `Transformer.beam_decoder`."""
+        return BeamDecoder(self._model, beam_size, cache, self._output_layer)
+
+
+class FixedVocabulary(OutputVocabulary):
+    """One subset for all sentences.
+
+    Args:
+        ids: iterable of int; the lowest other ids are added up to a multiple
+            of 32.
+        vocabulary_size: V, of the target.
+
+    Attributes:
+        ids: int32 array [V'], ascending: the vocabulary id of each local id.
+
+    Raises:
+        ValueError: an id is not in the vocabulary.
+    """
+
+    def __init__(self, ids, vocabulary_size):
+        allowed = {*map(int, ids), *range(_NUM_SPECIAL)}
+        outside = [each for each in allowed if not 0 <= each < vocabulary_size]
+        if outside:
+            raise ValueError(
+                f"Expected target ids from 0 to {vocabulary_size - 1}, got "
+                f"{min(outside)}."
+            )
+        excluded = [n for n in range(vocabulary_size) if n not in allowed]
+        filling = excluded[: -len(allowed) % _MULTIPLE]
+        self.ids = np.array(sorted(allowed.union(filling)), np.int32)
+        self.vocabulary_size = vocabulary_size
+
+    def to_vocabulary_ids(self, local_ids, source=None):
+        """Returns the vocabulary ids of int32 local ids of any shape."""
+        return ops.take(ops.convert_to_tensor(self.ids), local_ids, axis=0)
+
+    def _output_layer(self, model):
+        if model.config.vocabulary_size != self.vocabulary_size:
+            raise ValueError(
+                f"Expected a model with vocabulary_size={self.vocabulary_size}"
+                f", got {model.config.vocabulary_size}."
+            )
+        return _FixedOutputLayer(model.output_embedding, self)
+
+
+class _FixedOutputLayer:
+    """Copies the embeddings; later changes do not reach the copy."""
+
+    def __init__(self, embedding, subset):
+        matrix = _embeddings_with_bias(embedding)
+        excluded = np.ones(len(matrix), bool)
+        excluded[subset.ids] = False
+        excluded[UNKNOWN_ID] = True
+        self._excluded = ExcludedTokensEstimate(matrix[excluded])
+        allowed = matrix[subset.ids]
+        # The unknown token has the mean logit of the excluded tokens plus
+        # their spread, which is the last number of each state.
+        allowed[UNKNOWN_ID] = matrix[excluded].mean(axis=0)
+        spread = np.zeros((len(allowed), 1))
+        spread[UNKNOWN_ID] = 1.0
+        self._projection = _constant(
+            "projection", np.concatenate([allowed, spread], axis=1).T
+        )
+        self._embedding = embedding
+        self._subset = subset
+        self.weights = [self._projection, *self._excluded.weights]
+
+    def prepare(self, source):
+        return ()
+
+    def to_vocabulary_ids(self, tokens, prepared):
+        return self._subset.to_vocabulary_ids(tokens)
+
+    def logits(self, states, prepared):
+        states = _states_with_one(self._embedding, states)
+        spread = self._excluded.spread(states)
+        return linear(
+            ops.concatenate([states, spread], axis=-1), self._projection
+        )
+
+
+class LexicalShortlist(OutputVocabulary):
+    """The tokens that the words of each sentence may be translated as.
+
+    After L'Hostis et al. 2016 (arXiv 1610.00072): a sentence's subset has the
+    tokens with the highest expected counts in its translation, which are the
+    sums of their probabilities over the source tokens. Each sentence has its
+    own, so that its answer does not depend on its batch.
+
+    Args:
+        targets: int32 [V_s, n] array: n target ids for each source id.
+        probabilities: float32 [V_s, n] array of their probabilities; 0 for
+            missing ones.
+        frequencies: float32 [V] array, added to the expected count of each
+            target id in every sentence; 0 for ids that no translation has.
+        size: L, number of tokens per sentence, at most V.
+
+    Raises:
+        ValueError: shapes differ, an id is not in the vocabulary, or `size`
+            is not above the number of special ids.
+    """
+
+    def __init__(self, targets, probabilities, frequencies, size):
+        targets, probabilities, frequencies = map(
+            np.asarray, (targets, probabilities, frequencies)
+        )
+        self.vocabulary_size = len(frequencies)
+        shapes = targets.shape, probabilities.shape
+        if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
+            raise ValueError(
+                f"Expected two arrays of one shape [V_s, n], got {shapes}."
+            )
+        most = self.vocabulary_size - 1
+        if targets.size and not 0 <= targets.min() <= targets.max() <= most:
+            raise ValueError(f"Expected targets from 0 to {most}.")
+        if size <= _NUM_SPECIAL:
+            raise ValueError(f"size must be above {_NUM_SPECIAL}, not {size}.")
+        self.size = min(size, self.vocabulary_size)
+        frequencies = frequencies.astype("float32")
+        frequencies[:_NUM_SPECIAL] = _ALWAYS
+        order = np.argsort(-frequencies, kind="stable")
+        rare = order[self.size :]
+        # Excluded from a sentence without words: target ids that occur in
+        # translations, with the unknown id, and those that never do.
+        self.rare = np.append(rare[frequencies[rare] > 0], UNKNOWN_ID)
+        self.unseen = np.sort(rare[frequencies[rare] == 0])
+        self.weights = [
+            _constant("targets", targets, "int32"),
+            _constant("probabilities", probabilities),
+            _constant("frequencies", frequencies),
+        ]
+
+    def ids(self, source):
+        """Returns each sentence's subset, ascending ids: int32 [B, L]."""
+        targets, probabilities, frequencies = self.weights
+        real = ops.cast(ops.not_equal(source, PAD_ID), "float32")
+        added = ops.take(probabilities, source, axis=0) * real[..., None]
+        target = ops.take(targets, source, axis=0)  # [B, S, n]
+        batch = ops.shape(source)[0]
+        rows = ops.arange(batch)[:, None, None]
+        indices = rows * self.vocabulary_size + target
+        expected = ops.scatter(
+            ops.reshape(indices, (-1, 1)),
+            ops.reshape(added, (-1,)),
+            (batch * self.vocabulary_size,),
+        )
+        expected = ops.reshape(expected, (batch, self.vocabulary_size))
+        _, ids = ops.top_k(expected + frequencies, self.size)
+        return ops.sort(ops.cast(ids, "int32"), axis=-1)
+
+    def to_vocabulary_ids(self, local_ids, source):
+        """Returns the vocabulary ids; see `OutputVocabulary`."""
+        return _take_per_sentence(self.ids(source), local_ids)
+
+    def _output_layer(self, model):
+        expected = self.weights[0].shape[0], self.vocabulary_size
+        sizes = model.config.source_pieces, model.config.vocabulary_size
+        if sizes != expected:
+            raise ValueError(
+                f"Expected source and target vocabularies of {expected} "
+                f"tokens, got {sizes}."
+            )
+        if self.size == self.vocabulary_size:
+            raise ValueError(
+                f"Expected a size below the vocabulary's, got {self.size}: "
+                "the shortlist excludes no token."
+            )
+        return _ShortlistOutputLayer(model.output_embedding, self)
+
+
+class _ShortlistOutputLayer:
+    """Multiplies each sentence's states by the embeddings of its subset.
+
+    Excluded tokens are estimated once for all sentences, rare and unseen ones
+    (such as those of the source language alone) separately: they differ.
+    """
+
+    def __init__(self, embedding, shortlist):
+        self._embedding = embedding
+        self._shortlist = shortlist
+        matrix = _embeddings_with_bias(embedding)
+        self._excluded = [
+            ExcludedTokensEstimate(matrix[ids])
+            for ids in (shortlist.rare, shortlist.unseen)
+            if len(ids)
+        ]
+        self.weights = [
+            *shortlist.weights,
+            *(weight for each in self._excluded for weight in each.weights),
+        ]
+
+    def prepare(self, source):
+        """Returns ids, int32 [B, L], and embeddings, float32 [B, D, L]."""
+        ids, bias = self._shortlist.ids(source), self._embedding.bias
+        rows = [ops.take(self._embedding.embeddings, ids, axis=0)]
+        if bias is not None:
+            rows.append(ops.take(bias, ids, axis=0)[..., None])
+        rows = [ops.cast(each, "float32") for each in rows]
+        return ids, ops.transpose(ops.concatenate(rows, axis=-1), (0, 2, 1))
+
+    def to_vocabulary_ids(self, tokens, prepared):
+        return _take_per_sentence(prepared[0], tokens)
+
+    def logits(self, states, prepared):
+        states = _states_with_one(self._embedding, states)
+        excluded = functools.reduce(
+            ops.logaddexp, [each.logit(states) for each in self._excluded]
+        )
+        unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
+        return ops.where(unknown, excluded, ops.matmul(states, prepared[1]))
+
+
+class ExcludedTokensEstimate:
+    """Estimates the log-sum-exp of the logits of excluded tokens.
+
+    Its `weights` are the mean, float32 [D], and the covariance, float32
+    [D, D], of their embeddings, a float64 [n, D] array.
+    """
+
+    def __init__(self, embeddings):
+        mean = embeddings.mean(axis=0)
+        centred = embeddings - mean
+        self.weights = [
+            _constant("mean", mean),
+            _constant("covariance", centred.T @ centred / len(embeddings)),
+        ]
+        self._log_count = math.log(len(embeddings))
+
+    def logit(self, states):
+        """Returns the estimate: float32 [..., 1] for float32 [..., D]."""
+        mean = ops.sum(states * self.weights[0], axis=-1, keepdims=True)
+        return mean + self.spread(states)
+
+    def spread(self, states):
+        """Returns the estimate minus the mean logit: float32 [..., 1].
+
+        For n normally distributed numbers it is log n + half the variance;
+        from a variance of 2 log n on, where the few highest dominate, the root
+        of variance * 2 log n (random energy model, Derrida 1981).
+        """
+        variance = ops.sum(
+            states * linear(states, self.weights[1]), axis=-1, keepdims=True
+        )
+        # Rounding may leave it below 0.
+        variance = ops.maximum(variance, 0.0)
+        log_count = self._log_count
+        return ops.where(
+            variance < 2 * log_count,
+            log_count + 0.5 * variance,
+            ops.sqrt(variance * (2 * log_count)),
+        )
+
+
+def _constant(name, values, dtype="float32"):
+    """Returns a keras.Variable that is not trained."""
+    return keras.Variable(
+        np.asarray(values).astype(dtype),
+        trainable=False,
+        dtype=dtype,
+        autocast=False,
+        name=f"output_vocabulary_{name}",
+    )
+
+
+def _embeddings_with_bias(embedding):
+    """Returns float64 [V, D], with an output bias [V, D + 1]."""
+    weights = [embedding.embeddings]
+    if embedding.bias is not None:
+        weights.append(ops.expand_dims(embedding.bias, 1))
+    weights = [ops.convert_to_numpy(each) for each in weights]
+    return np.concatenate(weights, axis=1).astype("float64")
+
+
+def _states_with_one(embedding, states):
+    """Returns float32 [..., D], with an output bias [..., D + 1], 1 last."""
+    states = ops.cast(states, "float32")
+    if embedding.bias is None:
+        return states
+    return ops.concatenate([states, ops.ones_like(states[..., :1])], axis=-1)
+
+
+def _take_per_sentence(ids, local_ids):
+    """Takes from int32 [B, L] at each row's int32 [B, ...] local ids."""
+    batch = ops.shape(local_ids)[0]
+    flat = ops.reshape(local_ids, (batch, -1))
+    found = ops.take_along_axis(ids, flat, axis=1)
+    return ops.reshape(found, ops.shape(local_ids))

@@ -1,0 +1,226 @@
+"""Configuration and constraints of a beam search: section 6.1."""
+
+import dataclasses
+import typing
+
+import numpy as np
+from keras import ops
+
+from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
+from keras_transformer.fields import (
+    MAX_ALPHA,
+    MAX_BEAMS,
+    MAX_EXTRA,
+    checked_type,
+)
+
+_INT32 = 2**31 - 1
+
+STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
+
+
+class Grammar(typing.Protocol):
+    """An automaton that decides which tokens may follow a hypothesis.
+
+    No hypothesis that it forbids is ever returned, however likely; where it
+    allows no token, not even the end, there are fewer hypotheses. Its state
+    is a nest of tensors of fixed shapes that begin with sentences and beams,
+    and follows a beam as the beam is continued.
+    """
+
+    def allowed(self, state):
+        """Returns which tokens may come next: boolean [B, K, V].
+
+        The end id is one of them.
+        """
+
+    def advance(self, state, tokens):
+        """Returns the state after int32 [B, K] tokens.
+
+        For an impossible beam it may be a token that was not allowed; the
+        result does not matter.
+        """
+
+
+class Constraints(typing.NamedTuple):
+    """Limits on each sentence's hypotheses; lengths count the end id.
+
+    Attributes:
+        max_lengths: int32 [B], at least 1: at this length, or at the search's
+            `max_length`, a hypothesis can only end.
+        min_lengths: int32 [B], or (): no hypothesis ends before.
+        prefix: int32 [B, P], each followed by padding, or (): the tokens that
+            hypotheses begin with, up to their maximum length.
+        grammar: the state of `BeamSearchConfig.grammar` before the first
+            token, a nest of tensors [B, ...]; () without a grammar.
+    """
+
+    max_lengths: typing.Any
+    min_lengths: typing.Any = ()
+    prefix: typing.Any = ()
+    grammar: typing.Any = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamSearchConfig:
+    """How hypotheses are compared, and when the search of a sentence stops.
+
+    Attributes:
+        beam_size: K.
+        alpha: exponent of the length penalty, from 0 to 8.
+        length_penalty: "gnmt" or "power"; see `length_penalty` here.
+        max_extra_tokens: by default hypotheses of `translate_ids` have at
+            most as many tokens as the source and so many more.
+        stop_criterion: when a sentence stops before its maximum length.
+            "exact": as soon as no live beam can change its result;
+            "k_finished": as in CTranslate2, with its K-th finished hypothesis,
+            which must end among the K best candidates: fewer steps, and a
+            better one may be missed; "heuristic": as in Hugging Face
+            transformers, among the K best too, as soon as no live beam, at
+            its present length, beats the K-th finished one; "max_length":
+            never, for tests.
+        n_best: number of hypotheses that "exact" waits for; 0 for all K.
+        suppress_tokens: ids that are not generated. The probabilities of the
+            others stay as they are.
+        grammar: Grammar, or None. The probabilities of what it allows stay as
+            they are.
+
+    Raises:
+        ValueError: a value is out of range or of another type.
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    length_penalty: str = "gnmt"
+    max_extra_tokens: int = 50
+    stop_criterion: str = "exact"
+    n_best: int = 0
+    suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
+    grammar: Grammar | None = None
+
+    def __post_init__(self):
+        validate_range(self, "beam_size", 1, MAX_BEAMS)
+        validate_range(self, "alpha", 0.0, MAX_ALPHA)
+        validate_range(self, "max_extra_tokens", 0, MAX_EXTRA)
+        validate_range(self, "n_best", 0, self.beam_size)
+        validate_suppress_tokens(self)
+        # Raises an error for an unknown kind.
+        self.penalty(1)
+        if self.stop_criterion not in STOP_CRITERIA:
+            raise ValueError(
+                f"stop_criterion must be {', '.join(STOP_CRITERIA)}, not "
+                f"{self.stop_criterion!r}."
+            )
+
+    @classmethod
+    def from_config(cls, config):
+        """Returns the search settings of a TransformerConfig."""
+        return cls(
+            beam_size=config.beam_size,
+            alpha=config.alpha,
+            length_penalty=config.length_penalty,
+            max_extra_tokens=config.max_output_extra,
+            stop_criterion=config.stop,
+        )
+
+    @property
+    def end_rank(self):
+        """A beam may end if its end is among so many best candidates."""
+        narrow = self.stop_criterion in ("k_finished", "heuristic")
+        return self.beam_size if narrow else 2 * self.beam_size
+
+    def penalty(self, length):
+        """Returns the divisor of a log-probability; see `length_penalty`."""
+        return length_penalty(length, self.alpha, self.length_penalty)
+
+
+def length_penalty(length, alpha, kind="gnmt"):
+    """Returns the divisor that makes hypotheses of unlike length comparable.
+
+    Args:
+        length: int32 [...], tokens of the hypothesis, the end id counted.
+        alpha: exponent; 0 gives 1 for every length.
+        kind: "gnmt": ((5 + length) / 6) ** alpha (section 6.1, from Wu et
+            al. 2016), or "power": length ** alpha.
+
+    Returns:
+        float32 [...].
+
+    Raises:
+        ValueError: `kind` is unknown.
+    """
+    length = ops.cast(length, "float32")
+    if kind == "gnmt":
+        return ops.power((5.0 + length) / 6.0, alpha)
+    if kind == "power":
+        return ops.power(length, alpha)
+    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")
+
+
+def validate_range(config, name, least, most):
+    """Checks type and range of a field, and makes it Python's own number."""
+    value = checked_type(name, type(least), getattr(config, name))
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} must be from {least:,} to {most:,}, not {value!r}."
+        )
+    object.__setattr__(config, name, value)
+
+
+def validate_suppress_tokens(config):
+    """Checks that `suppress_tokens` of a frozen dataclass are ids."""
+    name = "suppress_tokens"
+    ids = tuple(checked_type(name, int, n) for n in config.suppress_tokens)
+    if min(ids, default=0) < 0:
+        raise ValueError(f"{name} must be ids of at least 0, not {ids}.")
+    object.__setattr__(config, name, ids)
+
+
+def is_unset(constraint):
+    """Returns whether a constraint is ()."""
+    return isinstance(constraint, tuple) and not constraint
+
+
+def prepare_constraints(constraints, config, max_length):
+    """Returns Constraints as tensors, and the state of the grammar.
+
+    Raises:
+        ValueError: only one of the grammar and its state is given, a length
+            is no integer, or `max_length` is below 1.
+    """
+    if isinstance(max_length, int) and max_length < 1:
+        raise ValueError(f"max_length must be at least 1, not {max_length}.")
+    if not isinstance(constraints, Constraints):
+        constraints = Constraints(constraints)
+    maxima, minima, prefix, grammar = constraints
+    if is_unset(grammar) != (config.grammar is None):
+        raise ValueError(
+            "BeamSearchConfig.grammar and its state, Constraints.grammar, go "
+            "together; give both or neither."
+        )
+    # At `max_length` a hypothesis must end, or none would be found.
+    maxima = clip_lengths("max_lengths", maxima, max_length)
+    if not is_unset(minima):
+        minima = clip_lengths("min_lengths", minima, max_length)
+    if not is_unset(prefix):
+        # After its last column every token is allowed.
+        prefix = ops.cast(prefix, "int32")
+        end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
+        prefix = ops.concatenate([prefix, end], axis=1)
+    return Constraints(maxima, minima, prefix), grammar
+
+
+def clip_lengths(name, values, max_length):
+    """Returns lengths of any integer dtype as int32, 1 to `max_length`."""
+    if ops.is_tensor(values) or any(map(ops.is_tensor, values)):
+        values = ops.convert_to_tensor(values)
+    else:
+        values = np.asarray(values)
+        if values.dtype.kind in "iu":
+            values = np.array([min(int(each), _INT32) for each in values])
+    if "int" not in str(values.dtype):
+        raise ValueError(f"{name} must be integers, not {values.dtype}.")
+    values = ops.convert_to_tensor(values)
+    # Clipped before the cast, which would wrap what int32 cannot hold.
+    most = ops.cast(max_length, values.dtype)
+    return ops.cast(ops.clip(values, ops.ones_like(most), most), "int32")

@@ -1,1 +1,0 @@
-"""Searches that say some pieces alone: tests of output layers of some."""

@@ -1,0 +1,262 @@
+"""Searches over subsets of the vocabulary, against searches over all of it."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_transformer as kt
+from keras_transformer.decoding.alignment import gather_alignments
+from tests.keras_transformer import helpers
+from tests.keras_transformer.decoding import beam_tables as bt
+
+UNKNOWN, CAPACITY = 1, 6
+# Vocabularies of the fixed subsets, and of the shortlists of 32 tokens.
+V, V_LISTS, SIZE = 80, 300, 32
+ALLOWED = [70, 41, 5, 33, 8, 79, 20]
+SOURCE = np.array([[4, 8, 5, 9, 3], [7, 3, 0, 0, 0], [10, 6, 3, 0, 0]], "int32")
+
+
+def model_of(size=V, seed=4, scale=2.0, **changes):
+    model = kt.Transformer(
+        helpers.config(
+            vocabulary_size=size,
+            num_layers=1,
+            beam_size=2,
+            max_output_extra=4,
+            **changes,
+        )
+    )
+    helpers.randomise(model, seed=seed, scale=scale)
+    return model
+
+
+def suppress(model, excluded):
+    """Makes tokens impossible through the model's weights.
+
+    Feature 0 of the decoder's output is made a constant 1.
+    """
+    last = model.decoder.layers[-1].feed_forward_residual.layer_norm
+    for weight, constant in ((last.gamma, 0.0), (last.beta, 1.0)):
+        values = helpers.to_numpy(weight)
+        values[0] = constant
+        weight.assign(values)
+    table = helpers.to_numpy(model.output_embedding.embeddings)
+    table[excluded, 0] -= 1e4
+    model.output_embedding.embeddings.assign(table)
+    return model
+
+
+def excluded_from(subset):
+    """All other tokens, and the unknown one, which stands for them."""
+    outside = np.setdiff1d(np.arange(subset.vocabulary_size), subset.ids)
+    return np.append(outside, UNKNOWN)
+
+
+def translate(model, subset=None, source=SOURCE):
+    """Vocabulary ids [B, K, T] and scores."""
+    searched = subset.restrict(model) if subset else model
+
+    def search(source):
+        found = kt.translate_ids(searched, source, CAPACITY)
+        if not subset:
+            return found[:2]
+        return subset.to_vocabulary_ids(found.tokens, source), found.scores
+
+    tokens, scores = helpers.jitted(search)(ops.convert_to_tensor(source))
+    return helpers.to_numpy(tokens).astype(int), helpers.to_numpy(scores)
+
+
+def estimate_excluded(logits):
+    """The log of the estimated sum of exponentials, [..., 1]."""
+    variance, n = logits.var(axis=-1, keepdims=True), logits.shape[-1]
+    spread = np.where(
+        variance < 2 * np.log(n),
+        np.log(n) + variance / 2,
+        np.sqrt(2 * np.log(n) * variance),
+    )
+    return logits.mean(axis=-1, keepdims=True) + spread
+
+
+def assert_scores(model, tokens, scores, counted):
+    """Scores of the best are normalised over the `counted(row, logits)`."""
+    best = tokens[:, 0]
+    begin = np.full_like(best[:, :1], 2)
+    target = np.concatenate([begin, best[:, :-1]], axis=1)
+    logits = helpers.logits(model, {"source": SOURCE, "target": target})
+    for row, each in enumerate(logits):
+        total = np.exp(counted(row, each)).sum(axis=-1, keepdims=True)
+        length = (best[row] != 0).sum()
+        log_probs = (each - np.log(total))[range(length), best[row, :length]]
+        expected = log_probs.sum() / ((5 + length) / 6) ** 0.6
+        np.testing.assert_allclose(scores[row, 0], expected, rtol=1e-4)
+
+
+def test_a_fixed_vocabulary_has_the_special_ids_and_a_multiple_of_32():
+    ids = kt.OutputVocabulary.fixed(ALLOWED, V).ids
+    assert ids[:4].tolist() == [0, 1, 2, 3]
+    assert set(ALLOWED) < set(ids) and len(ids) == 32
+    assert (np.diff(ids) > 0).all()
+    # As many as there are.
+    for given, size in ((ids, 32), (range(40), 64), (range(66), V)):
+        assert len(kt.OutputVocabulary.fixed(given, V).ids) == size
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_finds_what_a_full_search_finds_where_no_other_token_is_possible(
+    several,
+):
+    subset = kt.OutputVocabulary.fixed(ALLOWED, V)
+    models = [
+        suppress(
+            model_of(seed=seed, share_embeddings="none"), excluded_from(subset)
+        )
+        for seed in (1, 4)
+    ]
+    model = kt.Ensemble(models, "probabilities") if several else models[1]
+    tokens, scores = translate(model, subset)
+    bt.assert_same((tokens, scores), translate(model))
+    # And other tokens than those with the lowest ids are among them.
+    assert np.isin(ALLOWED, tokens).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "scale"),
+    [
+        ({"output_bias": True}, 1.0),
+        ({"output_bias": True, "share_embeddings": "none"}, 4.0),
+        ({}, 2.0),
+    ],
+    ids=["shared", "apart", "without bias"],
+)
+def test_scores_count_the_estimate_of_excluded_tokens(changes, scale):
+    subset = kt.OutputVocabulary.fixed(ALLOWED, V)
+    model = model_of(scale=scale, **changes)
+    tokens, scores = translate(model, subset)
+    assert np.isin(tokens, subset.ids).all()
+    allowed = np.setdiff1d(subset.ids, UNKNOWN)
+
+    def counted(row, logits):
+        excluded = estimate_excluded(logits[:, excluded_from(subset)])
+        return np.concatenate([logits[:, allowed], excluded], axis=-1)
+
+    assert_scores(model, tokens, scores, counted)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_all_tokens_are_the_full_vocabulary(scale):
+    model = model_of(scale=scale, output_bias=True)
+    found = translate(model, kt.OutputVocabulary.fixed(range(V), V))
+    bt.assert_same(found, translate(model))
+
+
+def test_alignments_are_those_of_the_full_vocabulary():
+    subset = kt.OutputVocabulary.fixed(ALLOWED, V)
+    model, source = model_of(), ops.convert_to_tensor(SOURCE)
+    found = kt.translate_ids(
+        subset.restrict(model), source, CAPACITY, trace_alignments=True
+    )
+    best = found.tokens[:, :1]
+    alignments = gather_alignments(found.state, best)[:, 0]
+    tokens = subset.to_vocabulary_ids(best, source)[:, 0]
+    expected = helpers.to_numpy(kt.force_align(model, SOURCE, tokens))
+    real = helpers.to_numpy(tokens) != 0
+    np.testing.assert_allclose(
+        helpers.to_numpy(alignments)[real], expected[real], atol=1e-5
+    )
+
+
+def tables(unseen=0, width=20):
+    """Arguments of a shortlist; no translation has the last tokens."""
+    generator = np.random.default_rng(0)
+    seen = V_LISTS - unseen
+    targets = generator.integers(4, V_LISTS, (V_LISTS, width))
+    probabilities = generator.dirichlet(np.ones(width), V_LISTS)
+    frequencies = 0.01 * generator.random(V_LISTS)
+    frequencies[seen:] = 0
+    targets = np.minimum(targets, seen - 1)
+    return targets, probabilities.astype("float32"), frequencies
+
+
+def shortlist(unseen=0, size=SIZE):
+    return kt.OutputVocabulary.shortlist(*tables(unseen), size)
+
+
+def lists(targets, probabilities, frequencies):
+    """Each sentence's ids, counted one by one."""
+    found = []
+    for ids in SOURCE:
+        expected = frequencies.astype("float64")
+        for number in ids[ids != 0]:
+            for target, share in zip(targets[number], probabilities[number]):
+                expected[target] += share
+        expected[:4] = np.inf
+        found.append(np.sort(np.argsort(-expected)[:SIZE]))
+    return np.stack(found)
+
+
+def test_a_shortlist_has_the_tokens_with_the_highest_expected_counts():
+    found = helpers.to_numpy(shortlist().ids(SOURCE))
+    np.testing.assert_array_equal(found, lists(*tables()))
+    # A source token counts as often as it occurs.
+    targets = np.array([[5], [5], [5], [5], [6], [7]])
+    probabilities = np.array([[0], [0], [0], [0], [0.4], [0.7]])
+    small = kt.OutputVocabulary.shortlist(
+        targets, probabilities, np.zeros(9), 5
+    )
+    source = np.array([[4, 4, 5, 3], [4, 5, 3, 0]], "int32")
+    assert helpers.to_numpy(small.ids(source))[:, 4].tolist() == [6, 7]
+
+
+@pytest.mark.parametrize(
+    ("changes", "unseen"),
+    [({}, 0), ({"output_bias": True, "share_embeddings": "none"}, 90)],
+    ids=["shared", "apart, with bias and unseen tokens"],
+)
+def test_a_shortlist_estimates_rare_and_unseen_tokens(changes, unseen):
+    model = model_of(V_LISTS, **changes)
+    tokens, scores = translate(model, shortlist(unseen))
+    ids, seen = lists(*tables(unseen)), V_LISTS - unseen
+    rare = np.argsort(-tables(unseen)[2][4:seen])[SIZE - 4 :] + 4
+    kinds = [np.append(rare, UNKNOWN), np.arange(seen, V_LISTS)]
+
+    def counted(row, logits):
+        assert np.isin(tokens[row], ids[row]).all()
+        excluded = [
+            estimate_excluded(logits[:, each]) for each in kinds if len(each)
+        ]
+        allowed = logits[:, np.setdiff1d(ids[row], UNKNOWN)]
+        return np.concatenate([allowed, *excluded], axis=-1)
+
+    assert_scores(model, tokens, scores, counted)
+
+
+def test_an_answer_does_not_depend_on_its_batch():
+    model = model_of(V_LISTS)
+    tokens, scores = translate(model, shortlist())
+    for row in range(len(SOURCE)):
+        alone = SOURCE[row : row + 1, : (SOURCE[row] != 0).sum()]
+        found = translate(model, shortlist(), alone)
+        bt.assert_same(found, (tokens[row : row + 1], scores[row : row + 1]))
+
+
+def test_refuses():
+    targets, probabilities, frequencies = tables()
+    for arguments, message in (
+        ((targets, probabilities[:, 1:], frequencies, 32), "shape"),
+        ((targets, probabilities, frequencies[:200], 32), "0 to 199"),
+        ((targets - 5, probabilities, frequencies, 32), "0 to 299"),
+        ((targets, probabilities, frequencies, 4), "size"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kt.OutputVocabulary.shortlist(*arguments)
+    for outside in (-1, V):
+        with pytest.raises(ValueError, match=f"0 to 79, got {outside}"):
+            kt.OutputVocabulary.fixed([5, outside], V)
+    other = kt.Transformer(helpers.config())
+    for subset, model in (
+        (kt.OutputVocabulary.fixed(ALLOWED, V), other),
+        (shortlist(), other),
+        (shortlist(size=V_LISTS), model_of(V_LISTS)),
+    ):
+        with pytest.raises(ValueError, match="Expected"):
+            subset.restrict(model)
