@@ -191,14 +191,14 @@ class TransformerConfig:
                 f"paper with positions={self.positions}",
             )
             self._require("d_model", self.d_model > 2, "above 2")
-        if self.counts_words:
+        if self.uses_word_positions:
             self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
         for name in ("source_words_from", "target_words_from"):
             given = bool(getattr(self, name))
-            expected = "above 0" if self.counts_words else "0"
+            expected = "above 0" if self.uses_word_positions else "0"
             self._require(
                 name,
-                given == self.counts_words,
+                given == self.uses_word_positions,
                 f"{expected} with positions={self.positions}",
             )
         if self.share_embeddings == "all":
@@ -219,7 +219,7 @@ class TransformerConfig:
             )
 
     @property
-    def counts_words(self):
+    def uses_word_positions(self):
         """Whether positions say which word a token is of."""
         return self.positions in ("words", "next-word")
 

@@ -75,14 +75,14 @@ MUTATIONS = [
         ),
         (
             "addition theorem with a wrong sign",
-            f"{_KT}/layers/positions.py",
+            f"{_KT}/layers/embedding.py",
             "sin = sin_coarse * cos_fine + cos_coarse * sin_fine",
             "sin = sin_coarse * cos_fine - cos_coarse * sin_fine",
             _LAYERS,
         ),
         (
             "wavelengths to 1000",
-            f"{_KT}/layers/positions.py",
+            f"{_KT}/layers/embedding.py",
             "10000.0 ** (-np.arange(pairs) / steps)",
             "1000.0 ** (-np.arange(pairs) / steps)",
             _LAYERS,
@@ -103,14 +103,14 @@ MUTATIONS = [
         ),
         (
             "no residual connection",
-            f"{_KT}/layers/residual.py",
+            f"{_KT}/layers/transformer_layer.py",
             "joined = inputs + self.output_dropout",
             "joined = self.output_dropout",
             _LAYERS,
         ),
         (
             "pre-norm normalises after the sum too",
-            f"{_KT}/layers/residual.py",
+            f"{_KT}/layers/transformer_layer.py",
             "        if self.normalize_first:\n            return joined\n",
             "",
             _LAYERS,
@@ -159,7 +159,7 @@ MUTATIONS = [
         ),
         (
             "key bias gets a gradient",
-            f"{_KT}/layers/projection.py",
+            f"{_KT}/layers/base.py",
             "blocks[number] = ops.stop_gradient(blocks[number])",
             "pass",
             _LAYERS,
@@ -167,15 +167,15 @@ MUTATIONS = [
         (
             "projections begin with all of Glorot's variance",
             f"{_KT}/layers/attention.py",
-            "_PROJECTION_VARIANCE = 0.5",
-            "_PROJECTION_VARIANCE = 1.0",
+            "_VARIANCE = 0.5",
+            "_VARIANCE = 1.0",
             _LAYERS,
         ),
         (
             "no final norm of a pre-norm stack",
-            f"{_KT}/layers/sublayers.py",
-            "if not self.normalize_first:",
-            "if True:",
+            f"{_KT}/layers/transformer_layer.py",
+            "        if self.normalize_first:\n            self.final_norm",
+            "        if False:\n            self.final_norm",
             _LAYERS,
         ),
         (

@@ -83,7 +83,7 @@ class Parsing(launch.Task):
             "vocabulary_size": symbols.vocabulary_size,
             "source_vocabulary_size": config.vocabulary_size,
         }
-        if config.counts_words:
+        if config.uses_word_positions:
             words = WordTokenizer(vocabulary)
             changes["source_words_from"] = words.words_from
             changes["target_words_from"] = symbols.tags_from

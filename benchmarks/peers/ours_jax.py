@@ -82,9 +82,10 @@ class Step:
     def _mean_loss(self, inputs, labels):
         """Returns the loss that TrainingTransformer computes under XLA."""
         output = self._model.output_embedding
+        _, states = self._model.hidden_states(inputs, training=True)
         losses = projected_losses(
-            output.beside(self._model.states(inputs, training=True)),
-            output.matrix(),
+            output.append_bias_input(states),
+            output.output_matrix(),
             labels,
             self._model.config.label_smoothing,
         )

@@ -4,9 +4,8 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.masks import padding_mask
-from keras_transformer.layers.words import SourceWords, says_word
 
 
 class BeamState(typing.NamedTuple):
@@ -19,9 +18,6 @@ class BeamState(typing.NamedTuple):
             are never re-ordered.
         ancestry: boolean [B, K, cached steps, K]; [b, k, t, j] says that beam
             k's hypothesis went through beam j at the step in place t.
-        words: int32 [B, K], how many words each has said, where positions
-            count them; else ().
-        next_words: SourceWords, for positions="next-word"; else ().
         output: what the output layer keeps of each sentence, see
             `TransformerOfPieces`; else ().
     """
@@ -30,8 +26,6 @@ class BeamState(typing.NamedTuple):
     memory_mask: typing.Any
     caches: typing.Any
     ancestry: typing.Any
-    words: typing.Any = ()
-    next_words: typing.Any = ()
     output: typing.Any = ()
 
 
@@ -87,17 +81,11 @@ class BeamDecoder:
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
         steps = decoder.cache_length(capacity)
-        config, mask = self._model.config, padding_mask(source)
-        words = ()
-        if config.counts_words:
-            words = ops.zeros((batch, beams), dtype="int32")
         return BeamState(
             memory=decoder.project_memory(memory),
-            memory_mask=mask,
+            memory_mask=padding_mask(source),
             caches=decoder.initial_caches(batch, capacity, beams, self.cache),
             ancestry=ops.zeros((batch, beams, steps, beams), dtype="bool"),
-            words=words,
-            next_words=SourceWords.of(config, memory, source, mask),
         )
 
     def step(self, tokens, parents, index, state):
@@ -119,28 +107,25 @@ class BeamDecoder:
         # A step in another's place ends the other's being seen: the window.
         place = index % steps
         ancestry = _descend(state.ancestry, parents, place, self.beam_size)
-        words = self._words(tokens, parents, state.words)
-        states, caches, weights = self._model.decode_step(
-            tokens,
-            index,
-            state.caches,
-            ops.reshape(ancestry, (batch, beams, steps * self.beam_size)),
-            state.memory,
-            state.memory_mask,
-            words,
-            state.next_words,
+        positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
+        embedded, state = self._embed(tokens, positions, parents, state)
+        states, _, weights, caches = self._model.decoder(
+            embedded,
+            attention_mask=ops.reshape(
+                ancestry, (batch, beams, steps * self.beam_size)
+            ),
+            memory_mask=state.memory_mask,
+            self_attention_caches=state.caches,
+            cross_attention_caches=state.memory,
+            cache_update_index=index,
         )
-        state = state._replace(caches=caches, ancestry=ancestry)
-        if words is not None:
-            state = state._replace(words=words)
+        state = state._replace(caches=tuple(caches), ancestry=ancestry)
         return states, state, weights
 
-    def _words(self, tokens, parents, words):
-        """Returns how many words each beam has said; None where none counts."""
-        if isinstance(words, tuple):
-            return None
-        said = ops.cast(says_word(self._model.config, tokens), "int32")
-        return ops.take_along_axis(words, parents, axis=1) + said
+    def _embed(self, tokens, positions, parents, state):
+        """Returns the decoder's input, float [B, K, D], and the state."""
+        del parents
+        return self._model.embed_target(tokens, positions), state
 
     def alignment(self, weights, layer=None):
         """As `Transformer.alignment`."""

@@ -15,7 +15,7 @@ from keras import ops
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels import linear
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 
 # They are among any pieces, and keep their numbers.
 SPECIAL_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID)

@@ -169,7 +169,7 @@ class _OutputOfShortlist:
     def __init__(self, model, shortlist):
         self._embedding = model.output_embedding
         self._shortlist = shortlist
-        matrix = ops.convert_to_numpy(self._embedding.matrix())
+        matrix = ops.convert_to_numpy(self._embedding.output_matrix())
         matrix = matrix.astype("float64")
         kinds = matrix[shortlist.rare], matrix[shortlist.never]
         self._kinds = [OtherPieces(rows) for rows in kinds if len(rows)]
@@ -181,7 +181,7 @@ class _OutputOfShortlist:
     def kept(self, source):
         """Returns each sentence's ids and rows, int32 and float32 [B, D, L]."""
         ids = self._shortlist.ids(source)
-        return ids, ops.transpose(self._embedding.rows(ids), (0, 2, 1))
+        return ids, ops.transpose(self._embedding.output_matrix(ids), (0, 2, 1))
 
     def to_ids(self, numbers, kept):
         """See `TransformerOfPieces`."""
@@ -189,7 +189,7 @@ class _OutputOfShortlist:
 
     def logits(self, states, kept):
         """See `TransformerOfPieces`."""
-        states = self._embedding.beside(ops.cast(states, "float32"))
+        states = self._embedding.append_bias_input(ops.cast(states, "float32"))
         kinds = [kind.logit(states) for kind in self._kinds]
         others = functools.reduce(ops.logaddexp, kinds)
         unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID

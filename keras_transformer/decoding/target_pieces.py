@@ -99,7 +99,9 @@ class _OutputOfPieces:
     """
 
     def __init__(self, embedding, pieces):
-        matrix = ops.convert_to_numpy(embedding.matrix()).astype("float64")
+        matrix = ops.convert_to_numpy(embedding.output_matrix()).astype(
+            "float64"
+        )
         left_out = np.ones(len(matrix), bool)
         left_out[pieces.ids] = False
         left_out[UNKNOWN_ID] = True
@@ -110,7 +112,7 @@ class _OutputOfPieces:
         added = np.zeros((len(kept), 1))
         added[UNKNOWN_ID] = 1.0
         self._pieces = pieces
-        self._beside = embedding.beside
+        self._beside = embedding.append_bias_input
         self._projection = constant(
             "projection", np.concatenate([kept, added], axis=1).T
         )

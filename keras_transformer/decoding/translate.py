@@ -9,7 +9,7 @@ from keras_transformer.decoding.beam_search import (
     staged_beam_search,
 )
 from keras_transformer.decoding.rules import Constraints, search_rules
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
 # The most steps until sentences leave: few enough that little unfilled cache

@@ -3,8 +3,11 @@
 import keras
 from keras import ops
 
-from keras_transformer.layers.cache import KVCache
-from keras_transformer.layers.sublayers import TransformerLayer
+from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.transformer_layer import (
+    TransformerLayer,
+    TransformerStack,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -115,42 +118,22 @@ class DecoderLayer(TransformerLayer):
             return outputs, self_scores, cross_scores
         return outputs
 
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
-        """Returns the shape of the inputs."""
-        del memory_shape
-        return tuple(inputs_shape)
-
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Decoder(TransformerLayer):
+class Decoder(TransformerStack):
     """A stack of N decoder layers, with a final norm when pre-norm.
 
     Args:
         num_layers: N.
+        *args: of `TransformerLayer`.
         **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, num_layers, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.num_layers = num_layers
-        self.layers = [
-            DecoderLayer(
-                **self.layer_arguments(),
-                dtype=self.dtype_policy,
-                name=f"layer_{number}",
-            )
-            for number in range(1, num_layers + 1)
-        ]
-        self.final_norm = self.new_final_norm()
+    layer_class = DecoderLayer
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape)
-        for layer in self.layers:
-            layer.build(inputs_shape, memory_shape)
-        if self.final_norm:
-            self.final_norm.build(inputs_shape)
-        self.built = True
+        self.build_layers(inputs_shape, memory_shape)
 
     def call(
         self,
@@ -187,35 +170,29 @@ class Decoder(TransformerLayer):
         if cache_update_index is not None:
             length = ops.shape(self_attention_caches[0].keys)[2]
             cache_update_index = cache_update_index % length
-        outputs, lists = inputs, []
-        for number, layer in enumerate(self.layers):
-            caches = {}
-            if cache_update_index is not None:
-                caches = {
-                    "self_attention_cache": self_attention_caches[number],
-                    "cross_attention_cache": cross_attention_caches[number],
-                    "cache_update_index": cache_update_index,
-                }
+        no_caches = [None] * self.num_layers
+        outputs, extras = inputs, []
+        for layer, self_cache, cross_cache in zip(
+            self.layers,
+            self_attention_caches or no_caches,
+            cross_attention_caches or no_caches,
+        ):
             outputs = layer(
                 outputs,
                 memory,
                 attention_mask=attention_mask,
                 memory_mask=memory_mask,
+                self_attention_cache=self_cache,
+                cross_attention_cache=cross_cache,
+                cache_update_index=cache_update_index,
                 training=training,
                 return_attention_scores=return_attention_scores,
-                **caches,
             )
-            if caches or return_attention_scores:
+            if isinstance(outputs, tuple):
                 outputs, *others = outputs
-                lists.append(others)
-        if self.final_norm:
-            outputs = self.final_norm(outputs, training=training)
-        return (outputs, *map(list, zip(*lists))) if lists else outputs
-
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
-        """Returns the shape of the inputs."""
-        del memory_shape
-        return tuple(inputs_shape)
+                extras.append(others)
+        outputs = self.normalize_output(outputs, training)
+        return (outputs, *map(list, zip(*extras))) if extras else outputs
 
     def project_memory(self, memory):
         """Returns each layer's cross-attention cache.
@@ -265,7 +242,3 @@ class Decoder(TransformerLayer):
             return steps
         smaller = min if isinstance(steps, int) else ops.minimum
         return smaller(steps, self.attention_window + 1)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "num_layers": self.num_layers}

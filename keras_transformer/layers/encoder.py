@@ -2,7 +2,10 @@
 
 import keras
 
-from keras_transformer.layers.sublayers import TransformerLayer
+from keras_transformer.layers.transformer_layer import (
+    TransformerLayer,
+    TransformerStack,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -71,35 +74,20 @@ class EncoderLayer(TransformerLayer):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Encoder(TransformerLayer):
+class Encoder(TransformerStack):
     """A stack of N encoder layers, with a final norm when pre-norm.
 
     Args:
         num_layers: N.
+        *args: of `TransformerLayer`.
         **kwargs: of `TransformerLayer`.
     """
 
-    def __init__(self, num_layers, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.num_layers = num_layers
-        self.layers = [
-            EncoderLayer(
-                **self.layer_arguments(),
-                dtype=self.dtype_policy,
-                name=f"layer_{number}",
-            )
-            for number in range(1, num_layers + 1)
-        ]
-        self.final_norm = self.new_final_norm()
+    layer_class = EncoderLayer
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
-        self.require_width(input_shape)
-        for layer in self.layers:
-            layer.build(input_shape)
-        if self.final_norm:
-            self.final_norm.build(input_shape)
-        self.built = True
+        self.build_layers(input_shape)
 
     def call(
         self,
@@ -131,10 +119,5 @@ class Encoder(TransformerLayer):
             if return_attention_scores:
                 outputs, scores = outputs
                 all_scores.append(scores)
-        if self.final_norm:
-            outputs = self.final_norm(outputs, training=training)
+        outputs = self.normalize_output(outputs, training)
         return (outputs, all_scores) if return_attention_scores else outputs
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "num_layers": self.num_layers}

@@ -79,10 +79,14 @@ class AttentionMask:
 
 
 def build_attention_masks(inputs):
-    """Returns the mask arguments of both stacks, `encoder` and `decoder`.
+    """Returns the masks of all three kinds of attention.
 
     Args:
         inputs: as for calling a Transformer.
+
+    Returns:
+        A dict: `source` and `target`, AttentionMask of self-attention, and
+        `memory`, boolean, broadcastable to [B, T, S], of cross-attention.
 
     Raises:
         ValueError: only one side has segments.
@@ -100,16 +104,10 @@ def build_attention_masks(inputs):
         same = segment_mask(target_segments, source_segments)
         memory_mask = ops.logical_and(same, memory_mask)
     return {
-        "encoder": {"attention_mask": _sentence_mask(source, source_segments)},
-        "decoder": {
-            "attention_mask": _sentence_mask(target, target_segments),
-            "memory_mask": memory_mask,
-        },
+        "source": AttentionMask(ops.not_equal(source, PAD_ID), source_segments),
+        "target": AttentionMask(ops.not_equal(target, PAD_ID), target_segments),
+        "memory": memory_mask,
     }
-
-
-def _sentence_mask(ids, segments):
-    return AttentionMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def padding_mask(ids):

@@ -14,6 +14,7 @@ import keras_transformer as kt
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import linear
 from keras_transformer.loss import projected_losses, symmetric_divergence
+from keras_transformer.parsing.parser_transformer import ParserTransformer
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
 from trainers.training.keras_private import WithoutSymbolicBuild
@@ -183,8 +184,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        real = real_positions(labels, self.states(inputs))
-        sums = self._sums(*real, self.output_embedding.matrix())
+        _, states = self.hidden_states(inputs)
+        real = real_positions(labels, states)
+        sums = self._sums(*real, self.output_embedding.output_matrix())
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
@@ -220,7 +222,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
         # A tensor of its own, or each gradient of rows looked up in it would
         # be made as large as it is; so they are joined first.
-        matrix = tf.identity(self.output_embedding.matrix())
+        matrix = tf.identity(self.output_embedding.output_matrix())
         with self.seeds.of(replica), tf.GradientTape() as tape:
             tape.watch(matrix)
             sums = self._training_sums(inputs, labels, matrix)
@@ -228,8 +230,13 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         variables = self.trainable_variables
         *gradients, of_matrix = tape.gradient(loss, [*variables, matrix])
         if of_matrix is not None:
-            parts = self.output_embedding.parts(of_matrix)
-            of_parts = {id(variable): part for variable, part in parts}
+            output = self.output_embedding
+            of_parts = {id(output.embeddings): of_matrix}
+            if output.bias is not None:
+                of_parts = {
+                    id(output.embeddings): of_matrix[:, :-1],
+                    id(output.bias): of_matrix[:, -1],
+                }
             gradients = [
                 _added(of_parts.get(id(variable)), gradient)
                 for variable, gradient in zip(variables, gradients)
@@ -242,7 +249,8 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         return self._sums(*self._pass(inputs, labels), matrix)
 
     def _pass(self, inputs, labels):
-        return self._having_loss(labels, self.states(inputs, training=True))
+        _, states = self.hidden_states(inputs, training=True)
+        return self._having_loss(labels, states)
 
     def _sums_of_two_passes(self, inputs, labels, matrix):
         passes = [self._pass(inputs, labels) for _ in range(2)]
@@ -250,7 +258,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         projection = tf.transpose(matrix)
         logits = [
             linear(
-                self.output_embedding.beside(states), projection, training=True
+                self.output_embedding.append_bias_input(states),
+                projection,
+                training=True,
             )
             for _, states in passes
         ]
@@ -272,7 +282,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
             rows = tf.concat([rows, of_labels], -1)
         return _summed(
             projected_losses(
-                output.beside(states),
+                output.append_bias_input(states),
                 matrix,
                 labels,
                 self.config.label_smoothing,
@@ -286,6 +296,17 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+class TrainingParser(TrainingTransformer, ParserTransformer):
+    """A TrainingTransformer with word positions."""
+
+
+def new_training_model(config, **kwargs):
+    """Returns a TrainingTransformer, or a TrainingParser for word positions."""
+    if config.uses_word_positions:
+        return TrainingParser(config, **kwargs)
+    return TrainingTransformer(config, **kwargs)
 
 
 def _all(labels, states):

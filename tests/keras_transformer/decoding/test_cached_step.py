@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.beam_decoder import BeamDecoder
-from keras_transformer.layers.masks import padding_mask
 from tests.keras_transformer import helpers
 
 STEPS = 4
@@ -23,7 +21,7 @@ class Beams:
 
     def __init__(self, model, beams):
         batch = len(SOURCE)
-        decoder = BeamDecoder(model, beams)
+        decoder = model.beam_decoder(beams)
         self.state = decoder.start(SOURCE, STEPS)
         self.step = helpers.jitted(decoder.step)
         self.prefixes = np.zeros((batch, beams, 0), "int32")
@@ -115,16 +113,13 @@ def test_step_returns_the_cross_attention_of_the_full_pass():
     prefix = np.array([[2, 5], [2, 9], [2, 7]], "int32")
     inputs = {"source": SOURCE, "target": prefix}
     expected = model.attention(inputs)["cross"]
-    memory = model.decoder.project_memory(model.encode(SOURCE))
-    caches = model.decoder.initial_caches(3, 4, 1)
+    decoder = model.beam_decoder(1)
+    state = decoder.start(SOURCE, 4)
+    parents = np.zeros((3, 1), "int32")
     for index in range(2):
-        _, caches, weights = model.decode_step(
-            prefix[:, index : index + 1],
-            index,
-            caches,
-            np.broadcast_to(np.arange(4) <= index, (3, 1, 4)),
-            memory,
-            padding_mask(SOURCE),
+        tokens = prefix[:, index : index + 1]
+        _, state, weights = decoder.attending_step(
+            tokens, parents, index, state
         )
         for layer, wanted in zip(weights, expected):
             wanted = helpers.to_numpy(wanted)[:, :, index : index + 1]

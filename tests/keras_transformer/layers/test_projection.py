@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.layers.projection import Projection
+from keras_transformer.layers.base import Projection
 from tests.keras_transformer import helpers
 from tests.keras_transformer.layers.layer_samples import MEMORY, STATES
 
