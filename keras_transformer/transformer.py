@@ -9,7 +9,11 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.layers.base import SequenceLayer, as_ids
+from keras_transformer.layers.base import (
+    SequenceLayer,
+    as_ids,
+    refuse_to_quantize,
+)
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
     LearnedPositionEmbedding,
@@ -66,7 +70,7 @@ class Transformer(SequenceLayer, keras.Model):
                 "ParserTransformer, all others for Transformer."
             )
         self.config = config
-        # Ids that come as floats are not to be rounded.
+        # Or ids that come as floats would be rounded.
         self.autocast = False
         dtype = self.dtype_policy
         shared, size = config.share_embeddings, config.vocabulary_size
@@ -113,14 +117,13 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def _new_position_layer(self, name):
-        if self.config.positions == "learned":
-            kind, argument = LearnedPositionEmbedding, self.config.max_positions
-        else:
-            kind, argument = (
-                SinusoidalPositionEncoding,
-                self.config.sinusoid_rates,
-            )
-        return kind(argument, dtype=self.dtype_policy, name=name)
+        config, keywords = (
+            self.config,
+            {"dtype": self.dtype_policy, "name": name},
+        )
+        if config.positions == "learned":
+            return LearnedPositionEmbedding(config.max_positions, **keywords)
+        return SinusoidalPositionEncoding(config.sinusoid_rates, **keywords)
 
     def build(self, input_shape=None):
         """Makes all weights; they do not depend on the input's shape."""
@@ -221,16 +224,13 @@ class Transformer(SequenceLayer, keras.Model):
         }
 
     def alignment(self, weights, layer=None):
-        """Makes an alignment of cross-attention weights.
+        """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         Args:
             weights: list of float32 [B, H, T, S], one of each decoder layer.
-            layer: number of that which is taken, from 1; None for the last
-                but one, whose attention is nearest to what people call an
-                alignment (Garg et al. 2019, section 5.1), or an only one.
-
-        Returns:
-            float32 [B, T, S], mean over the heads.
+            layer: number of the layer, from 1; None for the last but one,
+                whose attention is nearest to human alignments (Garg et al.
+                2019, section 5.1), or the only one.
 
         Raises:
             ValueError: there is no such layer.
@@ -243,10 +243,10 @@ class Transformer(SequenceLayer, keras.Model):
         return ops.mean(weights[layer - 1], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache):
-        """Returns the BeamDecoder of `beam_size` beams of each sentence.
+        """Returns a BeamDecoder, which decodes step by step.
 
         Args:
-            beam_size: K.
+            beam_size: K, beams of each sentence.
             cache: KVCache, or a subclass of it.
         """
         return BeamDecoder(self, beam_size, cache)
@@ -258,9 +258,7 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def decode(self, target, memory, source):
-        """Decodes whole sequences, dropout off.
-
-        To ask for several targets of a source that is encoded only once.
+        """Returns logits of whole targets for an encoded source, dropout off.
 
         Args:
             target: int32 [B, T], beginning with the begin id.
@@ -268,7 +266,7 @@ class Transformer(SequenceLayer, keras.Model):
             source: int32 [B, S], for its padding.
 
         Returns:
-            Logits, float32 [B, T, V].
+            float32 [B, T, V].
         """
         mask = padding_mask(source)
         inputs = {"source": source, "target": target}
@@ -315,8 +313,8 @@ class Transformer(SequenceLayer, keras.Model):
         Args:
             filepath: of the artifact.
             format: of the artifact.
-            input_signature: as Keras takes it; None for a dict of `source`
-                and `target`, int32 [B, S] and [B, T] of any sizes.
+            input_signature: None for a dict of `source` and `target`, int32
+                [B, S] and [B, T] of any sizes.
             **kwargs: of `keras.Model.export`.
         """
         if input_signature is None:
@@ -327,8 +325,8 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses; see `SharedEmbedding.quantize`."""
-        self.target_embedding.quantize(mode, config, **kwargs)
+        """Refuses; see `refuse_to_quantize`."""
+        refuse_to_quantize(mode)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -344,7 +342,7 @@ class Transformer(SequenceLayer, keras.Model):
 
 
 def _layer_arguments(config):
-    """Returns what both stacks take of a TransformerConfig."""
+    """Returns the arguments of both stacks for a TransformerConfig."""
     return {
         "intermediate_dim": config.d_ff,
         "num_heads": config.num_heads,

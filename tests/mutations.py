@@ -132,15 +132,15 @@ MUTATIONS = [
         (
             "causal mask hides the position itself",
             f"{_KT}/layers/masks.py",
-            "positions[:, None] >= positions[None, :]",
-            "positions[:, None] > positions[None, :]",
+            "(distance >= 0)[None]",
+            "(distance > 0)[None]",
             _LAYERS,
         ),
         (
             "window one too narrow",
             f"{_KT}/layers/masks.py",
-            "return (distance <= window)[None]",
-            "return (distance < window)[None]",
+            "(ops.abs(distance) <= window)[None]",
+            "(ops.abs(distance) < window)[None]",
             _LAYERS,
         ),
         (
@@ -181,8 +181,8 @@ MUTATIONS = [
         (
             "blocks of a window see the block before last",
             f"{_KT}/layers/local_attention.py",
-            "part(0, size - left, left)",
-            "part(0, 0, left)",
+            "piece(0, size - left, left)",
+            "piece(0, 0, left)",
             _LAYERS,
         ),
         # Loss and schedule.
@@ -219,7 +219,7 @@ MUTATIONS = [
             f"{_KT}/loss.py",
             "half = 0.5 * upstream[..., None]",
             "half = upstream[..., None]",
-            f"{_LOSS} tests/{_KT}/test_divergence.py",
+            _LOSS,
         ),
         (
             "warm-up too steep",

@@ -12,7 +12,7 @@ from benchmarks.decoding_job import SentencePieces, load_model
 from benchmarks.training_job import pack
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID, PAD_ID
-from keras_transformer.loss import projected_losses
+from keras_transformer.loss import linear_cross_entropy
 
 # Source lengths are padded to multiples of it; each is compiled once. A GPU
 # takes hardly longer for padding.
@@ -83,11 +83,12 @@ class Step:
         """Returns the loss that TrainingTransformer computes under XLA."""
         output = self._model.output_embedding
         _, states = self._model.hidden_states(inputs, training=True)
-        losses = projected_losses(
-            output.append_bias_input(states),
-            output.output_matrix(),
+        losses = linear_cross_entropy(
+            states,
+            output.embeddings,
             labels,
             self._model.config.label_smoothing,
+            output.bias,
         )
         return ops.sum(losses.smoothed) / ops.sum(labels != PAD_ID)
 

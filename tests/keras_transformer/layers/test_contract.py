@@ -235,14 +235,6 @@ def test_negative_ids_in_a_graph_are_no_ids_from_the_end():
         tf.function(layer, autograph=False)(tf.constant([[4, -1]]))
 
 
-@pytest.mark.parametrize("name", ["sinusoid", "learned positions"])
-@pytest.mark.parametrize("wrong", [-1, 16_384])
-def test_positions_outside(name, wrong):
-    layer, (states,) = make(name)
-    with pytest.raises(ValueError, match=f"{wrong}"):
-        layer(states, positions=[[0, 1, 2, wrong]])
-
-
 def _mask_of(name):
     layer, arrays = make(name)
     queries = arrays[0].shape[1]
@@ -293,44 +285,48 @@ def test_ragged_tensors_are_refused(name):
         layer(*ragged)
 
 
-@pytest.mark.parametrize(
-    "make_layer, width",
-    [
-        (kt.SinusoidalPositionEncoding, 7),
-        (lambda: kt.SinusoidalPositionEncoding("marian"), 2),
-        (lambda: kt.EncoderLayer(5, 2, 3), None),
-        (lambda: kt.MultiHeadAttention(2, 3, 5), None),
-        (lambda: kt.PositionwiseFeedForward(5), None),
-    ],
-)
-def test_widths_that_do_not_fit(make_layer, width):
-    with pytest.raises(ValueError, match="width"):
-        make_layer()(keras.KerasTensor((2, 3, width)))
+def symbolic(width):
+    return keras.KerasTensor((2, 3, width))
 
 
-@pytest.mark.parametrize("value", [0, 2.5, "3", True, None])
-@pytest.mark.parametrize(
-    "name",
-    ["self-attention", "feed-forward", "embedding", "learned positions"],
-)
-def test_invalid_sizes(name, value):
-    layer, _ = make(name)
-    config = layer.get_config()
-    for field in {
-        "d_model", "num_heads", "key_dim", "intermediate_dim",
-        "vocabulary_size", "max_positions",
-    } & set(config):  # fmt: skip
-        with pytest.raises((ValueError, TypeError), match=field):
-            type(layer).from_config({**config, field: value})
-
-
-def test_inputs_that_do_not_belong_together():
-    with pytest.raises(ValueError, match="12"):
-        kt.ResidualConnection()(STATES, STATES[..., :5])
+def called_twice():
     layer, (states,) = make("self-attention")
     layer(states)
-    with pytest.raises(ValueError, match="built for self-attention"):
-        layer(states, STATES)
+    layer(states, STATES)
+
+
+@pytest.mark.parametrize(
+    "call, match",
+    [
+        (lambda: kt.SinusoidalPositionEncoding()(symbolic(7)), "width"),
+        (lambda: kt.SinusoidalPositionEncoding("marian")(symbolic(2)), "width"),
+        (lambda: kt.EncoderLayer(5, 2, 3)(symbolic(None)), "width"),
+        (lambda: kt.MultiHeadAttention(2, 3, 5)(symbolic(None)), "width"),
+        (lambda: kt.PositionwiseFeedForward(5)(symbolic(None)), "width"),
+        (lambda: kt.ResidualConnection()(STATES, STATES[..., :5]), "12"),
+        (called_twice, "built for self-attention"),
+        *[
+            (lambda kind=kind, x=wrong: kind()(STATES, positions=[[x]]), wrong)
+            for wrong in (-1, 16_384)
+            for kind in (
+                kt.SinusoidalPositionEncoding,
+                functools.partial(kt.LearnedPositionEmbedding, 9),
+            )
+        ],
+        *[
+            (lambda x=size: kt.MultiHeadAttention(x, 3), "num_heads")
+            for size in (0, 2.5, "3", True, None)
+        ],
+        (lambda: kt.MultiHeadAttention(2, 0), "key_dim"),
+        (lambda: kt.PositionwiseFeedForward(0), "intermediate_dim"),
+        (lambda: kt.SharedEmbedding(0, 4), "vocabulary_size"),
+        (lambda: kt.SharedEmbedding(4, 0), "d_model"),
+        (lambda: kt.LearnedPositionEmbedding(0), "max_positions"),
+    ],
+)
+def test_invalid_arguments_and_inputs(call, match):
+    with pytest.raises((ValueError, TypeError), match=str(match)):
+        call()
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
