@@ -10,7 +10,7 @@ size that is saved (4,096 positions; docs/measured/training_step.md).
 import keras
 from keras import ops
 
-OWN_GRADIENTS = keras.backend.backend() == "tensorflow"
+USE_CUSTOM_GRADIENTS = keras.backend.backend() == "tensorflow"
 
 _BYTE_VALUES = 256
 # Above it 8 bits cannot represent the threshold.
@@ -69,7 +69,7 @@ def linear(inputs, kernel, bias=None, training=False):
         if each is not None
     ]
     multiply = _affine
-    if training and OWN_GRADIENTS:
+    if training and USE_CUSTOM_GRADIENTS:
         multiply = _affine_with_gradient
     outputs = multiply(rows, *weights)
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
@@ -114,7 +114,7 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs, training=False):
         """Returns the inputs, some of them 0 and the others scaled up."""
-        draws = training and self.noise_shape is None and OWN_GRADIENTS
+        draws = training and self.noise_shape is None and USE_CUSTOM_GRADIENTS
         if draws and 0 < self.rate <= _MAX_BYTE_RATE:
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
@@ -156,7 +156,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=False):
         """Returns the normalised inputs: float [..., D]."""
-        if training and OWN_GRADIENTS:
+        if training and USE_CUSTOM_GRADIENTS:
             return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         return super().call(inputs)
 

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import (
-    OWN_GRADIENTS,
+    USE_CUSTOM_GRADIENTS,
     at_least_float32,
     custom_gradient,
 )
@@ -98,7 +98,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """Returns TokenLosses for arguments of `call`."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
         labels = _without_negatives(y_true)
-        add_at_labels = _scatter_add if OWN_GRADIENTS else _add_where_equal
+        add_at_labels = (
+            _scatter_add if USE_CUSTOM_GRADIENTS else _add_where_equal
+        )
 
         # A derived gradient passes over [B, T, V] once for each statistic, and
         # scatters that of the label's logit.
@@ -164,7 +166,7 @@ def linear_cross_entropy(
         label_embeddings = ops.concatenate([label_embeddings, label_bias], -1)
     vocabulary_size, width = embeddings.shape
     product_dtype = keras.backend.standardize_dtype(states.dtype)
-    if OWN_GRADIENTS or product_dtype != "bfloat16":
+    if USE_CUSTOM_GRADIENTS or product_dtype != "bfloat16":
         product_dtype = "float32"
     matrix, rows, label_rows = (
         ops.reshape(ops.cast(each, "float32"), (-1, width))
@@ -220,7 +222,7 @@ def _logit_statistics(logits, labels, sums):
         gradient; and a function that returns the softmax, [..., V].
     """
     maxima = ops.max(logits, axis=-1, keepdims=True)
-    if OWN_GRADIENTS:
+    if USE_CUSTOM_GRADIENTS:
         # One operation, where exp(logits - normalizer) is two slow ones.
         probabilities = ops.softmax(logits, axis=-1)
         highest = ops.max(probabilities, axis=-1, keepdims=True)
@@ -232,7 +234,7 @@ def _logit_statistics(logits, labels, sums):
         normalizers = maxima + ops.log(sums_of_exp)
 
     def softmax():
-        if OWN_GRADIENTS:
+        if USE_CUSTOM_GRADIENTS:
             return probabilities
         return ops.exp(logits - normalizers)
 

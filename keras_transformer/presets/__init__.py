@@ -1,6 +1,6 @@
 """Named configurations: each is a dict of TransformerConfig fields.
 
-This room imports no other.
+This package imports no other.
 """
 
 from keras_transformer.presets.paper import (

@@ -18,7 +18,7 @@ EPSILON = 1e-3
 @pytest.fixture(autouse=True)
 def _own_gradients(monkeypatch):
     """They are right on every backend, wherever they are used."""
-    monkeypatch.setattr(kernels, "OWN_GRADIENTS", True)
+    monkeypatch.setattr(kernels, "USE_CUSTOM_GRADIENTS", True)
 
 
 @pytest.mark.parametrize("widths", [(3, 5), (5, 3), (4, 4)])
