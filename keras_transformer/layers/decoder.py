@@ -65,10 +65,10 @@ class DecoderLayer(TransformerLayer):
             inputs: float [B, T, D]; with caches [B, K, D], the newest
                 position of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: of self-attention, joined to causality, as
-                MultiHeadAttention takes it; with caches boolean
-                [B, K, M], the slots that each beam may attend to.
-            memory_mask: boolean, broadcastable to [B, T, S].
+            attention_mask: of self-attention, joined with causality; see
+                MultiHeadAttention. With caches boolean [B, K, M], the slots
+                that each beam may attend to.
+            memory_mask: boolean, [B, S], or broadcastable to [B, T, S].
             self_attention_cache: KVCache, to which this step is appended.
             cross_attention_cache: `cross_attention.project_memory(memory)`.
             cache_update_index: int32 scalar, the step to append at.
@@ -76,10 +76,10 @@ class DecoderLayer(TransformerLayer):
             return_attention_scores: also return the attention weights.
 
         Returns:
-            float, as `inputs`; with `return_attention_scores` a triple of
-            that, float32 [B, H, T, T] of self-attention and [B, H, T, S] of
-            cross-attention; with caches these three (M in the place of the
-            second T) and the KVCache with this step in it.
+            float, as `inputs`; with `return_attention_scores` also float32
+            [B, H, T, T] of self-attention and [B, H, T, S] of
+            cross-attention; with caches both (M instead of the second T) and
+            the KVCache with this step in it.
         """
         decoding = cache_update_index is not None
         residual = self.self_attention_residual
@@ -147,25 +147,16 @@ class Decoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the stack to whole sequences, or to the newest position.
+        """Applies all layers; see `DecoderLayer.call` for other arguments.
 
         Args:
-            inputs: float [B, T, D], embedded and with positions; with caches
-                [B, K, D], the newest position of each of K beams.
-            memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: as for `DecoderLayer`.
-            memory_mask: boolean, [B, S], or broadcastable to [B, T, S] with
-                as many axes.
             self_attention_caches: of `initial_caches`, with the earlier
                 steps in them.
             cross_attention_caches: of `project_memory`.
             cache_update_index: int32 scalar, the number of the step, from 0.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
 
         Returns:
-            As `DecoderLayer`, with a list of N in the place of each but the
-            first.
+            As `DecoderLayer.call`, with lists of N scores and caches.
         """
         if cache_update_index is not None:
             length = ops.shape(self_attention_caches[0].keys)[2]
@@ -209,7 +200,7 @@ class Decoder(TransformerStack):
         )
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
-        """Returns N empty self-attention caches.
+        """Returns N empty self-attention caches for K beams.
 
         Args:
             batch_size: B.
@@ -234,9 +225,6 @@ class Decoder(TransformerStack):
 
         With a window of r no step attends to more than r before it: a cache
         of length r + 1 is enough, in which step t replaces step t - r - 1.
-
-        Args:
-            steps: a number or int32 scalar.
         """
         if not self.attention_window:
             return steps

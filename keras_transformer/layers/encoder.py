@@ -47,7 +47,7 @@ class EncoderLayer(TransformerLayer):
 
         Args:
             inputs: float [B, S, D].
-            attention_mask: of self-attention, as MultiHeadAttention takes it.
+            attention_mask: of self-attention; see MultiHeadAttention.
             training: whether dropout is on.
             return_attention_scores: also return the attention weights.
 
@@ -96,13 +96,7 @@ class Encoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the stack.
-
-        Args:
-            inputs: float [B, S, D], embedded and with positions.
-            attention_mask: of self-attention, as MultiHeadAttention takes it.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
+        """Applies all layers; see `EncoderLayer.call`.
 
         Returns:
             float [B, S, D]; with `return_attention_scores` a pair of that

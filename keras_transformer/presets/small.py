@@ -83,9 +83,9 @@ MULTI30K_TINY_COOLDOWN = {
 # It needs small updates and a rate that falls for the last half
 # (docs/measured/parsing.md).
 #
-# Unlike the paper's, its decoder gets the encoder's states of the next word (see
-# docs/measured/parsing.md); so two decoder layers are enough. trainers.parsing
-# sets the ids from which words begin, and vocabulary_size is that of the source.
+# Unlike the paper's, its decoder gets the encoder's states of the next word
+# (docs/measured/parsing.md), so two decoder layers are enough. trainers.parsing
+# sets the ids from which words begin; vocabulary_size is that of the source.
 PARSING_SMALL = {
     "vocabulary_size": 4_000,
     "num_layers": 4,
