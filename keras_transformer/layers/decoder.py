@@ -147,13 +147,10 @@ class Decoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies all layers; see `DecoderLayer.call` for other arguments.
+        """Applies all layers; see `DecoderLayer.call`.
 
-        Args:
-            self_attention_caches: of `initial_caches`, with the earlier
-                steps in them.
-            cross_attention_caches: of `project_memory`.
-            cache_update_index: int32 scalar, the number of the step, from 0.
+        The caches are of `initial_caches`, with the earlier steps in them, and
+        of `project_memory`; `cache_update_index` is the number of the step.
 
         Returns:
             As `DecoderLayer.call`, with lists of N scores and caches.
