@@ -32,10 +32,13 @@ class SequenceLayer(keras.layers.Layer):
                 )
         return super().__call__(*args, **kwargs)
 
-    def compute_output_shape(self, input_shape, *other_shapes):
-        """Returns the shape of the first input."""
+    def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
+        """Returns the shape of the first input.
+
+        Keras passes the shapes of several inputs by the names of `build`.
+        """
         del other_shapes
-        return tuple(input_shape)
+        return tuple(input_shape or next(iter(by_name.values())))
 
     def compute_output_spec(self, *args, **kwargs):
         """Returns KerasTensors of the outputs."""
