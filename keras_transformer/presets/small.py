@@ -25,6 +25,9 @@ TINY = {
     "max_output_extra": 50,
 }
 
+TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
+TINY_2_1 = TINY | {"num_decoder_layers": 1}
+
 
 _PEAK_LEARNING_RATE = 0.005
 _WARMUP = 2000
