@@ -13,10 +13,10 @@ from tests.keras_transformer import helpers
 from tests.keras_transformer.layers.layer_samples import IDS, LAYERS, STATES
 
 BACKEND = keras.backend.backend()
-SAMPLES = {name: (make, arrays) for name, (make, arrays, _) in LAYERS.items()}
+SAMPLES = dict(LAYERS)
 SAMPLES["transformer"] = (
     functools.partial(kt.Transformer, helpers.config()),
-    ({"source": IDS, "target": IDS[:, :2]},),
+    [{"source": IDS, "target": IDS[:, :2]}],
 )
 ON_IDS = ["embedding", "transformer"]
 ONE_TENSOR = [
