@@ -45,7 +45,6 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     Args:
         smoothing: e, epsilon_ls.
         name: of the loss.
-        **kwargs: of `keras.losses.Loss`.
 
     Raises:
         ValueError: the `reduction` is another one, or the smoothing is not

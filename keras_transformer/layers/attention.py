@@ -93,7 +93,6 @@ class MultiHeadAttention(SequenceLayer):
             position attends to the r nearest ones on either side; 0 means
             all. Time and memory grow with r instead of Q, unless the scores
             are returned or the mask differs between queries.
-        **kwargs: of `keras.layers.Layer`.
 
     Raises:
         ValueError: a layer with a window gets a value, or a width, a mask or

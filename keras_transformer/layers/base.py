@@ -87,7 +87,6 @@ class Projection(keras.layers.Dense):
             which each output's columns are initialized separately.
         constant_bias: index of an output whose bias gets no gradient; None
             for no such output.
-        **kwargs: of `keras.layers.Dense`.
     """
 
     def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):

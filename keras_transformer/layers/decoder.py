@@ -15,10 +15,7 @@ class DecoderLayer(TransformerLayer):
     """Self-attention, cross-attention and feed-forward, each with a residual.
 
     Self-attention is causal: no position attends to later ones (section
-    3.2.3).
-
-    Args:
-        **kwargs: of `TransformerLayer`.
+    3.2.3). The arguments are those of `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
@@ -123,10 +120,7 @@ class DecoderLayer(TransformerLayer):
 class Decoder(TransformerStack):
     """A stack of N decoder layers, with a final norm when pre-norm.
 
-    Args:
-        num_layers: N.
-        *args: of `TransformerLayer`.
-        **kwargs: of `TransformerLayer`.
+    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
 
     layer_class = DecoderLayer

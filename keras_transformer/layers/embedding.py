@@ -32,7 +32,6 @@ class SharedEmbedding(SequenceLayer):
         mask_zero: whether id 0 is masked for the layers that follow, as with
             `keras.layers.Embedding`.
         output_bias: whether logits have a bias.
-        **kwargs: of `keras.layers.Layer`.
 
     Raises:
         ValueError: `vocabulary_size` or `d_model` is not a whole number of at
@@ -149,11 +148,7 @@ _COARSE = 128
 
 
 class PositionLayer(SequenceLayer):
-    """Adds a vector for each position; subclasses define it in `encode`.
-
-    Args:
-        **kwargs: of `keras.layers.Layer`.
-    """
+    """Adds a vector for each position; subclasses define it in `encode`."""
 
     # What the two tables of sinusoids hold; a learned table has its own size.
     max_positions = _FINE * _COARSE
@@ -209,7 +204,6 @@ class SinusoidalPositionEncoding(PositionLayer):
     Args:
         rates: "paper" for these; "marian" for those of Marian, fairseq and
             tensor2tensor, which fall to 1/10000: 10000^(-i/(D/2-1)).
-        **kwargs: of `keras.layers.Layer`.
 
     Raises:
         ValueError: there are no such rates, or the width is odd.
@@ -267,7 +261,6 @@ class LearnedPositionEmbedding(PositionLayer):
     Args:
         max_positions: rows of the table; a position beyond it is an error,
             where `look_up` can tell.
-        **kwargs: of `keras.layers.Layer`.
 
     Raises:
         ValueError: `max_positions` is not a whole number of at least 1.

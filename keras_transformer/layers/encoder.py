@@ -12,8 +12,7 @@ from keras_transformer.layers.transformer_layer import (
 class EncoderLayer(TransformerLayer):
     """Self-attention, then a feed-forward network, each with its residual.
 
-    Args:
-        **kwargs: of `TransformerLayer`.
+    Its arguments are those of `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
@@ -77,10 +76,7 @@ class EncoderLayer(TransformerLayer):
 class Encoder(TransformerStack):
     """A stack of N encoder layers, with a final norm when pre-norm.
 
-    Args:
-        num_layers: N.
-        *args: of `TransformerLayer`.
-        **kwargs: of `TransformerLayer`.
+    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
 
     layer_class = EncoderLayer

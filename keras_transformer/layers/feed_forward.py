@@ -18,7 +18,6 @@ class PositionwiseFeedForward(SequenceLayer):
         intermediate_dim: F, inner width.
         activation: "relu" as in the paper, or another Keras activation.
         dropout: probability of dropping an inner activation.
-        **kwargs: of `keras.layers.Layer`.
     """
 
     config_names = ("intermediate_dim", "activation", "dropout")

@@ -22,7 +22,6 @@ class ResidualConnection(SequenceLayer):
             x + Dropout(Sublayer(LayerNorm(x))).
         dropout: probability of dropping an output of the sub-layer.
         epsilon: added to the variance.
-        **kwargs: of `keras.layers.Layer`.
 
     Raises:
         ValueError: the outputs have another width than the inputs.
@@ -82,7 +81,6 @@ class TransformerLayer(SequenceLayer):
         normalize_first: False for post-norm (the paper), True for pre-norm.
         attention_window: r of restricted self-attention; 0 is off.
         use_bias: whether attention's projections have biases.
-        **kwargs: of `keras.layers.Layer`.
     """
 
     config_names = (
@@ -164,8 +162,6 @@ class TransformerStack(TransformerLayer):
 
     Args:
         num_layers: N.
-        *args: of `TransformerLayer`.
-        **kwargs: of `TransformerLayer`.
     """
 
     layer_class = None

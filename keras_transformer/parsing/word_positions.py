@@ -23,9 +23,6 @@ class WordPositionEncoding(PositionLayer):
     Half of the width encodes the position, the other half the word. A
     decoder that emits one tag for each word finds the next word by it: its
     number has the same encoding on both sides.
-
-    Args:
-        **kwargs: of `keras.layers.Layer`.
     """
 
     def build(self, input_shape):
