@@ -14,6 +14,7 @@ from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
 from export.server_runtime.export_directory import newest_version
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from keras_transformer.parsing.parser_transformer import new_transformer
 
 _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 
@@ -191,7 +192,7 @@ class ModelDirectory:
         Raises:
             InputError: configuration or weights are missing, or do not fit.
         """
-        model = kt.Transformer(self.read_config(), dtype=dtype)
+        model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
             raise InputError(
                 f"{self.weights_path} is missing: the training of {self.path} "
@@ -214,7 +215,7 @@ class ModelDirectory:
         plain = model
         if model.compiled:
             # Keras would write the optimizer as well.
-            plain = kt.Transformer(model.config)
+            plain = new_transformer(model.config)
             plain.set_weights(model.get_weights())
         with atomic_write(self.weights_path) as temporary:
             _refuse_full_disk(temporary.parent, plain)

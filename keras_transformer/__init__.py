@@ -18,19 +18,19 @@ from keras_transformer.decoding.search_config import (
     Grammar,
 )
 from keras_transformer.decoding.translate import score_ids, translate_ids
-from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache, MultiHeadAttention
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
-from keras_transformer.layers.embedding import SharedEmbedding
+from keras_transformer.layers.embedding import (
+    LearnedPositionEmbedding,
+    SharedEmbedding,
+    SinusoidalPositionEncoding,
+)
 from keras_transformer.layers.encoder import Encoder, EncoderLayer
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 from keras_transformer.layers.masks import AttentionMask
-from keras_transformer.layers.positions import (
-    LearnedPositionEmbedding,
-    SinusoidalPositionEncoding,
-)
-from keras_transformer.layers.residual import ResidualConnection
+from keras_transformer.layers.transformer_layer import ResidualConnection
 from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.parsing.parser_transformer import ParserTransformer
 from keras_transformer.schedule import Cooldown, TransformerSchedule
 from keras_transformer.transformer import Transformer
 
@@ -55,6 +55,7 @@ __all__ = [
     "MultiHeadAttention",
     "OutputVocabulary",
     "PAD_ID",
+    "ParserTransformer",
     "PositionwiseFeedForward",
     "ResidualConnection",
     "SamplingConfig",

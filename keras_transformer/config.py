@@ -1,4 +1,4 @@
-"""The one description of a model: its sizes, its training, its decoding."""
+"""The configuration of a model: architecture, training and decoding."""
 
 import dataclasses
 import json
@@ -13,50 +13,50 @@ from keras_transformer.fields import (
     choice,
     count,
     count_or_zero,
-    pieces,
-    pieces_or_zero,
     positive,
     probability,
     switch,
+    vocabulary,
+    vocabulary_or_zero,
     width,
 )
 from keras_transformer.presets import PRESETS
 
-# The ids that every vocabulary of this package begins with.
+# The ids that every vocabulary begins with.
 PAD_ID = 0
 UNKNOWN_ID = 1
 BEGIN_ID = 2
 END_ID = 3
 
-# No translation holds these: padding would look like an end, and an unknown
-# piece is nothing that a reader can use.
+# Never generated: padding would look like an end, and an unknown token is of no
+# use to a reader.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Everything that decides what a Transformer is and how it is trained.
+    """Architecture, training and decoding of a Transformer.
 
     The defaults are the paper's base model ("Attention Is All You Need",
-    sections 3, 5 and 6). Use `preset` for the named configurations.
-    `keras_transformer.config.field_names` says which fields do what.
+    sections 3, 5 and 6); `preset` returns the named configurations.
+    `keras_transformer.config.field_names` lists the fields by role.
 
     Attributes:
-        vocabulary_size: V, number of pieces including pad (0), unknown (1),
-            begin (2) and end (3); of the target, where the source has its own.
-        source_vocabulary_size: number of pieces of a source vocabulary of its
-            own, which begins with the same four; 0 where there is one
-            vocabulary, as in the paper. Embeddings are then not all shared.
+        vocabulary_size: V, including pad (0), unknown (1), begin (2) and end
+            (3); of the target, where the source has a vocabulary of its own.
+        source_vocabulary_size: size of a separate source vocabulary, which
+            begins with the same four; 0 for one joint vocabulary, as in the
+            paper. With a separate one not all embeddings can be shared.
         num_layers: N, layers in the encoder, and in the decoder too unless
-            num_decoder_layers says otherwise.
+            num_decoder_layers is set.
         num_decoder_layers: layers in the decoder; 0 for as many as in the
             encoder, as in the paper. A deep encoder with a shallow decoder
             decodes faster (Kasai et al. 2021, arXiv 2006.10369).
         d_model: D, width of the residual stream.
         d_ff: F, inner width of the feed-forward layers.
         num_heads: H, attention heads.
-        d_k: width of a head's queries and keys; free of d_model / num_heads
-            (Table 3, rows A and B).
+        d_k: width of a head's queries and keys; independent of d_model /
+            num_heads (Table 3, rows A and B).
         d_v: width of a head's values.
         norm: "post" (section 3.1, LayerNorm after the residual sum) or "pre"
             (before the sub-layer, with a final norm on each stack).
@@ -66,32 +66,31 @@ class TransformerConfig:
         attention_bias: whether attention projections have biases.
         share_embeddings: "all" (section 3.4: source, target and pre-softmax
             matrix are one), "target-softmax" or "none".
-        output_bias: whether a trained number of each target piece is added to
-            its logits; the paper has none.
-        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E),
-            "words": half of the width says which token it is, the other
-            which word, so that the sides of a parser can be matched; or
-            "next-word": the same, and the decoder's input has the encoder's
-            states of the word that is next added.
-        sinusoid_rates: of positions="sinusoidal": how fast pair i of a
-            position's D numbers turns. "paper" is 10000 ** (-2i / D), section
+        output_bias: whether logits have a bias; the paper has none.
+        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E); or
+            for parsers "words", where half of the width encodes the token's
+            position and half its word's, or "next-word", where the encoder's
+            states of the next word are also added to the decoder's input.
+        sinusoid_rates: of positions="sinusoidal", the angular rate of pair i
+            of a position's D numbers: "paper" is 10000 ** (-2i / D), section
             3.5; "marian" 10000 ** (-i / (D / 2 - 1)), as in Marian, fairseq
             and tensor2tensor.
-        max_positions: rows of the learned position table; the sinusoid has
-            no such limit.
-        source_words_from: with positions="words" or "next-word", source ids
-            from here on begin a word.
-        target_words_from: the same of target ids, each of which says one.
+        max_positions: rows of the learned position table; sinusoids have no
+            such limit.
+        source_words_from: with positions="words" or "next-word", the first
+            source id that begins a word.
+        target_words_from: the first target id that stands for a word.
         attention_window: r of restricted self-attention (section 4): each
-            position sees the r nearest positions on either side, and time
-            and memory grow with r and not with the length; 0 is off.
+            position attends to the r nearest positions on either side, and
+            time and memory grow with r instead of the length; 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.
         label_smoothing: epsilon_ls.
-        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448): how
-            much it costs that two passes with different dropout differ; an
-            update takes both. 0 is off, 5 is theirs for translation.
+        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448): the
+            weight of the divergence between two passes with different
+            dropout, both in each update. 0 is off; 5 is the authors' value
+            for translation.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
         cooldown_steps: how many of the last of train_steps have a rate that
@@ -101,11 +100,11 @@ class TransformerConfig:
         adam_epsilon: Adam's epsilon.
         clip_norm: largest global norm of the gradient; 0 is off.
         train_steps: updates in a full run.
-        batch_tokens: budget of target tokens (and of source tokens) of one
+        batch_tokens: at most so many target tokens (and source tokens) in an
             update, over all replicas.
         average_checkpoints: how many of the last checkpoints are averaged
             into the final weights (section 6.1); 0 or 1 is off. With
-            `cooldown_steps` those of its last third alone.
+            `cooldown_steps` only those of its last third are averaged.
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty.
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
@@ -119,8 +118,8 @@ class TransformerConfig:
         ValueError: a field has a wrong type or lies outside its range.
     """
 
-    vocabulary_size: int = pieces("architecture")
-    source_vocabulary_size: int = pieces_or_zero("architecture")
+    vocabulary_size: int = vocabulary("architecture")
+    source_vocabulary_size: int = vocabulary_or_zero("architecture")
     num_layers: int = count("architecture", 6)
     num_decoder_layers: int = count_or_zero("architecture", 0)
     d_model: int = width(512)
@@ -170,62 +169,62 @@ class TransformerConfig:
             value = getattr(self, field.name)
             value = checked_type(field.name, field.type, value)
             object.__setattr__(self, field.name, value)
-            for expected, holds in field.metadata["limits"]:
-                self._require(field.name, holds(value), expected)
+            for expected, is_valid in field.metadata["limits"]:
+                self._require(field.name, is_valid(value), expected)
+        is_sinusoidal = self.positions == "sinusoidal"
+        dropouts = (
+            self.dropout,
+            self.attention_dropout,
+            self.activation_dropout,
+        )
         self._require(
             "cooldown_steps",
             self.cooldown_steps <= self.train_steps,
             f"at most train_steps, {self.train_steps}",
         )
         self._require(
-            "r_drop",
-            not self.r_drop or self._drops(),
-            "0 where there is no dropout",
+            "r_drop", any(dropouts) or not self.r_drop, "0 without dropout"
         )
-        if self.positions == "sinusoidal":
+        if is_sinusoidal:
             self._require("d_model", self.d_model % 2 == 0, "even")
         if self.sinusoid_rates == "marian":
             self._require(
                 "sinusoid_rates",
-                self.positions == "sinusoidal",
+                is_sinusoidal,
                 f"paper with positions={self.positions}",
             )
             self._require("d_model", self.d_model > 2, "above 2")
-        if self.counts_words:
+        if self.uses_word_positions:
             self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
         for name in ("source_words_from", "target_words_from"):
-            given = bool(getattr(self, name))
-            expected = "above 0" if self.counts_words else "0"
+            expected = "above 0" if self.uses_word_positions else "0"
             self._require(
                 name,
-                given == self.counts_words,
+                bool(getattr(self, name)) == self.uses_word_positions,
                 f"{expected} with positions={self.positions}",
             )
         if self.share_embeddings == "all":
             self._require(
                 "source_vocabulary_size",
                 not self.source_vocabulary_size,
-                "0 with share_embeddings=all (one matrix is of one "
-                "vocabulary; choose target-softmax or none)",
+                "0 with share_embeddings=all (one matrix has one vocabulary; "
+                "choose target-softmax or none)",
             )
 
-    def _drops(self):
-        return self.dropout or self.attention_dropout or self.activation_dropout
-
-    def _require(self, name, holds, expected):
-        if not holds:
+    def _require(self, name, is_valid, expected):
+        if not is_valid:
             raise ValueError(
                 f"{name} must be {expected}, not {getattr(self, name)!r}."
             )
 
     @property
-    def counts_words(self):
-        """Whether positions say which word a token is of."""
+    def uses_word_positions(self):
+        """Whether positions encode words, as a ParserTransformer's do."""
         return self.positions in ("words", "next-word")
 
     @property
     def source_pieces(self):
-        """Number of pieces of the source's vocabulary, its own or not."""
+        """Size of the source's vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
     @property
@@ -235,21 +234,19 @@ class TransformerConfig:
 
     @property
     def heads_fill_model(self):
-        """Whether all heads together are as wide as the model, as in base."""
+        """Whether all heads together have the model's width, as in base."""
         return (
             self.d_k == self.d_v and self.d_k * self.num_heads == self.d_model
         )
 
     def architecture(self):
-        """Returns a dict of the fields of that role, 0 replaced.
+        """Returns a dict of the architecture's fields, defaults filled in.
 
-        By the numbers that 0 stands for: two configurations with the same
-        dict have the same weights, which compute the same.
+        Configurations with the same dict have the same weights, which compute
+        the same.
         """
-        own = {
-            name: getattr(self, name) for name in field_names("architecture")
-        }
-        return own | {
+        names = field_names("architecture")
+        return {name: getattr(self, name) for name in names} | {
             "source_vocabulary_size": self.source_pieces,
             "num_decoder_layers": self.decoder_layers,
         }
@@ -261,9 +258,6 @@ class TransformerConfig:
         Args:
             name: a key of `keras_transformer.presets.PRESETS`.
             **overrides: fields to change, such as `vocabulary_size=37000`.
-
-        Returns:
-            The configuration.
 
         Raises:
             ValueError: there is no such preset or field, or a value is out
@@ -279,29 +273,26 @@ class TransformerConfig:
     def from_json(cls, text):
         """Returns the configuration that `to_json` wrote.
 
-        Args:
-            text: a JSON object, field name to value.
-
         Raises:
             ValueError: the text is not a JSON object of known fields.
         """
-        found = json.loads(text)
-        if not isinstance(found, dict):
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
             raise ValueError("A configuration must be a JSON object.")
-        return cls._from_fields(found)
+        return cls._from_fields(fields)
 
     @classmethod
-    def _from_fields(cls, given):
+    def _from_fields(cls, fields):
         known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(given) - set(known))
+        unknown = sorted(set(fields) - set(known))
         if unknown:
             raise ValueError(
                 f"There is no field {unknown[0]!r}; there are: "
                 f"{', '.join(known)}."
             )
-        if "vocabulary_size" not in given:
+        if "vocabulary_size" not in fields:
             raise ValueError("vocabulary_size is missing.")
-        return cls(**given)
+        return cls(**fields)
 
     def to_json(self):
         """Returns the configuration as an indented JSON object."""
@@ -317,13 +308,10 @@ class TransformerConfig:
 
 
 def field_names(*roles):
-    """Returns the names of TransformerConfig's fields of any of some roles.
+    """Returns the names of the fields with one of some roles, a tuple.
 
     Args:
         *roles: of `keras_transformer.fields.ROLES`.
-
-    Returns:
-        A tuple of str.
 
     Raises:
         ValueError: there is no such role.

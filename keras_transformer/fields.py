@@ -1,18 +1,17 @@
-"""What kinds of fields a configuration has: roles and limits."""
+"""Kinds of fields of a configuration, with their roles and limits."""
 
 import dataclasses
 import math
 
 import numpy as np
 
-# What a field decides, and what follows from that.
 ROLES = (
-    # The weights and what they compute. A training that begins with another
-    # model's weights must agree in them; a preset's name is found by them.
+    # The weights and what they compute. A training that starts from another
+    # model's weights must agree in them.
     "architecture",
     # Of these, the widths, which Table 3 at another scale multiplies.
     "width",
-    # How weights are learned: one training keeps to them from run to run.
+    # How weights are trained: fixed from one run of a training to the next.
     "training",
     # How long a training is and how it ends: may change between its runs.
     "ending",
@@ -36,6 +35,7 @@ def _is_zero_or_more(value):
     return value == 0 or value >= _SMALLEST_FLOAT
 
 
+# Limits are pairs: what is expected, and a function that checks it.
 _AMOUNT = (
     f"at least 0, and {_SMALLEST_FLOAT:g} or more if above",
     _is_zero_or_more,
@@ -54,12 +54,12 @@ _FINITE = (
     f"finite, and at most {LARGEST_FLOAT:g}",
     lambda value: value <= LARGEST_FLOAT,
 )
-_ENOUGH_PIECES = (
-    "at least 5 (pad, unknown, begin, end and one piece)",
+_VOCABULARY = (
+    "at least 5 (pad, unknown, begin, end and one token)",
     lambda value: value >= 5,
 )
-_ENOUGH_PIECES_OR_ZERO = (
-    f"0, or {_ENOUGH_PIECES[0]}",
+_VOCABULARY_OR_ZERO = (
+    f"0, or {_VOCABULARY[0]}",
     lambda value: value == 0 or value >= 5,
 )
 
@@ -69,9 +69,9 @@ def _at_most(most=LARGEST_INT):
 
 
 def checked_type(name, kind, value):
-    """Returns an int, float, bool or str, once its type is checked.
+    """Returns a value as an int, float, bool or str.
 
-    Integers of NumPy, and for a float any number, are taken.
+    A NumPy number is valid, and for a float an integer.
 
     Raises:
         ValueError: the value has another type.
@@ -90,55 +90,53 @@ def _field(default, limits, *roles):
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def pieces(role):
-    """Returns a field of a vocabulary's size, which must be given."""
-    return _field(dataclasses.MISSING, [_ENOUGH_PIECES, _at_most()], role)
+def vocabulary(role):
+    """Returns a field for a vocabulary's size, which must be given."""
+    return _field(dataclasses.MISSING, [_VOCABULARY, _at_most()], role)
 
 
-def pieces_or_zero(role):
-    """Returns a field of a vocabulary's size, 0 by default."""
-    return _field(0, [_ENOUGH_PIECES_OR_ZERO, _at_most()], role)
+def vocabulary_or_zero(role):
+    """Returns a field for a vocabulary's size, 0 by default."""
+    return _field(0, [_VOCABULARY_OR_ZERO, _at_most()], role)
 
 
 def count(role, default, most=LARGEST_INT):
-    """Returns a field of an int, at least 1."""
-    limits = [_AT_LEAST_ONE, _at_most(most)]
-    return _field(default, limits, role)
+    """Returns a field for an int, at least 1."""
+    return _field(default, [_AT_LEAST_ONE, _at_most(most)], role)
 
 
 def count_or_zero(role, default, most=LARGEST_INT):
-    """Returns a field of an int, at least 0."""
-    limits = [_AT_LEAST_ZERO, _at_most(most)]
-    return _field(default, limits, role)
+    """Returns a field for an int, at least 0."""
+    return _field(default, [_AT_LEAST_ZERO, _at_most(most)], role)
 
 
 def width(default):
-    """Returns a field of a width of the architecture."""
+    """Returns a field for a width of the architecture."""
     return _field(default, [_AT_LEAST_ONE, _at_most()], "architecture", "width")
 
 
 def amount(role, default, most=LARGEST_FLOAT):
-    """Returns a field of a float, at least 0."""
+    """Returns a field for a float, at least 0."""
     return _field(default, [_AMOUNT, _FINITE, _at_most(most)], role)
 
 
 def positive(role, default):
-    """Returns a field of a float above 0."""
+    """Returns a field for a float above 0."""
     return _field(default, [_ABOVE_ZERO, _FINITE], role)
 
 
 def probability(role, default):
-    """Returns a field of a float from 0, below 1."""
+    """Returns a field for a float from 0, below 1."""
     return _field(default, [_PROBABILITY], role)
 
 
 def switch(role, default):
-    """Returns a field of a bool."""
+    """Returns a field for a bool."""
     return _field(default, [], role)
 
 
 def choice(role, default, *others):
-    """Returns a field of one of several words, the first the default."""
-    words = (default, *others)
-    limit = (" or ".join(words), lambda value: value in words)
+    """Returns a field for one of several names, the first the default."""
+    names = (default, *others)
+    limit = (" or ".join(names), lambda value: value in names)
     return _field(default, [limit], role)

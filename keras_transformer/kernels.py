@@ -1,18 +1,16 @@
-"""Faster stand-ins for plain formulas in training, and nothing of the paper.
+"""Faster implementations of plain formulas, chosen by the backend alone.
 
-On the TensorFlow backend a CPU's training step spends much of its time in
-gradients that the framework derives. Functions here bring gradients of their
-own there; on other backends, whose compilers do better with what they derive,
-they are the plain formula. The numbers are the same but for rounding. Each
-docstring says what is gained of a training step of the base size (4,096
-positions; docs/measured/training_step.md).
+On the TensorFlow backend, gradients that the framework derives take much of a
+CPU's training step; functions here have hand-written ones. Other backends use
+the plain formulas, whose derived gradients their compilers fuse. Results are
+equal up to rounding. Docstrings give the share of a training step of the base
+size that is saved (4,096 positions; docs/measured/training_step.md).
 """
 
 import keras
 from keras import ops
 
-# Chosen by the backend alone; XLA (JAX) fuses what it derives itself.
-OWN_GRADIENTS = keras.backend.backend() == "tensorflow"
+USE_CUSTOM_GRADIENTS = keras.backend.backend() == "tensorflow"
 
 _BYTE_VALUES = 256
 # Above it 8 bits cannot represent the threshold.
@@ -20,14 +18,13 @@ _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 
 
 def custom_gradient(function):
-    """Returns a function whose gradient is the one that it returns.
+    """Decorates a function that returns its value and its gradient function.
 
-    Keras' own passes a gradient function other arguments with PyTorch than
-    with TensorFlow and JAX.
+    Unlike Keras' decorator, it calls gradient functions alike on all backends.
 
     Args:
-        function: of tensors, that returns a tensor and a function from the
-            gradient by that tensor to those by the inputs: one, or a tuple.
+        function: of tensors; returns a tensor and a function that maps the
+            gradient of that tensor to those of the inputs: one, or a tuple.
     """
 
     @ops.custom_gradient
@@ -72,7 +69,7 @@ def linear(inputs, kernel, bias=None, training=False):
         if each is not None
     ]
     multiply = _affine
-    if training and OWN_GRADIENTS:
+    if training and USE_CUSTOM_GRADIENTS:
         multiply = _affine_with_gradient
     outputs = multiply(rows, *weights)
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
@@ -117,7 +114,7 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs, training=False):
         """Returns the inputs, some of them 0 and the others scaled up."""
-        draws = training and self.noise_shape is None and OWN_GRADIENTS
+        draws = training and self.noise_shape is None and USE_CUSTOM_GRADIENTS
         if draws and 0 < self.rate <= _MAX_BYTE_RATE:
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
@@ -159,7 +156,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=False):
         """Returns the normalised inputs: float [..., D]."""
-        if training and OWN_GRADIENTS:
+        if training and USE_CUSTOM_GRADIENTS:
             return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         return super().call(inputs)
 

@@ -1,9 +1,9 @@
 """Label-smoothed cross-entropy: section 5.4.
 
-`LabelSmoothedCrossEntropy` takes logits, as any Keras loss does;
-`projected_losses` takes what logits are made of, so that their gradient need
-not be made (1.2 to 1.5 % of a training step); `symmetric_divergence` is
-R-Drop's.
+`LabelSmoothedCrossEntropy` takes logits, as any Keras loss does.
+`linear_cross_entropy` takes states and the pre-softmax matrix and never makes
+the logits' gradient (1.2 to 1.5 % of a training step). `symmetric_divergence`
+is R-Drop's.
 """
 
 import typing
@@ -13,14 +13,14 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import (
-    OWN_GRADIENTS,
+    USE_CUSTOM_GRADIENTS,
     at_least_float32,
     custom_gradient,
 )
 
 
 class TokenLosses(typing.NamedTuple):
-    """What is known of each target token, float32 [B, T]; 0 where ignored.
+    """Losses of each target token, float32 [B, T]; 0 where ignored.
 
     Attributes:
         smoothed: the loss.
@@ -38,18 +38,16 @@ class TokenLosses(typing.NamedTuple):
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy against (1 - e) on the label, e / (V - 1) on the rest.
 
-    It is computed from the log-normaliser, the label's logit and the sum of
-    logits; neither a one-hot nor a log-softmax [B, T, V] is made. Calling it
-    gives the mean over the target tokens that are not ignored: padding is,
-    and so is any negative label, such as the -100 of Hugging Face.
+    It is the mean over the target tokens that are not ignored: padding is
+    ignored, and so is any negative label, such as the -100 of Hugging Face.
+    Neither a one-hot nor a log-softmax [B, T, V] is made.
 
     Args:
         smoothing: e, epsilon_ls.
         name: of the loss.
-        **kwargs: of `keras.losses.Loss`.
 
     Raises:
-        ValueError: another `reduction` is asked for, or the smoothing is not
+        ValueError: the `reduction` is another one, or the smoothing is not
             from 0 to below 1.
     """
 
@@ -96,34 +94,30 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return self.token_losses(y_true, y_pred).smoothed
 
     def token_losses(self, y_true, y_pred):
-        """Returns each token's losses.
-
-        Args:
-            y_true: int32 [B, T], 0 or negative where ignored.
-            y_pred: logits, float [B, T, V].
-
-        Returns:
-            TokenLosses.
-        """
+        """Returns TokenLosses for arguments of `call`."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
-        labels = _known_labels(y_true)
-        add_at = _scatter_add if OWN_GRADIENTS else _add_where_equal
+        labels = _without_negatives(y_true)
+        add_at_labels = (
+            _scatter_add if USE_CUSTOM_GRADIENTS else _add_where_equal
+        )
 
-        # A framework's own gradient goes over [B, T, V] once for each of the
-        # four, and by way of a scatter for the label's logit.
+        # A derived gradient passes over [B, T, V] once for each statistic, and
+        # scatters that of the label's logit.
         @custom_gradient
-        def summaries(logits):
+        def statistics(logits):
             sums = ops.sum(logits, axis=-1, keepdims=True)
-            found, softmax = _summaries(logits, labels, sums)
+            values, softmax = _logit_statistics(logits, labels, sums)
 
             def gradient(upstream):
-                scale, at_label, everywhere, _ = ops.split(upstream, 4, -1)
-                return add_at(softmax() * scale + everywhere, labels, at_label)
+                scale, at_label, shift, _ = ops.split(upstream, 4, axis=-1)
+                return add_at_labels(
+                    softmax() * scale + shift, labels, at_label
+                )
 
-            return found, gradient
+            return values, gradient
 
-        return _losses(
-            summaries(logits), labels, logits.shape[-1], self.smoothing
+        return _token_losses(
+            statistics(logits), labels, logits.shape[-1], self.smoothing
         )
 
     def get_config(self):
@@ -131,147 +125,142 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return {**super().get_config(), "smoothing": self.smoothing}
 
 
-def projected_losses(states, matrix, labels, smoothing, label_rows=None):
-    """Returns the losses of tokens whose logits are states @ matrix^T.
+def linear_cross_entropy(
+    states, embeddings, labels, smoothing, bias=None, label_embeddings=None
+):
+    """Returns the losses of logits states @ embeddings^T + bias.
 
-    They are those of `LabelSmoothedCrossEntropy.token_losses` of the logits.
-    The logits' gradient is the softmax, scaled, with a constant added to all
-    of a row and another one at the label. It is as large as the logits and
-    is not made: its product with the matrix, and with the states, is that of
-    the softmax, scaled and added to afterwards, where all is V / D times
-    smaller. Where XLA compiles, these two products take bfloat16 states as
-    they are, as every other layer's gradients do; the logits never.
+    They are those of `LabelSmoothedCrossEntropy.token_losses`. The logits'
+    gradient is the softmax, scaled, plus a constant in each row and another
+    one at the label. It is as large as the logits and never made: the
+    softmax is multiplied by the matrix and by the states, and the products,
+    which are V / D times smaller, are scaled and added to. Where XLA
+    compiles, bfloat16 states make these two products bfloat16, as in every
+    other layer's gradient; the logits are float32.
 
     Args:
         states: float [..., D], the decoder's output.
-        matrix: float32 [V, D], the pre-softmax matrix.
+        embeddings: float32 [V, D], the pre-softmax matrix.
         labels: int32 [...], 0 or negative where ignored.
         smoothing: e, epsilon_ls.
-        label_rows: float32 [..., D], the rows of the labels. They have their
-            part in the gradient: who looks them up in another tensor than
-            `matrix` gets that part, which is sparse, apart. None for those
-            of `matrix`.
+        bias: float32 [V], of the logits, or None.
+        label_embeddings: float32 [..., D], `embeddings` at the labels. Their
+            part of the gradient goes to the tensor in which they were looked
+            up: another one than `embeddings` gets that part alone, which is
+            sparse. None to look them up here.
 
     Returns:
         TokenLosses.
     """
-    matrix = ops.cast(matrix, "float32")
-    labels = _known_labels(labels)
-    if label_rows is None:
-        label_rows = ops.take(matrix, labels, axis=0)
-    rows, label_rows = (
-        ops.reshape(ops.cast(each, "float32"), (-1, matrix.shape[1]))
-        for each in (states, label_rows)
+    labels = _without_negatives(labels)
+    if label_embeddings is None:
+        label_embeddings = ops.take(embeddings, labels, axis=0)
+    if bias is not None:
+        # One more column of the matrix, for a state of 1.
+        states = ops.cast(states, "float32")
+        ones = ops.ones_like(states[..., :1])
+        states = ops.concatenate([states, ones], axis=-1)
+        embeddings = ops.concatenate([embeddings, bias[:, None]], axis=-1)
+        label_bias = ops.take(bias, labels, axis=0)[..., None]
+        label_embeddings = ops.concatenate([label_embeddings, label_bias], -1)
+    vocabulary_size, width = embeddings.shape
+    product_dtype = keras.backend.standardize_dtype(states.dtype)
+    if USE_CUSTOM_GRADIENTS or product_dtype != "bfloat16":
+        product_dtype = "float32"
+    matrix, rows, label_rows = (
+        ops.reshape(ops.cast(each, "float32"), (-1, width))
+        for each in (embeddings, states, label_embeddings)
     )
-    flat = ops.reshape(labels, (-1,))
-    multiply = _product_of(_gradient_dtype(states))
+    flat_labels = ops.reshape(labels, (-1,))
+
+    def multiply(left, right):
+        left, right = (ops.cast(each, product_dtype) for each in (left, right))
+        return ops.cast(ops.matmul(left, right), "float32")
 
     @custom_gradient
-    def summaries(rows, matrix, label_rows):
-        of_matrix = ops.sum(matrix, axis=0)
-        found, softmax = _summaries(
+    def statistics(rows, matrix, label_rows):
+        total = ops.sum(matrix, axis=0)
+        values, softmax = _logit_statistics(
             ops.matmul(rows, ops.transpose(matrix)),
-            flat,
-            ops.matmul(rows, of_matrix[:, None]),
+            flat_labels,
+            ops.matmul(rows, total[:, None]),
         )
 
         def gradient(upstream):
-            scale, at_label, everywhere, _ = ops.split(upstream, 4, axis=-1)
-            shares = softmax()
+            scale, at_label, shift, _ = ops.split(upstream, 4, axis=-1)
+            probabilities = softmax()
             by_rows = (
-                scale * multiply(shares, matrix)
+                scale * multiply(probabilities, matrix)
                 + at_label * label_rows
-                + everywhere * of_matrix
+                + shift * total
             )
             by_matrix = (
-                multiply(ops.transpose(shares), scale * rows)
-                + ops.matmul(ops.transpose(everywhere), rows)[0]
+                multiply(ops.transpose(probabilities), scale * rows)
+                + ops.matmul(ops.transpose(shift), rows)[0]
             )
             return by_rows, by_matrix, at_label * rows
 
-        return found, gradient
+        return values, gradient
 
-    found = summaries(rows, matrix, label_rows)
-    found = ops.reshape(found, (*ops.shape(labels), 4))
-    return _losses(found, labels, matrix.shape[0], smoothing)
+    values = statistics(rows, matrix, label_rows)
+    values = ops.reshape(values, (*ops.shape(labels), 4))
+    return _token_losses(values, labels, vocabulary_size, smoothing)
 
 
-def _known_labels(labels):
-    # An index below 0 would count from the vocabulary's end.
+def _without_negatives(labels):
+    # A negative index would count from the vocabulary's end.
     return ops.maximum(ops.cast(labels, "int32"), PAD_ID)
 
 
-def _gradient_dtype(states):
-    dtype = keras.backend.standardize_dtype(states.dtype)
-    if dtype == "bfloat16" and not OWN_GRADIENTS:
-        return dtype
-    return "float32"
-
-
-def _product_of(dtype):
-    def multiply(left, right):
-        product = ops.matmul(ops.cast(left, dtype), ops.cast(right, dtype))
-        return ops.cast(product, "float32")
-
-    return multiply
-
-
-def _summaries(logits, labels, sums):
-    """All that a loss needs to know of the logits.
-
-    Args:
-        logits: float32 [..., V].
-        labels: int32 [...].
-        sums: float32 [..., 1], of each row of logits.
+def _logit_statistics(logits, labels, sums):
+    """Returns what a loss needs of logits [..., V], and their softmax.
 
     Returns:
-        float32 [..., 4]: the logits' log-normaliser, the label's logit, the
-        sum of the logits and the highest one; and a function without
-        arguments that returns the softmax, [..., V], of which gradients are
-        made. The highest logit gets none.
+        float32 [..., 4]: the log-normalizer, the label's logit, the sum of the
+        logits (given as `sums`, [..., 1]) and the highest one, which gets no
+        gradient; and a function that returns the softmax, [..., V].
     """
     maxima = ops.max(logits, axis=-1, keepdims=True)
-    normalise = _softmax_once if OWN_GRADIENTS else _softmax_twice
-    normalisers, softmax = normalise(logits, maxima)
+    if USE_CUSTOM_GRADIENTS:
+        # One operation, where exp(logits - normalizer) is two slow ones.
+        probabilities = ops.softmax(logits, axis=-1)
+        highest = ops.max(probabilities, axis=-1, keepdims=True)
+        normalizers = maxima - ops.log(highest)
+    else:
+        # XLA makes the softmax inside of what uses it; kept, it would be
+        # written and read as a whole.
+        sums_of_exp = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
+        normalizers = maxima + ops.log(sums_of_exp)
+
+    def softmax():
+        if USE_CUSTOM_GRADIENTS:
+            return probabilities
+        return ops.exp(logits - normalizers)
+
     label_logits = ops.take_along_axis(logits, labels[..., None], axis=-1)
-    found = [normalisers, label_logits, sums, maxima]
-    return ops.concatenate(found, axis=-1), softmax
+    values = [normalizers, label_logits, sums, maxima]
+    return ops.concatenate(values, axis=-1), softmax
 
 
-def _softmax_once(logits, maxima):
-    # One operation, where exp(logits - normaliser) is two, and slow ones.
-    softmax = ops.softmax(logits, axis=-1)
-    highest = ops.max(softmax, axis=-1, keepdims=True)
-    return maxima - ops.log(highest), lambda: softmax
-
-
-def _softmax_twice(logits, maxima):
-    # XLA makes it inside of what it is used for; to keep it, an array as
-    # large as the logits would be written and read.
-    sums = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
-    normalisers = maxima + ops.log(sums)
-    return normalisers, lambda: ops.exp(logits - normalisers)
-
-
-def _losses(summaries, labels, vocabulary_size, smoothing):
-    """Returns the TokenLosses of `_summaries` and their labels."""
-    normaliser, label_logits, sums, maxima = ops.unstack(summaries, axis=-1)
+def _token_losses(statistics, labels, vocabulary_size, smoothing):
+    """Returns the TokenLosses of `_logit_statistics` and their labels."""
+    normaliser, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
     share = smoothing / max(vocabulary_size - 1, 1)
     smoothed = (
         normaliser - (1.0 - smoothing - share) * label_logits - share * sums
     )
     real = ops.cast(ops.not_equal(labels, PAD_ID), normaliser.dtype)
     # A maximum costs less than an argmax over V.
-    best = label_logits >= maxima
+    correct = ops.cast(label_logits >= maxima, real.dtype)
     return TokenLosses(
         smoothed=smoothed * real,
         plain=(normaliser - label_logits) * real,
-        correct=ops.cast(best, real.dtype) * real,
+        correct=correct * real,
     )
 
 
 def _add_where_equal(values, labels, amounts):
-    """Does what `_scatter_add` does, in one pass with what XLA does before."""
+    """Adds as `_scatter_add` does, in one pass, which XLA fuses."""
     ids = ops.arange(ops.shape(values)[-1], dtype="int32")
     return values + ops.where(ids == labels[..., None], amounts, 0.0)
 
@@ -281,9 +270,9 @@ def _scatter_add(values, labels, amounts):
     shape = ops.shape(values)
     rows = ops.reshape(values, (-1, shape[-1]))
     columns = ops.reshape(labels, (-1,))
-    places = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
+    indices = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
     rows = ops.scatter_update(
-        rows, places, ops.reshape(amounts, (-1,)), reduction="add"
+        rows, indices, ops.reshape(amounts, (-1,)), reduction="add"
     )
     return ops.reshape(rows, shape)
 
@@ -291,9 +280,8 @@ def _scatter_add(values, labels, amounts):
 def symmetric_divergence(first, second):
     """Returns the mean of KL(p || q) and KL(q || p) of each token.
 
-    R-Drop (Liang et al. 2021, arXiv 2106.14448) makes two passes over a
-    batch, each with a dropout of its own, and adds this of the two to their
-    losses: what is left out by chance is to make no difference.
+    R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch through the
+    model twice, with different dropout, and adds this to the two losses.
 
     Args:
         first: logits of p, float [..., V].
@@ -303,27 +291,22 @@ def symmetric_divergence(first, second):
         float32 [...], with a gradient for both.
     """
 
-    # The gradient is written out, or every step on the way to it would be
-    # kept, and each is as large as the logits.
+    # A derived gradient would keep every step on the way to it, each as large
+    # as the logits.
     @custom_gradient
     def divergence(first, second):
-        p, q, ratios, of_p, of_q = _compared(first, second)
+        first, second = ops.log_softmax(first), ops.log_softmax(second)
+        p, q, ratios = ops.exp(first), ops.exp(second), first - second
+        mean_by_p = ops.sum(p * ratios, axis=-1, keepdims=True)
+        mean_by_q = ops.sum(q * ratios, axis=-1, keepdims=True)
 
         def gradient(upstream):
             half = 0.5 * upstream[..., None]
             return (
-                half * (p * (ratios - of_p) + p - q),
-                half * (q * (of_q - ratios) + q - p),
+                half * (p * (ratios - mean_by_p) + p - q),
+                half * (q * (mean_by_q - ratios) + q - p),
             )
 
-        return 0.5 * (of_p - of_q)[..., 0], gradient
+        return 0.5 * (mean_by_p - mean_by_q)[..., 0], gradient
 
     return divergence(at_least_float32(first), at_least_float32(second))
-
-
-def _compared(first, second):
-    """Returns p, q, log(p / q), and its means under p and under q."""
-    first, second = ops.log_softmax(first), ops.log_softmax(second)
-    p, q, ratios = ops.exp(first), ops.exp(second), first - second
-    means = [ops.sum(each * ratios, axis=-1, keepdims=True) for each in (p, q)]
-    return p, q, ratios, *means

@@ -19,8 +19,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         scale: factor on the formula; 1 is the paper's.
 
     Raises:
-        ValueError: a count is below 1, the scale is not above 0, or one is
-            beyond what TransformerConfig takes.
+        ValueError: an argument is out of TransformerConfig's range.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
@@ -58,20 +57,18 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     """A schedule whose last steps fall along a straight line towards 0.
 
-    Not in the paper, which averages checkpoints to the same end (section
-    6.1); Hägele et al. 2024, arXiv 2405.18392, compare the two. Step
-    `train_steps` still makes an update, with 1 / (cooldown_steps + 1) of the
-    schedule's rate; later steps have rate 0.
+    The paper averages checkpoints instead (section 6.1); Hägele et al. 2024,
+    arXiv 2405.18392, compare the two. Step `train_steps` has 1 /
+    (cooldown_steps + 1) of the schedule's rate; later steps have rate 0.
 
     Args:
-        schedule: LearningRateSchedule of the steps before, such as
-            `TransformerSchedule`.
+        schedule: LearningRateSchedule, such as `TransformerSchedule`.
         train_steps: the last step, counted from 1.
-        cooldown_steps: how many of the last steps have less than the
-            schedule's rate, at most `train_steps`.
+        cooldown_steps: how many of the last steps are slowed down, at most
+            `train_steps`.
 
     Raises:
-        ValueError: there are more or fewer of them.
+        ValueError: a number is out of range.
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):

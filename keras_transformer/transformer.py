@@ -8,22 +8,24 @@ from keras import ops
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.kernels import Dropout
-from keras_transformer.layers import words
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.base import (
+    SequenceLayer,
+    as_ids,
+    refuse_to_quantize,
+)
 from keras_transformer.layers.decoder import Decoder
-from keras_transformer.layers.embedding import SharedEmbedding
+from keras_transformer.layers.embedding import (
+    LearnedPositionEmbedding,
+    SharedEmbedding,
+    SinusoidalPositionEncoding,
+)
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import (
     build_attention_masks,
     padding_mask,
     zero_padding_rows,
 )
-from keras_transformer.layers.positions import (
-    LearnedPositionEmbedding,
-    SinusoidalPositionEncoding,
-    WordPositionEncoding,
-)
-from keras_transformer.layers.sequence_layer import SequenceLayer, as_ids
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -57,32 +59,37 @@ class Transformer(SequenceLayer, keras.Model):
         65110016
     """
 
+    needs_word_positions = False
+
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
+        if config.uses_word_positions != self.needs_word_positions:
+            raise ValueError(
+                f"positions={config.positions} is not for "
+                f"{type(self).__name__}; positions with words are for "
+                "ParserTransformer, all others for Transformer."
+            )
         self.config = config
-        # Ids that come as floats are not to be rounded.
+        # Or ids that come as floats would be rounded.
         self.autocast = False
         dtype = self.dtype_policy
-        shared, pieces = config.share_embeddings, config.vocabulary_size
-        self.target_embedding = self._embedding(
+        shared, size = config.share_embeddings, config.vocabulary_size
+        self.target_embedding = self._new_embedding(
             "target_embedding",
-            pieces,
+            size,
             output_bias=config.output_bias and shared != "none",
         )
-        self.source_embedding = (
-            self.target_embedding
-            if shared == "all"
-            else self._embedding("source_embedding", config.source_pieces)
-        )
-        self.output_embedding = (
-            self._embedding(
-                "output_embedding", pieces, output_bias=config.output_bias
+        self.source_embedding = self.output_embedding = self.target_embedding
+        if shared != "all":
+            self.source_embedding = self._new_embedding(
+                "source_embedding", config.source_pieces
             )
-            if shared == "none"
-            else self.target_embedding
-        )
-        self.source_positions = self._positions("source_positions")
-        self.target_positions = self._positions("target_positions")
+        if shared == "none":
+            self.output_embedding = self._new_embedding(
+                "output_embedding", size, output_bias=config.output_bias
+            )
+        self.source_positions = self._new_position_layer("source_positions")
+        self.target_positions = self._new_position_layer("target_positions")
         self.embedding_dropout = Dropout(
             config.dropout, dtype=dtype, name="embedding_dropout"
         )
@@ -100,20 +107,23 @@ class Transformer(SequenceLayer, keras.Model):
         )
         self.build()
 
-    def _embedding(self, name, pieces, **kwargs):
-        kwargs |= {"dtype": self.dtype_policy, "name": name}
-        return SharedEmbedding(pieces, self.config.d_model, **kwargs)
+    def _new_embedding(self, name, vocabulary_size, **kwargs):
+        return SharedEmbedding(
+            vocabulary_size,
+            self.config.d_model,
+            dtype=self.dtype_policy,
+            name=name,
+            **kwargs,
+        )
 
-    def _positions(self, name):
-        dtype = self.dtype_policy
-        if self.config.positions == "learned":
-            return LearnedPositionEmbedding(
-                self.config.max_positions, dtype=dtype, name=name
-            )
-        if self.config.counts_words:
-            return WordPositionEncoding(dtype=dtype, name=name)
-        rates = self.config.sinusoid_rates
-        return SinusoidalPositionEncoding(rates, dtype=dtype, name=name)
+    def _new_position_layer(self, name):
+        config, keywords = (
+            self.config,
+            {"dtype": self.dtype_policy, "name": name},
+        )
+        if config.positions == "learned":
+            return LearnedPositionEmbedding(config.max_positions, **keywords)
+        return SinusoidalPositionEncoding(config.sinusoid_rates, **keywords)
 
     def build(self, input_shape=None):
         """Makes all weights; they do not depend on the input's shape."""
@@ -140,44 +150,57 @@ class Transformer(SequenceLayer, keras.Model):
         Raises:
             ValueError: only one side has segments.
         """
-        return self.output_embedding.logits(self.states(inputs, training))
+        _, states = self.hidden_states(inputs, training)
+        return self.output_embedding.logits(states)
 
-    def states(self, inputs, training=False):
-        """Returns the second of `stacks`, of which logits are made."""
-        return self.stacks(inputs, training)[1]
-
-    def stacks(self, inputs, training=False):
-        """Returns what the encoder and the decoder give.
+    def hidden_states(
+        self, inputs, training=False, return_attention_scores=False
+    ):
+        """Returns the outputs of the encoder and the decoder.
 
         Args:
             inputs: as for calling the model.
             training: whether dropout is on.
+            return_attention_scores: also return the attention weights.
 
         Returns:
-            float [B, S, D] and float [B, T, D].
+            float [B, S, D] and float [B, T, D], of which `output_embedding`
+            makes logits; with `return_attention_scores` also a dict, see
+            `attention`, with weights of padding in it.
 
         Raises:
             ValueError: only one side has segments.
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
+        keywords = {
+            "training": training,
+            "return_attention_scores": return_attention_scores,
+        }
+        source = self.embed_source(
+            inputs["source"], inputs.get("source_positions"), training
+        )
         memory = self.encoder(
-            self._embedded_source(inputs, training),
-            **masks["encoder"],
-            training=training,
+            source, attention_mask=masks["source"], **keywords
         )
+        if return_attention_scores:
+            memory, encoder = memory
+        target = self._embed_target(inputs, memory, masks["memory"], training)
         states = self.decoder(
-            self._embedded_target(inputs, memory, masks, training),
+            target,
             memory,
-            **masks["decoder"],
-            training=training,
+            attention_mask=masks["target"],
+            memory_mask=masks["memory"],
+            **keywords,
         )
-        return memory, states
+        if not return_attention_scores:
+            return memory, states
+        states, decoder, cross = states
+        scores = {"encoder": encoder, "decoder": decoder, "cross": cross}
+        return memory, states, scores
 
     def attention(self, inputs):
-        """Returns what every head attends to, dropout off.
-
-        Where the model is only called, nothing of this is kept.
+        """Returns the attention weights of every head, dropout off.
 
         Args:
             inputs: as for calling the model.
@@ -189,52 +212,25 @@ class Transformer(SequenceLayer, keras.Model):
             positions that it may attend to and is 0 on all others; the row
             of padding is 0.
         """
-        inputs = {name: as_ids(ids) for name, ids in inputs.items()}
-        masks = build_attention_masks(inputs)
-        memory, encoder = self.encoder(
-            self._embedded_source(inputs),
-            **masks["encoder"],
-            return_attention_scores=True,
-        )
-        _, decoder, cross = self.decoder(
-            self._embedded_target(inputs, memory, masks),
-            memory,
-            **masks["decoder"],
-            return_attention_scores=True,
-        )
+        *_, scores = self.hidden_states(inputs, return_attention_scores=True)
+        queries = {
+            "encoder": inputs["source"],
+            "decoder": inputs["target"],
+            "cross": inputs["target"],
+        }
         return {
-            "encoder": zero_padding_rows(encoder, inputs["source"]),
-            "decoder": zero_padding_rows(decoder, inputs["target"]),
-            "cross": zero_padding_rows(cross, inputs["target"]),
+            name: zero_padding_rows(layers, as_ids(queries[name]))
+            for name, layers in scores.items()
         }
 
-    def _embedded_source(self, inputs, training=False):
-        positions = inputs.get("source_positions")
-        return self.embed_source(inputs["source"], positions, training)
-
-    def _embedded_target(self, inputs, memory, masks, training=False):
-        source, positions = inputs["source"], inputs.get("source_positions")
-        mask = masks["decoder"]["memory_mask"]
-        return self.embed_target(
-            inputs["target"],
-            inputs.get("target_positions"),
-            training,
-            next_words=words.SourceWords.of(
-                self.config, memory, source, mask, positions
-            ),
-        )
-
     def alignment(self, weights, layer=None):
-        """Makes an alignment of cross-attention weights.
+        """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         Args:
             weights: list of float32 [B, H, T, S], one of each decoder layer.
-            layer: number of that which is taken, from 1; None for the last
-                but one, whose attention is nearest to what people call an
-                alignment (Garg et al. 2019, section 5.1), or an only one.
-
-        Returns:
-            float32 [B, T, S], mean over the heads.
+            layer: number of the layer, from 1; None for the last but one,
+                whose attention is nearest to human alignments (Garg et al.
+                2019, section 5.1), or the only one.
 
         Raises:
             ValueError: there is no such layer.
@@ -246,14 +242,15 @@ class Transformer(SequenceLayer, keras.Model):
             raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
         return ops.mean(weights[layer - 1], axis=1)
 
-    def beam_decoder(self, beam_size, cache=KVCache):
-        """Returns the BeamDecoder of `beam_size` beams of each sentence.
+    def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
+        """Returns a BeamDecoder, which decodes step by step.
 
         Args:
-            beam_size: K.
+            beam_size: K, beams of each sentence.
             cache: KVCache, or a subclass of it.
+            output_layer: of an OutputVocabulary; None for all tokens.
         """
-        return BeamDecoder(self, beam_size, cache)
+        return BeamDecoder(self, beam_size, cache, output_layer)
 
     def encode(self, source):
         """Encodes int32 [B, S] ids as float [B, S, D], dropout off."""
@@ -262,9 +259,7 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def decode(self, target, memory, source):
-        """Decodes whole sequences, dropout off.
-
-        To ask for several targets of a source that is encoded only once.
+        """Returns logits of whole targets for an encoded source, dropout off.
 
         Args:
             target: int32 [B, T], beginning with the begin id.
@@ -272,85 +267,40 @@ class Transformer(SequenceLayer, keras.Model):
             source: int32 [B, S], for its padding.
 
         Returns:
-            Logits, float32 [B, T, V].
+            float32 [B, T, V].
         """
         mask = padding_mask(source)
-        next_words = words.SourceWords.of(self.config, memory, source, mask)
+        inputs = {"source": source, "target": target}
         states = self.decoder(
-            self.embed_target(target, next_words=next_words),
+            self._embed_target(inputs, memory, mask),
             memory,
             attention_mask=padding_mask(target),
             memory_mask=mask,
         )
         return self.output_embedding.logits(states)
 
-    def decode_step(
-        self,
-        tokens,
-        index,
-        caches,
-        mask,
-        memory,
-        memory_mask,
-        said=None,
-        next_words=(),
-    ):
-        """Decodes the newest position of each beam.
-
-        Args:
-            tokens: int32 [B, K], the last token of each beam.
-            index: int32 scalar, their position, from 0.
-            caches: of `decoder.initial_caches`, with earlier steps in them.
-            mask: boolean [B, K, cached steps * K], the slots a beam may
-                attend to.
-            memory: of `decoder.project_memory`.
-            memory_mask: boolean, broadcastable to [B, K, S].
-            said: int32 [B, K], how many words, where positions count them.
-            next_words: SourceWords, for positions="next-word".
-
-        Returns:
-            float [B, K, D], of which `output_embedding` makes logits, the
-            caches with this step in them, and a list of N float32
-            [B, H, K, S] cross-attention weights.
-        """
-        positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
-        states, _, scores, caches = self.decoder(
-            self.embed_target(tokens, positions, False, said, next_words),
-            attention_mask=mask,
-            memory_mask=memory_mask,
-            self_attention_caches=caches,
-            cross_attention_caches=memory,
-            cache_update_index=index,
-        )
-        return states, tuple(caches), scores
-
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] with positions as float [B, S, D]."""
-        numbers = words.source_words(self.config, ids, positions)
-        embedded = self.source_embedding(ids)
-        embedded = self.source_positions(embedded, positions, numbers)
+        embedded = self.source_positions(self.source_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
-    def embed_target(
-        self, ids, positions=None, training=False, said=None, next_words=()
-    ):
+    def embed_target(self, ids, positions=None, training=False):
         """Embeds int32 [B, T] with positions as float [B, T, D].
 
         Args:
             ids: int32 [B, T].
             positions: int32, broadcastable to [B, T], of packed rows.
             training: whether dropout is on.
-            said: int32 [B, T], how many words have been said; None to count
-                them in the ids.
-            next_words: SourceWords, for positions="next-word".
         """
-        if said is None:
-            said = words.words_said(self.config, ids, positions)
-        embedded = self.target_embedding(ids)
-        embedded = self.target_positions(embedded, positions, said)
-        if self.config.positions == "next-word":
-            embedded = embedded + next_words.after(said)
+        embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
+
+    def _embed_target(self, inputs, memory, memory_mask, training=False):
+        """Returns the decoder's input, float [B, T, D]."""
+        del memory, memory_mask
+        return self.embed_target(
+            inputs["target"], inputs.get("target_positions"), training
+        )
 
     def compute_output_shape(self, inputs_shape):
         """Returns the shape of the logits."""
@@ -364,8 +314,8 @@ class Transformer(SequenceLayer, keras.Model):
         Args:
             filepath: of the artifact.
             format: of the artifact.
-            input_signature: as Keras takes it; None for a dict of `source`
-                and `target`, int32 [B, S] and [B, T] of any sizes.
+            input_signature: None for a dict of `source` and `target`, int32
+                [B, S] and [B, T] of any sizes.
             **kwargs: of `keras.Model.export`.
         """
         if input_signature is None:
@@ -376,8 +326,8 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses; see `SharedEmbedding.quantize`."""
-        self.target_embedding.quantize(mode, config, **kwargs)
+        """Refuses; see `refuse_to_quantize`."""
+        refuse_to_quantize(mode)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -393,7 +343,7 @@ class Transformer(SequenceLayer, keras.Model):
 
 
 def _layer_arguments(config):
-    """Returns what both stacks take of a TransformerConfig."""
+    """Returns the arguments of both stacks for a TransformerConfig."""
     return {
         "intermediate_dim": config.d_ff,
         "num_heads": config.num_heads,

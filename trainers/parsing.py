@@ -83,7 +83,7 @@ class Parsing(launch.Task):
             "vocabulary_size": symbols.vocabulary_size,
             "source_vocabulary_size": config.vocabulary_size,
         }
-        if config.counts_words:
+        if config.uses_word_positions:
             words = WordTokenizer(vocabulary)
             changes["source_words_from"] = words.first_word_id
             changes["target_words_from"] = symbols.first_tag_id

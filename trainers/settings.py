@@ -93,7 +93,7 @@ def refuse_parser_fields(config):
             "but trainers.wmt makes one vocabulary for both languages; leave "
             "source_vocabulary_size out, or set it to 0."
         )
-    if config.counts_words:
+    if config.uses_word_positions:
         raise InputError(
             f"positions={config.positions} is of parsers, which say one tag "
             "for each word; use trainers.parsing, or "

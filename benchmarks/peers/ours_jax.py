@@ -12,7 +12,7 @@ from benchmarks.decoding_job import SentencePieces, load_model
 from benchmarks.training_job import pack
 from export.translators.text_ids import padded
 from keras_transformer.config import END_ID, PAD_ID
-from keras_transformer.loss import projected_losses
+from keras_transformer.loss import linear_cross_entropy
 
 # Source lengths are padded to multiples of it; each is compiled once. A GPU
 # takes hardly longer for padding.
@@ -82,11 +82,13 @@ class Step:
     def _mean_loss(self, inputs, labels):
         """Returns the loss that TrainingTransformer computes under XLA."""
         output = self._model.output_embedding
-        losses = projected_losses(
-            output.beside(self._model.states(inputs, training=True)),
-            output.matrix(),
+        _, states = self._model.hidden_states(inputs, training=True)
+        losses = linear_cross_entropy(
+            states,
+            output.embeddings,
             labels,
             self._model.config.label_smoothing,
+            output.bias,
         )
         return ops.sum(losses.smoothed) / ops.sum(labels != PAD_ID)
 

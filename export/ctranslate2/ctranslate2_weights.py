@@ -107,7 +107,7 @@ def require_ctranslate2():
 
 def _check_config(config):
     unsupported = find_unsupported_fields(config, _SUPPORTED)
-    if config.counts_words:
+    if config.uses_word_positions:
         unsupported.insert(0, "positions of words")
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")

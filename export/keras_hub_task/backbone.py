@@ -160,7 +160,7 @@ class _Stacks(keras.layers.Layer):
             "source": mask_ids(inputs, "encoder"),
             "target": mask_ids(inputs, "decoder"),
         }
-        memory, states = self.transformer.stacks(ids, training)
+        memory, states = self.transformer.hidden_states(ids, training)
         return {
             "encoder_sequence_output": memory,
             "decoder_sequence_output": states,

@@ -4,9 +4,8 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.masks import padding_mask
-from keras_transformer.layers.words import SourceWords, says_word
 
 
 class DecoderState(typing.NamedTuple):
@@ -18,9 +17,6 @@ class DecoderState(typing.NamedTuple):
         caches: each decoder layer's KVCache, never reordered.
         ancestry: boolean [B, K, cache length, K]; [b, k, t, j] says whether
             beam k's hypothesis continues beam j's token in cache slot t.
-        words: int32 [B, K], number of words each beam has emitted; () unless
-            positions are word-based.
-        next_words: SourceWords, for positions="next-word"; else ().
         output: what the output layer has prepared of each sentence.
     """
 
@@ -28,8 +24,6 @@ class DecoderState(typing.NamedTuple):
     memory_mask: typing.Any
     caches: typing.Any
     ancestry: typing.Any
-    words: typing.Any = ()
-    next_words: typing.Any = ()
     output: typing.Any = ()
 
 
@@ -96,17 +90,11 @@ class BeamDecoder:
         beams = self.beam_size
         decoder, batch = self._model.decoder, ops.shape(source)[0]
         length = decoder.cache_length(capacity)
-        config, mask = self._model.config, padding_mask(source)
-        words = ()
-        if config.counts_words:
-            words = ops.zeros((batch, beams), dtype="int32")
         return DecoderState(
             memory=decoder.project_memory(memory),
-            memory_mask=mask,
+            memory_mask=padding_mask(source),
             caches=decoder.initial_caches(batch, capacity, beams, self.cache),
             ancestry=ops.zeros((batch, beams, length, beams), dtype="bool"),
-            words=words,
-            next_words=SourceWords.of(config, memory, source, mask),
             output=self._output_layer.prepare(source),
         )
 
@@ -131,20 +119,19 @@ class BeamDecoder:
         cache_index = index % length
         ancestry = update_ancestry(state.ancestry, parents, cache_index)
         ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
-        words = self._words(ids, parents, state.words)
-        hidden_states, caches, scores = self._model.decode_step(
-            ids,
-            index,
-            state.caches,
-            ops.reshape(ancestry, (batch, beams, length * self.beam_size)),
-            state.memory,
-            state.memory_mask,
-            words,
-            state.next_words,
+        positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
+        embedded, state = self._embed(ids, positions, parents, state)
+        hidden_states, _, scores, caches = self._model.decoder(
+            embedded,
+            attention_mask=ops.reshape(
+                ancestry, (batch, beams, length * self.beam_size)
+            ),
+            memory_mask=state.memory_mask,
+            self_attention_caches=state.caches,
+            cross_attention_caches=state.memory,
+            cache_update_index=index,
         )
-        state = state._replace(caches=caches, ancestry=ancestry)
-        if words is not None:
-            state = state._replace(words=words)
+        state = state._replace(caches=tuple(caches), ancestry=ancestry)
         result = [self._output_layer.logits(hidden_states, state.output), state]
         if return_hidden_states:
             result.append(hidden_states)
@@ -152,12 +139,10 @@ class BeamDecoder:
             result.append(scores)
         return tuple(result)
 
-    def _words(self, ids, parents, words):
-        """Returns the number of words emitted; None unless word-based."""
-        if isinstance(words, tuple):
-            return None
-        emitted = ops.cast(says_word(self._model.config, ids), "int32")
-        return ops.take_along_axis(words, parents, axis=1) + emitted
+    def _embed(self, ids, positions, parents, state):
+        """Returns the decoder's input, float [B, K, D], and the state."""
+        del parents
+        return self._model.embed_target(ids, positions), state
 
     def alignment(self, scores, layer=None):
         """See `Transformer.alignment`."""

@@ -5,7 +5,7 @@ import math
 
 from keras import ops
 
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 
 MEANS = ("log_probabilities", "probabilities")
 

@@ -18,10 +18,9 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
-from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.kernels import linear
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 
 # The special ids, 0 to 3: they are in every subset and keep their ids.
 _NUM_SPECIAL = END_ID + 1
@@ -92,7 +91,7 @@ class ReducedVocabularyModel:
 
     def beam_decoder(self, beam_size, cache=KVCache):
         """Returns the decoder; see `Transformer.beam_decoder`."""
-        return BeamDecoder(self._model, beam_size, cache, self._output_layer)
+        return self._model.beam_decoder(beam_size, cache, self._output_layer)
 
 
 class FixedVocabulary(OutputVocabulary):

@@ -12,7 +12,7 @@ from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     Constraints,
 )
-from keras_transformer.layers.cache import KVCache
+from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
 # Maximum number of steps between removals of finished sentences: few enough

@@ -1,7 +1,6 @@
 """The paper's building blocks as Keras layers, each usable alone.
 
-Section 3, sub-layer by sub-layer: `attention` (3.2), `feed_forward` (3.3),
-`embedding` (3.4), `positions` (3.5), `residual`, and the stacks `encoder` and
-`decoder` (3.1). Tensors and masks come in and go out. This room imports kernels
-and the configuration.
+Section 3: `attention` (3.2), `feed_forward` (3.3), `embedding` with positions
+(3.4 and 3.5), `encoder` and `decoder` (3.1). This package imports kernels and
+the configuration.
 """

@@ -1,14 +1,21 @@
-"""Attention: scaled dot-product and multi-head, section 3.2."""
+"""Scaled dot-product and multi-head attention: section 3.2."""
 
 import dataclasses
 import functools
 import math
+import typing
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
+from keras_transformer.layers.base import (
+    Projection,
+    SequenceLayer,
+    check_width,
+    require_counts,
+)
 from keras_transformer.layers.local_attention import (
     join_blocks,
     split_into_blocks,
@@ -19,23 +26,16 @@ from keras_transformer.layers.masks import (
     join_masks,
     validate_mask,
 )
-from keras_transformer.layers.projection import Projection
-from keras_transformer.layers.sequence_layer import (
-    SequenceLayer,
-    check_width,
-    require_counts,
-)
 
-# Finite, so that a row with nothing to attend to gives equal weights and not
-# NaN; large enough that exp() of it is 0 beside any real score.
-# A NumPy scalar, or Keras' floatx would decide its type.
+# Finite, so that a row that may attend to nothing has equal weights and no NaN;
+# large enough that its exponential is 0 beside any real score. A NumPy scalar,
+# or Keras' floatx would decide its type.
 _MASKED_SCORE = np.float32(-1e9)
 
-# Queries, keys and values begin smaller than Glorot has it, or deep post-norm
-# stacks learn late (docs/measured/results.md). So it is in fairseq, and so
-# it was in the authors' first code, where Glorot's rule met one matrix of all
-# three.
-_PROJECTION_VARIANCE = 0.5
+# Queries, keys and values are initialized with half of Glorot's variance, as in
+# fairseq and the authors' first code; deep post-norm stacks learn late with all
+# of it (docs/measured/results.md).
+_VARIANCE = 0.5
 
 
 def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
@@ -79,9 +79,9 @@ class MultiHeadAttention(SequenceLayer):
     Letters: B batch, Q queries, M keys and values, H heads, D width of the
     query.
 
-    Called with a query alone it is self-attention, and queries, keys and
-    values come from one fused product; called with a value as well it is
-    cross-attention, and keys and values come from one fused product.
+    A layer that is called with a query alone is self-attention: one product
+    makes queries, keys and values. Called with a value too it is
+    cross-attention: one product makes keys and values.
 
     Args:
         num_heads: H.
@@ -91,20 +91,23 @@ class MultiHeadAttention(SequenceLayer):
         use_bias: whether the projections have biases.
         attention_window: r of restricted self-attention (section 4): a
             position attends to the r nearest ones on either side; 0 means
-            all. Time and memory then grow with r and not with Q, unless the
-            scores are returned or a mask says for each query where it may
-            attend.
-        **kwargs: of `keras.layers.Layer`.
+            all. Time and memory grow with r instead of Q, unless the scores
+            are returned or the mask differs between queries.
 
     Raises:
-        ValueError: a value is given to a layer with a window; or a width or
-            a mask does not fit, or a number is out of range.
+        ValueError: a layer with a window gets a value, or a width, a mask or
+            a number is invalid.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
         >>> layer(keras.ops.ones((1, 3, 8))).shape
         TensorShape([1, 3, 8])
     """
+
+    config_names = (
+        *("num_heads", "key_dim", "value_dim"),
+        *("dropout", "use_bias", "attention_window"),
+    )
 
     def __init__(
         self,
@@ -134,39 +137,38 @@ class MultiHeadAttention(SequenceLayer):
     def build(self, query_shape, value_shape=None):
         """Makes the weights; those of cross-attention with `value_shape`."""
         self.require_width(query_shape)
+        self.is_cross_attention = value_shape is not None
         queries = self.num_heads * self.key_dim
         values = self.num_heads * self.value_dim
         # The bias of keys adds the same to all scores of a query, which the
         # softmax ignores. Its gradient would be rounding noise, of which Adam,
         # dividing a gradient by its own size, makes whole steps.
-        if value_shape is None:
-            self.query_key_value = self._projection(
-                "query_key_value", [queries, queries, values], keys=1
-            )
-            self.query_key_value.build(query_shape)
-        else:
+        if self.is_cross_attention:
             if self.attention_window:
                 raise ValueError("A window is for self-attention only.")
             check_width(self, value_shape)
             self.query = self._projection("query", [queries])
             self.query.build(query_shape)
             self.key_value = self._projection(
-                "key_value", [queries, values], keys=0
+                "key_value", [queries, values], constant_bias=0
             )
             self.key_value.build(value_shape)
+        else:
+            self.query_key_value = self._projection(
+                "query_key_value", [queries, queries, values], constant_bias=1
+            )
+            self.query_key_value.build(query_shape)
         self.output_projection = self._projection(
             "output_projection", [query_shape[-1]], variance=1.0
         )
         self.output_projection.build((*query_shape[:-1], values))
         self.built = True
 
-    def _projection(
-        self, name, widths, variance=_PROJECTION_VARIANCE, keys=None
-    ):
+    def _projection(self, name, widths, variance=_VARIANCE, constant_bias=None):
         return Projection(
             widths,
             variance,
-            constant_bias=keys,
+            constant_bias,
             use_bias=self.use_bias,
             dtype=self.dtype_policy,
             name=name,
@@ -195,8 +197,7 @@ class MultiHeadAttention(SequenceLayer):
             attention_mask: boolean, True where a query may attend: [B, M],
                 or broadcastable to [B, Q, M] or [B, H, Q, M]; of
                 self-attention an AttentionMask, too. None means everywhere.
-            use_causal_mask: whether no position may attend to later ones;
-                for self-attention without a cache.
+            use_causal_mask: whether no position may attend to later ones.
             cache: of self-attention a KVCache, to which the keys and values
                 of the query, one position of each of Q beams, are appended;
                 M is then all of its slots. Of cross-attention what
@@ -211,21 +212,21 @@ class MultiHeadAttention(SequenceLayer):
 
         Returns:
             float [B, Q, D]; with `return_attention_scores` also float32
-            [B, H, Q, M], as they are before dropout; with
-            `cache_update_index` both and the cache with this step in it.
+            [B, H, Q, M], before dropout; with `cache_update_index` both and
+            the cache with this step in it.
         """
-        is_cross = hasattr(self, "key_value")
-        has_memory = cache is not None and cache_update_index is None
-        if is_cross != (value is not None or has_memory):
+        decodes = cache_update_index is not None
+        has_value = value is not None or (cache is not None and not decodes)
+        if has_value != self.is_cross_attention:
+            kind = "cross" if self.is_cross_attention else "self"
             raise ValueError(
-                f"{self.name} was built for "
-                f"{'cross' if is_cross else 'self'}-attention; use another "
+                f"{self.name} was built for {kind}-attention; use another "
                 "layer with a value than without."
             )
         in_heads = functools.partial(
-            self._split_heads, states=query, decoding=cache is not None
+            self._split_heads, states=query, is_step=cache is not None
         )
-        if is_cross:
+        if self.is_cross_attention:
             queries = in_heads(self.query(query, training=training))
             if cache is None:
                 cache = self.project_memory(value, training)
@@ -238,27 +239,26 @@ class MultiHeadAttention(SequenceLayer):
             queries, keys, values = map(
                 in_heads, self.query_key_value.split(fused)
             )
-            if cache is None:
+            if decodes:
+                # Only with a window a step replaces an earlier one.
+                is_ring = self.attention_window
+                write = cache.overwrite if is_ring else cache.append
+                cache = write(keys, values, cache_update_index)
+                keys, values = cache.read(beams=ops.shape(query)[1])
+                allowed = add_head_axis(attention_mask)
+            else:
                 allowed = AttentionMask.from_argument(attention_mask, query)
                 allowed = allowed.with_keys(mask, query_mask)
                 if use_causal_mask:
                     allowed = dataclasses.replace(allowed, causal=True)
-            else:
-                # Only with a window a step comes to the place of another one.
-                ring = self.attention_window
-                write = cache.overwrite if ring else cache.append
-                cache = write(keys, values, cache_update_index)
-                keys, values = cache.read(beams=ops.shape(query)[1])
-                allowed = add_head_axis(attention_mask)
         if isinstance(allowed, AttentionMask):
-            if self.attention_window and not return_attention_scores:
+            window, length = self.attention_window, ops.shape(query)[1]
+            if window and not return_attention_scores:
                 queries, keys, values, allowed = split_into_blocks(
-                    queries, keys, values, allowed, self.attention_window
+                    queries, keys, values, allowed, window
                 )
             else:
-                allowed = allowed.materialize(
-                    ops.shape(query)[1], self.attention_window
-                )
+                allowed = allowed.materialize(length, window)
         heads, scores = scaled_dot_product_attention(
             queries,
             keys,
@@ -268,10 +268,9 @@ class MultiHeadAttention(SequenceLayer):
         )
         heads = join_blocks(heads, ops.shape(query)[1])
         outputs = self.output_projection(
-            self._join_heads(heads, decoding=cache_update_index is not None),
-            training=training,
+            _combine_heads(heads, is_step=decodes), training=training
         )
-        if cache_update_index is not None:
+        if decodes:
             return outputs, scores, cache
         return (outputs, scores) if return_attention_scores else outputs
 
@@ -286,43 +285,115 @@ class MultiHeadAttention(SequenceLayer):
             float [B, H, M, d_k] and [B, H, M, d_v].
         """
         fused = self.key_value(memory, training=training)
-        return tuple(
-            self._split_heads(block, memory, decoding=False)
-            for block in self.key_value.split(fused)
-        )
+        blocks = self.key_value.split(fused)
+        return tuple(self._split_heads(each, memory, False) for each in blocks)
 
-    def _split_heads(self, block, states, decoding):
+    def _split_heads(self, block, states, is_step):
         """Returns float [B, H, Q, d] of float [B, Q, H * d]."""
         batch, length = ops.shape(states)[:2]
         width = block.shape[-1] // self.num_heads
         block = ops.reshape(block, (batch, length, self.num_heads, width))
-        return swap_heads(block) if decoding else _transpose(block)
+        return swap_heads(block) if is_step else _transpose(block)
 
-    @staticmethod
-    def _join_heads(heads, decoding):
-        """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
-        heads = swap_heads(heads) if decoding else _transpose(heads)
-        batch, length = ops.shape(heads)[:2]
-        width = heads.shape[2] * heads.shape[3]
-        return ops.reshape(heads, (batch, length, width))
 
-    def compute_output_shape(self, query_shape, value_shape=None):
-        """Returns the shape of the output."""
-        del value_shape
-        return tuple(query_shape)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "attention_window": self.attention_window,
-        }
+def _combine_heads(heads, is_step):
+    """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
+    heads = swap_heads(heads) if is_step else _transpose(heads)
+    batch, length = ops.shape(heads)[:2]
+    width = heads.shape[2] * heads.shape[3]
+    return ops.reshape(heads, (batch, length, width))
 
 
 def _transpose(values):
     return ops.transpose(values, (0, 2, 1, 3))
+
+
+class KVCache(typing.NamedTuple):
+    """Keys and values of one self-attention layer, of all steps or the latest.
+
+    The K beams of a step lie side by side and are never re-ordered: a mask
+    selects the slots of a beam's own past (see `decoding/beam_decoder.py`).
+    A subclass may override `scatter` and `replace`, where a backend can write
+    a step without copying the others.
+
+    Attributes:
+        keys: float [B, H, steps, K * d_k].
+        values: float [B, H, steps, K * d_v].
+    """
+
+    keys: typing.Any
+    values: typing.Any
+
+    @classmethod
+    def empty(cls, batch, num_heads, steps, beams, widths, dtype):
+        """Returns a cache of zeros.
+
+        Args:
+            batch: B, number or int32 scalar.
+            num_heads: H.
+            steps: number of steps it can hold, number or int32 scalar.
+            beams: K.
+            widths: (d_k, d_v).
+            dtype: of its elements.
+        """
+        shapes = [(batch, num_heads, steps, beams * width) for width in widths]
+        return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
+
+    @staticmethod
+    def scatter(cache, indices, rows):
+        """Writes rows that are zero so far.
+
+        Args:
+            cache: float [N, steps, width].
+            indices: int32 [N, 2], indices into the first two axes.
+            rows: float [N, width].
+        """
+        return ops.scatter_update(cache, indices, rows)
+
+    @staticmethod
+    def replace(cache, indices, rows):
+        """Writes rows as `scatter` does, whatever they hold so far."""
+        return ops.scatter_update(cache, indices, rows)
+
+    def append(self, keys, values, index):
+        """Returns the cache with one step written.
+
+        Args:
+            keys: float [B, H, K, d_k].
+            values: float [B, H, K, d_v].
+            index: int32 scalar, the step to write, zero so far.
+        """
+        return self._write(self.scatter, (keys, values), index)
+
+    def overwrite(self, keys, values, index):
+        """Writes as `append` does, where a step may be already."""
+        return self._write(self.replace, (keys, values), index)
+
+    def _write(self, write, step, index):
+        batch, num_heads, steps, _ = ops.shape(self.keys)
+        rows = batch * num_heads
+        indices = ops.stack(
+            [ops.arange(rows), ops.broadcast_to(index, (rows,))], axis=1
+        )
+
+        def written(cache, heads):
+            width = ops.shape(cache)[-1]
+            cache = write(
+                ops.reshape(cache, (rows, steps, width)),
+                indices,
+                ops.reshape(heads, (rows, width)),
+            )
+            return ops.reshape(cache, (batch, num_heads, steps, width))
+
+        return type(self)(*map(written, self, step))
+
+    def read(self, beams):
+        """Returns all slots as keys and values: float [B, H, steps * K, d]."""
+        batch, num_heads, steps, _ = ops.shape(self.keys)
+
+        def slots(cache):
+            width = ops.shape(cache)[-1] // beams
+            shape = (batch, num_heads, steps * beams, width)
+            return ops.reshape(cache, shape)
+
+        return slots(self.keys), slots(self.values)

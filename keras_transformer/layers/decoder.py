@@ -3,8 +3,11 @@
 import keras
 from keras import ops
 
-from keras_transformer.layers.cache import KVCache
-from keras_transformer.layers.sublayers import TransformerLayer
+from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.transformer_layer import (
+    TransformerLayer,
+    TransformerStack,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -12,10 +15,7 @@ class DecoderLayer(TransformerLayer):
     """Self-attention, cross-attention and feed-forward, each with a residual.
 
     Self-attention is causal: no position attends to later ones (section
-    3.2.3).
-
-    Args:
-        **kwargs: of `TransformerLayer`.
+    3.2.3). The arguments are those of `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
@@ -62,10 +62,10 @@ class DecoderLayer(TransformerLayer):
             inputs: float [B, T, D]; with caches [B, K, D], the newest
                 position of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: of self-attention, joined to causality, as
-                MultiHeadAttention takes it; with caches boolean
-                [B, K, M], the slots that each beam may attend to.
-            memory_mask: boolean, broadcastable to [B, T, S].
+            attention_mask: of self-attention, joined with causality; see
+                MultiHeadAttention. With caches boolean [B, K, M], the slots
+                that each beam may attend to.
+            memory_mask: boolean, [B, S], or broadcastable to [B, T, S].
             self_attention_cache: KVCache, to which this step is appended.
             cross_attention_cache: `cross_attention.project_memory(memory)`.
             cache_update_index: int32 scalar, the step to append at.
@@ -73,10 +73,10 @@ class DecoderLayer(TransformerLayer):
             return_attention_scores: also return the attention weights.
 
         Returns:
-            float, as `inputs`; with `return_attention_scores` a triple of
-            that, float32 [B, H, T, T] of self-attention and [B, H, T, S] of
-            cross-attention; with caches these three (M in the place of the
-            second T) and the KVCache with this step in it.
+            float, as `inputs`; with `return_attention_scores` also float32
+            [B, H, T, T] of self-attention and [B, H, T, S] of
+            cross-attention; with caches both (M instead of the second T) and
+            the KVCache with this step in it.
         """
         decoding = cache_update_index is not None
         residual = self.self_attention_residual
@@ -115,42 +115,19 @@ class DecoderLayer(TransformerLayer):
             return outputs, self_scores, cross_scores
         return outputs
 
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
-        """Returns the shape of the inputs."""
-        del memory_shape
-        return tuple(inputs_shape)
-
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Decoder(TransformerLayer):
+class Decoder(TransformerStack):
     """A stack of N decoder layers, with a final norm when pre-norm.
 
-    Args:
-        num_layers: N.
-        **kwargs: of `TransformerLayer`.
+    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
 
-    def __init__(self, num_layers, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.num_layers = num_layers
-        self.layers = [
-            DecoderLayer(
-                **self.layer_arguments(),
-                dtype=self.dtype_policy,
-                name=f"layer_{number}",
-            )
-            for number in range(1, num_layers + 1)
-        ]
-        self.final_norm = self.new_final_norm()
+    layer_class = DecoderLayer
 
     def build(self, inputs_shape, memory_shape):
         """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape)
-        for layer in self.layers:
-            layer.build(inputs_shape, memory_shape)
-        if self.final_norm:
-            self.final_norm.build(inputs_shape)
-        self.built = True
+        self.build_layers(inputs_shape, memory_shape)
 
     def call(
         self,
@@ -164,58 +141,40 @@ class Decoder(TransformerLayer):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the stack to whole sequences, or to the newest position.
+        """Applies all layers; see `DecoderLayer.call`.
 
-        Args:
-            inputs: float [B, T, D], embedded and with positions; with caches
-                [B, K, D], the newest position of each of K beams.
-            memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: as for `DecoderLayer`.
-            memory_mask: boolean, [B, S], or broadcastable to [B, T, S] with
-                as many axes.
-            self_attention_caches: of `initial_caches`, with the earlier
-                steps in them.
-            cross_attention_caches: of `project_memory`.
-            cache_update_index: int32 scalar, the number of the step, from 0.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
+        The caches are of `initial_caches`, with the earlier steps in them, and
+        of `project_memory`; `cache_update_index` is the number of the step.
 
         Returns:
-            As `DecoderLayer`, with a list of N in the place of each but the
-            first.
+            As `DecoderLayer.call`, with lists of N scores and caches.
         """
         if cache_update_index is not None:
             length = ops.shape(self_attention_caches[0].keys)[2]
             cache_update_index = cache_update_index % length
-        outputs, lists = inputs, []
-        for number, layer in enumerate(self.layers):
-            caches = {}
-            if cache_update_index is not None:
-                caches = {
-                    "self_attention_cache": self_attention_caches[number],
-                    "cross_attention_cache": cross_attention_caches[number],
-                    "cache_update_index": cache_update_index,
-                }
+        no_caches = [None] * self.num_layers
+        outputs, extras = inputs, []
+        for layer, self_cache, cross_cache in zip(
+            self.layers,
+            self_attention_caches or no_caches,
+            cross_attention_caches or no_caches,
+        ):
             outputs = layer(
                 outputs,
                 memory,
                 attention_mask=attention_mask,
                 memory_mask=memory_mask,
+                self_attention_cache=self_cache,
+                cross_attention_cache=cross_cache,
+                cache_update_index=cache_update_index,
                 training=training,
                 return_attention_scores=return_attention_scores,
-                **caches,
             )
-            if caches or return_attention_scores:
+            if isinstance(outputs, tuple):
                 outputs, *others = outputs
-                lists.append(others)
-        if self.final_norm:
-            outputs = self.final_norm(outputs, training=training)
-        return (outputs, *map(list, zip(*lists))) if lists else outputs
-
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
-        """Returns the shape of the inputs."""
-        del memory_shape
-        return tuple(inputs_shape)
+                extras.append(others)
+        outputs = self.normalize_output(outputs, training)
+        return (outputs, *map(list, zip(*extras))) if extras else outputs
 
     def project_memory(self, memory):
         """Returns each layer's cross-attention cache.
@@ -232,7 +191,7 @@ class Decoder(TransformerLayer):
         )
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
-        """Returns N empty self-attention caches.
+        """Returns N empty self-attention caches for K beams.
 
         Args:
             batch_size: B.
@@ -257,15 +216,8 @@ class Decoder(TransformerLayer):
 
         With a window of r no step attends to more than r before it: a cache
         of length r + 1 is enough, in which step t replaces step t - r - 1.
-
-        Args:
-            steps: a number or int32 scalar.
         """
         if not self.attention_window:
             return steps
         smaller = min if isinstance(steps, int) else ops.minimum
         return smaller(steps, self.attention_window + 1)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "num_layers": self.num_layers}

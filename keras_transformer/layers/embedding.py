@@ -1,16 +1,20 @@
-"""Embeddings and the pre-softmax matrix: section 3.4."""
+"""Embeddings, the pre-softmax product and positions: sections 3.4 and 3.5."""
 
+import abc
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import at_least_float32, linear
-from keras_transformer.layers.sequence_layer import (
+from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
+    check_ids,
     look_up,
+    refuse_to_quantize,
     require_counts,
 )
 
@@ -25,15 +29,16 @@ class SharedEmbedding(SequenceLayer):
     Args:
         vocabulary_size: V.
         d_model: D.
-        mask_zero: whether the layers behind get Keras' mask of the ids that
-            are not 0, as with `keras.layers.Embedding`.
-        output_bias: whether logits have a bias, a number of each id.
-        **kwargs: of `keras.layers.Layer`.
+        mask_zero: whether id 0 is masked for the layers that follow, as with
+            `keras.layers.Embedding`.
+        output_bias: whether logits have a bias.
 
     Raises:
         ValueError: `vocabulary_size` or `d_model` is not a whole number of at
             least 1; or an id is outside, where `look_up` can tell.
     """
+
+    config_names = ("vocabulary_size", "d_model", "mask_zero", "output_bias")
 
     def __init__(
         self,
@@ -87,8 +92,8 @@ class SharedEmbedding(SequenceLayer):
     def logits(self, states):
         """Returns float32 [..., V] for float [..., D].
 
-        The product runs in float32 under every dtype policy, but for float64:
-        a rounding of logits is a rounding of the loss.
+        The product runs in float32 under every dtype policy but float64: a
+        rounding of logits is a rounding of the loss.
         """
         return self.project(states, self.projection())
 
@@ -97,80 +102,189 @@ class SharedEmbedding(SequenceLayer):
         return ops.transpose(at_least_float32(self.embeddings))
 
     def project(self, states, projection):
-        """Returns float32 [..., V] for float [..., D] and a `projection`.
-
-        Those who take many small products with it transpose it only once.
-        """
+        """Returns the logits of states by a `projection` made before."""
         return linear(at_least_float32(states), projection, self.bias)
 
-    def matrix(self):
-        """Returns the embeddings with the bias, where there is one, beside.
+    def output_matrix(self, ids=None):
+        """Returns the pre-softmax matrix, the bias as its last column.
 
-        Logits are `beside(states)` times its transpose: so whoever knows the
-        gradient of a product knows that of the bias as well.
-
-        Returns:
-            float32 [V, D], or [V, D + 1].
-        """
-        matrix = ops.cast(self.embeddings, "float32")
-        if self.bias is None:
-            return matrix
-        bias = ops.cast(self.bias, "float32")
-        return ops.concatenate([matrix, bias[:, None]], axis=1)
-
-    def rows(self, ids):
-        """Returns rows of `matrix`, without making the whole of it.
+        Logits are `append_bias_input(states)` times its transpose.
 
         Args:
-            ids: int32 [...].
+            ids: int32 [...], the rows to return; None for all V.
 
         Returns:
-            float32 [..., D], or [..., D + 1].
+            float32 [V or ..., D], or [V or ..., D + 1] with an output bias.
         """
-        rows = ops.cast(ops.take(self.embeddings, ids, axis=0), "float32")
-        if self.bias is None:
-            return rows
-        bias = ops.cast(ops.take(self.bias, ids, axis=0), "float32")
-        return ops.concatenate([rows, bias[..., None]], axis=-1)
 
-    def beside(self, states):
-        """Returns float [..., D], or float32 [..., D + 1] that end with 1."""
+        def rows(weight):
+            if ids is not None:
+                weight = ops.take(weight, ids, axis=0)
+            return ops.cast(weight, "float32")
+
+        matrix = rows(self.embeddings)
+        if self.bias is None:
+            return matrix
+        return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
+
+    def append_bias_input(self, states):
+        """Appends a 1 to float [..., D], if there is an output bias."""
         if self.bias is None:
             return states
         states = ops.cast(states, "float32")
         return ops.concatenate([states, ops.ones_like(states[..., :1])], -1)
-
-    def parts(self, matrix):
-        """Returns what a `matrix`, or its gradient, is made of.
-
-        Args:
-            matrix: float [V, D], or [V, D + 1].
-
-        Returns:
-            List of pairs: a weight of this layer, and its part.
-        """
-        if self.bias is None:
-            return [(self.embeddings, matrix)]
-        return [(self.embeddings, matrix[:, :-1]), (self.bias, matrix[:, -1])]
 
     def compute_output_shape(self, input_shape):
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses: Keras would skip the layers, and change nothing."""
-        raise ValueError(
-            f"Layers of keras_transformer cannot be quantized to {mode}; "
-            "export the model with `python -m export.ctranslate2 "
-            "--quantization=int8`, or exclude them with `filters`."
-        )
+        """Refuses; see `refuse_to_quantize`."""
+        refuse_to_quantize(mode)
 
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "d_model": self.d_model,
-            "mask_zero": self.mask_zero,
-            "output_bias": self.output_bias,
-        }
+
+_FINE = 128
+_COARSE = 128
+
+
+class PositionLayer(SequenceLayer):
+    """Adds a vector for each position; subclasses define it in `encode`."""
+
+    # What the two tables of sinusoids hold; a learned table has its own size.
+    max_positions = _FINE * _COARSE
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs, positions=None):
+        """Adds each position's vector.
+
+        Args:
+            inputs: float [B, T, D].
+            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
+
+        Returns:
+            float [B, T, D].
+
+        Raises:
+            ValueError: a sequence of known length, or a known position, is
+                beyond `max_positions`.
+        """
+        vectors = self.encode(self.check_positions(inputs, positions))
+        return inputs + ops.cast(vectors, inputs.dtype)
+
+    def check_positions(self, inputs, positions):
+        """Returns the positions, int32 [B or 1, T], as `call` takes them."""
+        if positions is None:
+            # Packed rows, which give positions, are longer than a sentence.
+            length = inputs.shape[1]
+            if isinstance(length, int) and length > self.max_positions:
+                raise ValueError(
+                    f"A sequence of {length} positions does not fit the table "
+                    f"of max_positions={self.max_positions}; raise "
+                    "max_positions, or shorten it."
+                )
+            positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
+        return as_ids(positions)
+
+    @abc.abstractmethod
+    def encode(self, positions):
+        """Returns the vectors of int32 [...] positions: float [..., D]."""
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class SinusoidalPositionEncoding(PositionLayer):
+    """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
+
+    An angle computed in float32 is off by 1e-4 at position 1,000. So the
+    sine of a position is put together from two exact tables, position =
+    128 * coarse + fine, by the addition theorem, up to position 16,383.
+
+    Args:
+        rates: "paper" for these; "marian" for those of Marian, fairseq and
+            tensor2tensor, which fall to 1/10000: 10000^(-i/(D/2-1)).
+
+    Raises:
+        ValueError: there are no such rates, or the width is odd.
+    """
+
+    config_names = ("rates",)
+
+    def __init__(self, rates="paper", **kwargs):
+        super().__init__(**kwargs)
+        if rates not in ("paper", "marian"):
+            raise ValueError(f"rates must be paper or marian, not {rates!r}.")
+        self.rates = rates
+
+    def build(self, input_shape):
+        """Makes the tables for [B, T, D]; there are no weights."""
+        self.require_width(input_shape)
+        pairs, odd = divmod(input_shape[-1], 2)
+        steps = pairs if self.rates == "paper" else pairs - 1
+        if odd or not steps:
+            least = "" if self.rates == "paper" else " above 2"
+            raise ValueError(
+                f"Sinusoids come in pairs and need an even width{least}, not "
+                f"{input_shape[-1]}."
+            )
+        rates = 10000.0 ** (-np.arange(pairs) / steps)
+        self._fine = np.arange(_FINE)[:, None] * rates
+        self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
+        self.built = True
+
+    def encode(self, positions):
+        """Returns the encoding of int32 [...] positions: float32 [..., D]."""
+        check_ids(positions, self.max_positions, "position")
+        fine, coarse = positions % _FINE, positions // _FINE
+        sin_fine, cos_fine = _sin_and_cos(self._fine, fine)
+        sin_coarse, cos_coarse = _sin_and_cos(self._coarse, coarse)
+        sin = sin_coarse * cos_fine + cos_coarse * sin_fine
+        cos = cos_coarse * cos_fine - sin_coarse * sin_fine
+        pairs = ops.stack([sin, cos], axis=-1)
+        width = 2 * self._fine.shape[1]
+        return ops.reshape(pairs, (*ops.shape(positions), width))
+
+
+def _sin_and_cos(angles, rows):
+    tables = [
+        ops.convert_to_tensor(function(angles), "float32")
+        for function in (np.sin, np.cos)
+    ]
+    return [ops.take(table, rows, axis=0) for table in tables]
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LearnedPositionEmbedding(PositionLayer):
+    """Adds a learned vector for each position (Table 3, row E).
+
+    Args:
+        max_positions: rows of the table; a position beyond it is an error,
+            where `look_up` can tell.
+
+    Raises:
+        ValueError: `max_positions` is not a whole number of at least 1.
+    """
+
+    config_names = ("max_positions",)
+
+    def __init__(self, max_positions, **kwargs):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        require_counts(self, "max_positions")
+
+    def build(self, input_shape):
+        """Makes the table for [B, T, D]."""
+        self.require_width(input_shape)
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_positions, input_shape[-1]),
+            initializer=keras.initializers.RandomNormal(
+                stddev=input_shape[-1] ** -0.5
+            ),
+        )
+        self.built = True
+
+    def encode(self, positions):
+        """Returns the embedding of int32 [...] positions: float [..., D]."""
+        return look_up(self.embeddings, positions, "position")

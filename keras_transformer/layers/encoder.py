@@ -2,15 +2,17 @@
 
 import keras
 
-from keras_transformer.layers.sublayers import TransformerLayer
+from keras_transformer.layers.transformer_layer import (
+    TransformerLayer,
+    TransformerStack,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class EncoderLayer(TransformerLayer):
     """Self-attention, then a feed-forward network, each with its residual.
 
-    Args:
-        **kwargs: of `TransformerLayer`.
+    Its arguments are those of `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
@@ -44,7 +46,7 @@ class EncoderLayer(TransformerLayer):
 
         Args:
             inputs: float [B, S, D].
-            attention_mask: of self-attention, as MultiHeadAttention takes it.
+            attention_mask: of self-attention; see MultiHeadAttention.
             training: whether dropout is on.
             return_attention_scores: also return the attention weights.
 
@@ -71,35 +73,17 @@ class EncoderLayer(TransformerLayer):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Encoder(TransformerLayer):
+class Encoder(TransformerStack):
     """A stack of N encoder layers, with a final norm when pre-norm.
 
-    Args:
-        num_layers: N.
-        **kwargs: of `TransformerLayer`.
+    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
 
-    def __init__(self, num_layers, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.num_layers = num_layers
-        self.layers = [
-            EncoderLayer(
-                **self.layer_arguments(),
-                dtype=self.dtype_policy,
-                name=f"layer_{number}",
-            )
-            for number in range(1, num_layers + 1)
-        ]
-        self.final_norm = self.new_final_norm()
+    layer_class = EncoderLayer
 
     def build(self, input_shape):
         """Makes the weights for inputs [B, S, D]."""
-        self.require_width(input_shape)
-        for layer in self.layers:
-            layer.build(input_shape)
-        if self.final_norm:
-            self.final_norm.build(input_shape)
-        self.built = True
+        self.build_layers(input_shape)
 
     def call(
         self,
@@ -108,13 +92,7 @@ class Encoder(TransformerLayer):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the stack.
-
-        Args:
-            inputs: float [B, S, D], embedded and with positions.
-            attention_mask: of self-attention, as MultiHeadAttention takes it.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
+        """Applies all layers; see `EncoderLayer.call`.
 
         Returns:
             float [B, S, D]; with `return_attention_scores` a pair of that
@@ -131,10 +109,5 @@ class Encoder(TransformerLayer):
             if return_attention_scores:
                 outputs, scores = outputs
                 all_scores.append(scores)
-        if self.final_norm:
-            outputs = self.final_norm(outputs, training=training)
+        outputs = self.normalize_output(outputs, training)
         return (outputs, all_scores) if return_attention_scores else outputs
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "num_layers": self.num_layers}

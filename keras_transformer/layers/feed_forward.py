@@ -3,8 +3,8 @@
 import keras
 
 from keras_transformer.kernels import Dropout
-from keras_transformer.layers.projection import Projection
-from keras_transformer.layers.sequence_layer import (
+from keras_transformer.layers.base import (
+    Projection,
     SequenceLayer,
     require_counts,
 )
@@ -18,8 +18,9 @@ class PositionwiseFeedForward(SequenceLayer):
         intermediate_dim: F, inner width.
         activation: "relu" as in the paper, or another Keras activation.
         dropout: probability of dropping an inner activation.
-        **kwargs: of `keras.layers.Layer`.
     """
+
+    config_names = ("intermediate_dim", "activation", "dropout")
 
     def __init__(
         self, intermediate_dim, activation="relu", dropout=0.0, **kwargs
@@ -58,16 +59,3 @@ class PositionwiseFeedForward(SequenceLayer):
         inner = self._activate(self.inner_projection(inputs, training=training))
         inner = self.inner_dropout(inner, training=training)
         return self.output_projection(inner, training=training)
-
-    def compute_output_shape(self, input_shape):
-        """Returns the shape of the output."""
-        return tuple(input_shape)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "activation": self.activation,
-            "dropout": self.dropout,
-        }

@@ -1,30 +1,30 @@
 """Local (restricted) self-attention in blocks: section 4.
 
-A position sees those at most r away. Its queries are taken in blocks, each
-against the keys of its own block and the r on either side of it (causal: on
-the left), so that time and memory grow with n r and not with n^2.
+A position attends to those at most r away. Queries are cut into blocks, which
+attend to the keys of their own block and the r on either side (causal: on the
+left), so that time and memory grow with n r instead of n^2.
 
 Letters: B batch, H heads, n positions, r window, C blocks of L positions, W
-keys that a block meets: L + 2r, or causal L + r.
+keys of a block: L + 2r, or causal L + r.
 """
 
 from keras import ops
 
-# Smaller blocks meet fewer keys in vain but are smaller products: 32 to 128 are
+# Smaller blocks have fewer masked keys but are smaller products: 32 to 128 are
 # as fast, forward and backward, for windows of 16 and 64.
-_LEAST_BLOCK = 64
+_MIN_BLOCK = 64
 
-# Sequences longer than so many times what a block meets are cut. Forward and
-# backward through a layer of base width, by the time of a CPU's two cores, that
-# was faster from 2.2, 1.9 and 1.3 times on for windows of 16, 64 and 256.
-_LONG = 2
+# Sequences longer than so many times W are cut. Forward and backward through
+# a layer of base width, on two CPU cores, blocks were faster from 2.2, 1.9 and
+# 1.3 times on for windows of 16, 64 and 256.
+_MIN_LENGTH_RATIO = 2
 
 
 def split_into_blocks(queries, keys, values, mask, window):
-    """Returns what scaled dot-product attention takes, in blocks if faster.
+    """Returns the inputs of scaled dot-product attention, in blocks if faster.
 
-    In blocks it takes O(n r d) time and O(n r) memory. A query that may
-    attend to nothing gets what is finite and means nothing.
+    In blocks it takes O(n r d) time and O(n r) memory. The output of a query
+    that may attend to nothing is finite and arbitrary.
 
     Args:
         queries: float [B, H, n, d_k].
@@ -42,12 +42,12 @@ def split_into_blocks(queries, keys, values, mask, window):
     size = block_size(length, window)
     if mask.matrix is not None or size is length:
         return queries, keys, values, mask.materialize(length, window)
-    beside = _where(size < length, window, 0)
-    sides = beside, 0 if mask.causal else beside
+    margin = _where(size < length, window, 0)
+    sides = margin, 0 if mask.causal else margin
     return (
         _blocks(queries, size),
-        _surroundings(keys, size, sides),
-        _surroundings(values, size, sides),
+        _blocks_with_margins(keys, size, sides),
+        _blocks_with_margins(values, size, sides),
         _block_mask(mask, length, window, size, sides),
     )
 
@@ -65,13 +65,15 @@ def join_blocks(outputs, length):
 def block_size(length, window):
     """Returns L, or n itself for short sequences, which are one block.
 
-    Where n is open, as in a graph of TensorFlow, L is as well. JAX's symbols
-    for open shapes cannot be compared: they are taken for short.
+    Where n is a tensor, as in a graph of TensorFlow, so is L. JAX's symbolic
+    dimensions cannot be compared and count as short.
     """
     if not isinstance(length, int) and not ops.is_tensor(length):
         return length
-    size = max(window, _LEAST_BLOCK)
-    return _where(length > _LONG * (size + 2 * window), size, length)
+    size = max(window, _MIN_BLOCK)
+    return _where(
+        length > _MIN_LENGTH_RATIO * (size + 2 * window), size, length
+    )
 
 
 def _where(condition, one, other):
@@ -86,58 +88,59 @@ def _block_mask(mask, length, window, size, sides):
     distance = distance - ops.arange(size)[:, None]
     farthest = 0 if mask.causal else window
     near = ops.logical_and(distance >= -window, distance <= farthest)
-    # What lies beyond both ends becomes 0, False.
+    # Padding beyond both ends becomes 0, False.
     real = ops.ones((1, length), dtype="bool")
     if mask.keys is not None:
-        # A mask may have one place for all of them.
+        # Joined, since a mask may broadcast over the length.
         real = ops.logical_and(real, mask.keys)
-    real = _surroundings(real[:, None, :, None], size, sides)
+    real = _blocks_with_margins(real[:, None, :, None], size, sides)
     allowed = ops.logical_and(near, real[..., None, :, 0])
     if mask.segments is None:
         return allowed
     segments = mask.segments[:, None, :, None]
-    beside = _surroundings(segments, size, sides)[..., None, :, 0]
-    same = ops.equal(_blocks(segments, size), beside)
+    key_segments = _blocks_with_margins(segments, size, sides)[..., None, :, 0]
+    same = ops.equal(_blocks(segments, size), key_segments)
     return ops.logical_and(allowed, same)
 
 
 def _blocks(positions, size):
-    """Cuts [B, H, n, d] into [B, H, C, L, d]; the last is filled with 0."""
+    """Cuts [B, H, n, d] into [B, H, C, L, d]; the last is padded with 0."""
     batch, heads, length, width = ops.shape(positions)
     positions = _padded(positions, 0, -length % size)
     return ops.reshape(positions, (batch, heads, -1, size, width))
 
 
-def _surroundings(positions, size, sides):
-    """Returns each block of [B, H, n, d] and what is beside it.
-
-    Beyond both ends there is 0: [B, H, C, W, d].
-    """
+def _blocks_with_margins(positions, size, sides):
+    """Cuts [B, H, n, d] into overlapping [B, H, C, W, d]; 0 beyond the ends."""
     left, right = sides
     blocks = _blocks(_padded(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)
 
-    def part(block, first, length):
-        # Of an index with colons TensorFlow makes a gradient ten times slower.
+    def piece(block, first, length):
+        # TensorFlow's gradient of an index with colons is ten times slower.
         return ops.slice(
             blocks,
             (0, 0, block, first, 0),
             (batch, heads, count - 2, length, width),
         )
 
-    parts = [part(0, size - left, left), part(1, 0, size), part(2, 0, right)]
-    return ops.concatenate(parts, axis=3)
+    pieces = [
+        piece(0, size - left, left),
+        piece(1, 0, size),
+        piece(2, 0, right),
+    ]
+    return ops.concatenate(pieces, axis=3)
 
 
 def _padded(positions, before, after):
-    """Adds 0 before and after the positions of [B, H, n, d]."""
+    """Pads the positions of [B, H, n, d] with 0."""
     batch, heads, _, width = ops.shape(positions)
 
-    def nothing(length):
+    def zeros(length):
         if isinstance(length, int) and not length:
             return []
         shape = batch, heads, length, width
         return [ops.zeros(shape, dtype=positions.dtype)]
 
-    parts = [*nothing(before), positions, *nothing(after)]
+    parts = [*zeros(before), positions, *zeros(after)]
     return ops.concatenate(parts, axis=2) if len(parts) > 1 else positions

@@ -1,4 +1,4 @@
-"""Masks: where attention may look (sections 3.2.3 and 4).
+"""Attention masks: sections 3.2.3 and 4.
 
 Boolean, True where a query may attend to a key. Letters: B batch, Q queries, M
 keys, H heads.
@@ -15,10 +15,10 @@ from keras_transformer.config import PAD_ID
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMask:
-    """A mask of self-attention by what it follows from.
+    """A self-attention mask, described by the conditions it joins.
 
-    So that a mask [B, Q, Q] is made only where as many scores are. Keras
-    takes it for one argument, since it is no nest of tensors.
+    A mask [B, Q, Q] is made only where as many scores are. Keras takes an
+    AttentionMask for one argument, since it is no nest of tensors.
 
     Attributes:
         keys: boolean [B, Q], keys that may be attended to; None for all.
@@ -26,8 +26,7 @@ class AttentionMask:
             of packed rows, which attend within a pair only; None where a row
             is one sentence.
         causal: whether no position may attend to later ones.
-        matrix: boolean [B, Q, Q] or [B, H, Q, Q], which joins the others;
-            None for everywhere.
+        matrix: boolean [B, Q, Q] or [B, H, Q, Q]; None for everywhere.
     """
 
     keys: typing.Any = None
@@ -37,7 +36,7 @@ class AttentionMask:
 
     @classmethod
     def from_argument(cls, mask, states):
-        """Returns an AttentionMask of a layer's `attention_mask`.
+        """Returns an AttentionMask for a layer's `attention_mask`.
 
         Args:
             mask: AttentionMask, a mask as `validate_mask` takes it, or None.
@@ -68,21 +67,27 @@ class AttentionMask:
             length: Q.
             window: the farthest that a query may attend; 0 for no limit.
         """
+        positions = ops.arange(length)
+        distance = positions[:, None] - positions[None, :]
         segments = self.segments
         return join_masks(
             self.matrix,
             self.keys,
             None if segments is None else segment_mask(segments, segments),
-            causal_mask(length) if self.causal else None,
-            window_mask(length, window) if window else None,
+            (distance >= 0)[None] if self.causal else None,
+            (ops.abs(distance) <= window)[None] if window else None,
         )
 
 
 def build_attention_masks(inputs):
-    """Returns the mask arguments of both stacks, `encoder` and `decoder`.
+    """Returns the masks of all three kinds of attention.
 
     Args:
         inputs: as for calling a Transformer.
+
+    Returns:
+        A dict: `source` and `target`, AttentionMask of self-attention, and
+        `memory`, boolean, broadcastable to [B, T, S], of cross-attention.
 
     Raises:
         ValueError: only one side has segments.
@@ -100,16 +105,10 @@ def build_attention_masks(inputs):
         same = segment_mask(target_segments, source_segments)
         memory_mask = ops.logical_and(same, memory_mask)
     return {
-        "encoder": {"attention_mask": _sentence_mask(source, source_segments)},
-        "decoder": {
-            "attention_mask": _sentence_mask(target, target_segments),
-            "memory_mask": memory_mask,
-        },
+        "source": AttentionMask(ops.not_equal(source, PAD_ID), source_segments),
+        "target": AttentionMask(ops.not_equal(target, PAD_ID), target_segments),
+        "memory": memory_mask,
     }
-
-
-def _sentence_mask(ids, segments):
-    return AttentionMask(keys=ops.not_equal(ids, PAD_ID), segments=segments)
 
 
 def padding_mask(ids):
@@ -129,33 +128,12 @@ def zero_padding_rows(scores, queries):
 
 
 def segment_mask(query_segments, key_segments):
-    """Returns where both are of one sentence pair of a packed row.
-
-    Args:
-        query_segments: int32 [B, Q].
-        key_segments: int32 [B, M].
-
-    Returns:
-        boolean [B, Q, M].
-    """
+    """Returns whether int32 [B, Q] and [B, M] are equal: [B, Q, M]."""
     return ops.equal(query_segments[:, :, None], key_segments[:, None, :])
 
 
-def causal_mask(length):
-    """Returns where a key is not later than its query: [1, Q, Q]."""
-    positions = ops.arange(length)
-    return (positions[:, None] >= positions[None, :])[None]
-
-
-def window_mask(length, window):
-    """Returns where a key is at most `window` positions away: [1, Q, Q]."""
-    positions = ops.arange(length)
-    distance = ops.abs(positions[:, None] - positions[None, :])
-    return (distance <= window)[None]
-
-
 def join_masks(*masks):
-    """Returns where all masks that are not None are True: rank 4, or None.
+    """Returns where all masks are True: rank 4, or None.
 
     Args:
         *masks: [B, M], [B, Q, M] or [B, H, Q, M], broadcastable to one
@@ -170,9 +148,9 @@ def validate_mask(mask, queries, keys):
 
     Args:
         mask: boolean or number, not 0 where a query may attend: [B, M], or
-            broadcastable to [B, Q, M] or [B, H, Q, M]; or None, which stays.
+            broadcastable to [B, Q, M] or [B, H, Q, M]; None stays None.
         queries: float [B, Q, D], for its shape.
-        keys: float [B, M, D], the same.
+        keys: float [B, M, D], for its shape.
 
     Raises:
         ValueError: the mask has another rank, or does not fit.
@@ -180,23 +158,23 @@ def validate_mask(mask, queries, keys):
     if mask is None:
         return None
     mask = ops.convert_to_tensor(mask)
-    (batch, length), others = queries.shape[:2], keys.shape[1]
-    wanted = [batch, length, others]
+    (batch, length), num_keys = queries.shape[:2], keys.shape[1]
+    expected = [batch, length, num_keys]
     if len(mask.shape) == 2:
-        del wanted[1]
+        del expected[1]
     found = list(mask.shape)
     if len(found) == 4:
         del found[1]
-    fits = len(found) == len(wanted) and all(
+    fits = len(found) == len(expected) and all(
         one in (1, None, other) or other is None
-        for one, other in zip(found, wanted)
+        for one, other in zip(found, expected)
     )
     if not fits:
         raise ValueError(
             "An attention mask must be [batch, keys], or broadcast to [batch, "
-            f"queries, keys], {[batch, length, others]}, or to [batch, heads, "
-            f"queries, keys]; not {tuple(mask.shape)}. Give one that is the "
-            "same for the whole batch a first axis of 1."
+            f"queries, keys], {[batch, length, num_keys]}, or to [batch, "
+            f"heads, queries, keys]; not {tuple(mask.shape)}. Give one that "
+            "is the same for the whole batch a first axis of 1."
         )
     if batch is None and found[0] not in (1, None):
         # Raises where the batch turns out to have another size.

@@ -1,27 +1,25 @@
 """Named configurations: each is a dict of TransformerConfig fields.
 
-This room imports no other.
+This package imports no other.
 """
 
 from keras_transformer.presets.paper import (
     BASE,
+    BASE_6_2,
+    BASE_12_1,
     BIG,
     BIG_ENFR,
     PARSING,
     PARSING_SEMI,
     TABLE3,
 )
-from keras_transformer.presets.shallow import (
-    BASE_6_2,
-    BASE_12_1,
-    TINY_2_1,
-    TINY_4_1,
-)
 from keras_transformer.presets.small import (
     MULTI30K_TINY,
     MULTI30K_TINY_COOLDOWN,
     PARSING_SMALL,
     TINY,
+    TINY_2_1,
+    TINY_4_1,
 )
 
 PRESETS = {

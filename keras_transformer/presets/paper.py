@@ -93,3 +93,11 @@ PARSING = BASE | {
 }
 
 PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
+
+# Deep encoders with shallow decoders, which decode faster: an encoder runs once
+# for a sentence, a decoder once for each token (Kasai et al. 2021, arXiv
+# 2006.10369; the first has their numbers of layers).
+# The authors train on a larger model's translations; --init_layers_from starts
+# from the layers of a model with another number of layers.
+BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
+BASE_6_2 = BASE | {"num_decoder_layers": 2}

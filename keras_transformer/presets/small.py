@@ -25,6 +25,9 @@ TINY = {
     "max_output_extra": 50,
 }
 
+TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
+TINY_2_1 = TINY | {"num_decoder_layers": 1}
+
 
 _PEAK_LEARNING_RATE = 0.005
 _WARMUP = 2000
@@ -80,14 +83,12 @@ MULTI30K_TINY_COOLDOWN = {
 # A parser for a CPU, for some 19,000 trees, in one to two hours on 2 cores:
 # python -m trainers.parsing --dataset=trees:PREFIX --model_dir=runs/parser
 #
-# Small updates, and a rate that falls for the last half, are what it takes
+# It needs small updates and a rate that falls for the last half
 # (docs/measured/parsing.md).
 #
-# Its decoder is given the encoder's states of the word that is next, as the
-# paper's is not: see docs/measured/parsing.md. So the encoder does most of the
-# work, and two layers are enough behind it. trainers.parsing sets the two ids
-# from which words begin, and makes vocabulary_size that of the words' pieces
-# alone.
+# Unlike the paper's, its decoder gets the encoder's states of the next word
+# (docs/measured/parsing.md), so two decoder layers are enough. trainers.parsing
+# sets the ids from which words begin; vocabulary_size is that of the source.
 PARSING_SMALL = {
     "vocabulary_size": 4_000,
     "num_layers": 4,

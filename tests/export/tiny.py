@@ -8,6 +8,7 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator
+from keras_transformer.parsing.parser_transformer import new_transformer
 from tests import made_up_text
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def config(**changes) -> kt.TransformerConfig:
 
 def model(seed=1, **changes) -> kt.Transformer:
     """Fresh weights would answer everything alike; these do not."""
-    made = kt.Transformer(config(**changes))
+    made = new_transformer(config(**changes))
     generator = np.random.default_rng(seed)
     for weight in made.trainable_variables:
         value = generator.normal(size=weight.shape)

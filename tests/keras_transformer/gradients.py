@@ -18,7 +18,8 @@ def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
     if keras.backend.backend() == "jax":
         import jax
 
-        found = jax.grad(function, argnums=range(len(arrays)))(*arrays)
+        gradient = jax.jit(jax.grad(function, argnums=range(len(arrays))))
+        found = gradient(*arrays)
     else:
         import tensorflow as tf
 
@@ -26,8 +27,9 @@ def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             value = function(*tensors)
-        found = tape.gradient(value, tensors)
-    return [np.asarray(each) for each in found]
+        # An embedding that is looked up gives slices: made dense here.
+        found = map(tf.convert_to_tensor, tape.gradient(value, tensors))
+    return [helpers.to_numpy(each) for each in found]
 
 
 def slope(formula, arrays, place, entry, step=1e-6) -> float:
@@ -75,39 +77,12 @@ def check_gradients(function, formula, arrays):
 
 def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
     """Those of the loss, float64, by the names of a model's weights."""
-    backend = keras.backend.backend()
-    by_backend = {"tensorflow": _of_tensorflow, "jax": _of_jax}
-    values = by_backend[backend](model, inputs, labels, loss)
-    return dict(zip(helpers.weights_by_name(model), map(np.asarray, values)))
 
+    def value(*weights):
+        pairs = zip(model.trainable_variables, weights)
+        with keras.StatelessScope(list(pairs)):
+            return loss(labels, model(inputs, training=True))
 
-def _of_tensorflow(model, inputs, labels, loss):
-    import tensorflow as tf
-
-    variables = [weight.value for weight in model.trainable_variables]
-    with tf.GradientTape() as tape:
-        value = loss(labels, model(inputs, training=True))
-    # An embedding looked up gives slices: made dense here.
-    return [
-        tf.convert_to_tensor(part).numpy().astype("float64")
-        for part in tape.gradient(value, variables)
-    ]
-
-
-def _of_jax(model, inputs, labels, loss):
-    import jax
-
-    def of_weights(trainable):
-        logits, _ = model.stateless_call(
-            trainable,
-            [weight.value for weight in model.non_trainable_variables],
-            inputs,
-            training=True,
-        )
-        return loss(labels, logits)
-
-    trainable = [weight.value for weight in model.trainable_variables]
-    return [
-        np.asarray(part, "float64")
-        for part in jax.jit(jax.grad(of_weights))(trainable)
-    ]
+    weights = helpers.weights_by_name(model)
+    arrays = [each.astype("float32") for each in weights.values()]
+    return dict(zip(weights, gradients_by_arrays(value, *arrays)))

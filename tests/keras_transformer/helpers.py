@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
+from keras_transformer.parsing.parser_transformer import new_transformer
 
 SMALL = {
     "vocabulary_size": 11,
@@ -91,7 +92,7 @@ def randomise(layer, seed: int = 0, scale: float = 1.0) -> None:
 @functools.cache
 def variant(name: str) -> kt.Transformer:
     """A model with random weights, which no test may change."""
-    model = kt.Transformer(config(**VARIANTS[name]))
+    model = new_transformer(config(**VARIANTS[name]))
     randomise(model, seed=1)
     return model
 

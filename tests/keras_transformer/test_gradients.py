@@ -4,6 +4,7 @@ The differences are taken of the NumPy reference, which casts nothing to
 float32, so that a step of 1e-6 is far above its rounding.
 """
 
+import keras
 import numpy as np
 import pytest
 
@@ -24,13 +25,17 @@ def shifted_labels(target):
     return labels
 
 
-def slope(config, weights, name, direction, inputs, labels):
+INPUTS = helpers.padded_inputs()
+LABELS = shifted_labels(INPUTS["target"])
+
+
+def slope(config, weights, name, direction):
     """The loss's central difference along a direction in one tensor."""
 
     def at(step):
         moved = weights | {name: weights[name] + step * direction}
         return mean_loss(
-            whole_model.logits(config, moved, inputs), labels, SMOOTHING
+            whole_model.logits(config, moved, INPUTS), LABELS, SMOOTHING
         )
 
     return (at(STEP) - at(-STEP)) / (2 * STEP)
@@ -45,13 +50,15 @@ def directions(generator, gradient):
     yield steepest
 
 
+def gradients_of(model):
+    loss = kt.LabelSmoothedCrossEntropy(SMOOTHING)
+    return gradients(model, INPUTS, LABELS, loss)
+
+
 @pytest.mark.parametrize("name", ["paper", "pre-norm", "learned", "no-bias"])
 def test_gradients_equal_central_differences(name):
     model = helpers.variant(name)
-    inputs = helpers.padded_inputs()
-    labels = shifted_labels(inputs["target"])
-    loss = kt.LabelSmoothedCrossEntropy(SMOOTHING)
-    found = gradients(model, inputs, labels, loss)
+    found = gradients_of(model)
     weights = helpers.weights_by_name(model)
     overall = max(np.abs(gradient).max() for gradient in found.values())
     generator = np.random.default_rng(0)
@@ -60,22 +67,90 @@ def test_gradients_equal_central_differences(name):
         # What is exactly 0, such as keys' biases, is 0 beside the others.
         scale = max(np.linalg.norm(gradient), 1e-3 * overall)
         for direction in directions(generator, gradient):
-            expected = slope(
-                model.config, weights, key, direction, inputs, labels
-            )
+            expected = slope(model.config, weights, key, direction)
             actual = (gradient * direction).sum()
             assert abs(actual - expected) <= 1e-4 * scale, key
 
 
 def test_padding_gets_no_gradient():
-    """Neither the pad's embedding nor positions that only pads stand at."""
+    """Neither its embedding nor positions that hold nothing else."""
     model = helpers.variant("learned")
-    inputs = helpers.padded_inputs()
-    inputs = {key: np.pad(ids, ((0, 0), (0, 3))) for key, ids in inputs.items()}
+    inputs = {key: np.pad(ids, ((0, 0), (0, 3))) for key, ids in INPUTS.items()}
     labels = shifted_labels(inputs["target"])
     found = gradients(model, inputs, labels, kt.LabelSmoothedCrossEntropy())
-    assert np.abs(found["source_embedding/embeddings"][0]).max() == 0
-    assert np.abs(found["target_embedding/embeddings"][0]).max() == 0
-    assert np.abs(found["source_positions/embeddings"][5:]).max() == 0
-    assert np.abs(found["target_positions/embeddings"][6:]).max() == 0
-    assert np.abs(found["source_positions/embeddings"][:5]).min() > 0
+    for side, length in (("source", 5), ("target", 6)):
+        assert not found[f"{side}_embedding/embeddings"][0].any()
+        positions = np.abs(found[f"{side}_positions/embeddings"])
+        assert positions[length:].max() == 0
+        assert positions[:length].min() > 0
+
+
+def fused_biases(model):
+    """(name, slice of the keys) of each fused bias of a model."""
+    width = model.config.num_heads * model.config.d_k
+    slices = {
+        "query_key_value/bias": slice(width, 2 * width),
+        "/key_value/bias": slice(0, width),
+    }
+    found = [
+        (name, part)
+        for name in helpers.weights_by_name(model)
+        for end, part in slices.items()
+        if name.endswith(end)
+    ]
+    # Self-attention in each layer, cross-attention in the decoder's.
+    assert len(found) == 3 * model.config.num_layers
+    return found
+
+
+@pytest.mark.parametrize("name", ["pre-norm", "one-head", "window", "bfloat16"])
+def test_keys_biases_get_no_gradient_and_others_do(name):
+    """They add the same to all scores of a query, which softmax ignores."""
+    if name == "bfloat16":
+        model = kt.Transformer(helpers.config(), dtype="mixed_bfloat16")
+        helpers.randomise(model, seed=1)
+    else:
+        model = helpers.variant(name)
+    found = gradients_of(model)
+    for bias, part in fused_biases(model):
+        assert (found[bias][part] == 0.0).all(), bias
+        assert (np.delete(found[bias], part) != 0).mean() > 0.9, bias
+
+
+def test_every_entry_of_a_fused_bias_has_the_loss_slope():
+    """Of the NumPy reference, in which nothing is held still."""
+    model = helpers.variant("paper")
+    weights, found = helpers.weights_by_name(model), gradients_of(model)
+    for name, part in fused_biases(model):
+        if "layer_1" not in name:
+            continue
+        slopes = np.array(
+            [
+                slope(model.config, weights, name, direction)
+                for direction in np.eye(len(weights[name]))
+            ]
+        )
+        largest = np.abs(slopes).max()
+        np.testing.assert_allclose(
+            found[name], slopes, rtol=0, atol=1e-4 * largest
+        )
+        assert np.abs(slopes[part]).max() < 1e-6 * largest
+
+
+def test_adam_leaves_keys_biases_where_they_are():
+    """Whose step is the gradient divided by its own size: noise, too."""
+    model = kt.Transformer(helpers.config(num_layers=1))
+    helpers.randomise(model, seed=4)
+    before = helpers.weights_by_name(model)
+    model.compile(
+        keras.optimizers.Adam(0.01, epsilon=1e-9),
+        loss=kt.LabelSmoothedCrossEntropy(SMOOTHING),
+        jit_compile=helpers.JITTED,
+        run_eagerly=not helpers.JITTED,
+    )
+    model.fit(INPUTS, LABELS, verbose=0)
+    after = helpers.weights_by_name(model)
+    for name, part in fused_biases(model):
+        change = np.abs(after[name] - before[name])
+        assert (change[part] == 0).all(), name
+        assert (np.delete(change, part) > 0.001).all(), name

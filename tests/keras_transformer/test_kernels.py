@@ -18,7 +18,7 @@ EPSILON = 1e-3
 @pytest.fixture(autouse=True)
 def _own_gradients(monkeypatch):
     """They are right on every backend, wherever they are used."""
-    monkeypatch.setattr(kernels, "OWN_GRADIENTS", True)
+    monkeypatch.setattr(kernels, "USE_CUSTOM_GRADIENTS", True)
 
 
 @pytest.mark.parametrize("widths", [(3, 5), (5, 3), (4, 4)])
@@ -90,7 +90,7 @@ def drop(layer, inputs=ONES, training=True):
 
 
 # From 0.995 on it is Keras' own.
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9, 254 / 256, 0.995])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 254 / 256, 0.995])
 def test_as_many_are_dropped_as_the_rate_says(rate):
     """0.1 of 256 is 25.6, for which both 25 and 26 would be far off."""
     inputs = np.ones((1000, 4001), "float32")
@@ -116,21 +116,17 @@ def test_neighbours_are_independent():
         assert abs(part.mean() - 0.5) < 5 * 0.5 / np.sqrt(part.size)
 
 
-def test_each_call_draws_anew_and_a_seed_says_what():
+def test_each_call_draws_anew_by_the_seed():
     layer, same = (kernels.Dropout(0.5, seed=3) for _ in range(2))
     first, second = drop(layer), drop(layer)
     assert (first != second).mean() > 0.4
-    np.testing.assert_array_equal(first, drop(same))
-    np.testing.assert_array_equal(second, drop(same))
-
-
-def test_nothing_is_dropped_but_in_training():
-    layer = kernels.Dropout(0.5)
+    for draw in (first, second):
+        np.testing.assert_array_equal(draw, drop(same))
     np.testing.assert_array_equal(drop(layer, training=False), ONES)
     np.testing.assert_array_equal(drop(kernels.Dropout(0.0)), ONES)
 
 
-def test_shape_dtype_and_the_shape_of_the_noise_stay():
+def test_dtype_and_noise_shape():
     inputs = ops.ones((2, 3, 5), "bfloat16")
     found = kernels.Dropout(0.5, dtype="bfloat16")(inputs, training=True)
     assert tuple(found.shape) == (2, 3, 5)

@@ -1,4 +1,4 @@
-"""The learning-rate schedule against formula 3."""
+"""The learning-rate schedules against formula 3."""
 
 import dataclasses
 
@@ -10,25 +10,17 @@ import keras_transformer as kt
 from keras_transformer.schedule import update_schedule
 from tests.keras_transformer import reference
 
-STEPS = [1, 2, 3999, 4000, 4001, 100_000, 300_000]
-
 
 @pytest.mark.parametrize(
     "d_model, warmup, scale",
-    [
-        (512, 4000, 1.0),
-        (1024, 16_000, 5.0),
-        (128, 2000, 2.5298221281347035),
-    ],
+    [(512, 4000, 1.0), (1024, 16_000, 5.0), (128, 2000, 2.5298221281347035)],
 )
-@pytest.mark.parametrize("step", STEPS)
-def test_equals_the_formula(step, d_model, warmup, scale):
+def test_equals_the_formula(d_model, warmup, scale):
     schedule = kt.TransformerSchedule(d_model, warmup, scale)
-    expected = reference.learning_rate(step, d_model, warmup, scale)
-    for asked in (step, keras.ops.convert_to_tensor(step, "int32")):
-        actual = float(schedule(asked))
-        assert abs(actual - expected) <= 1e-7
-        assert abs(actual - expected) <= 1e-6 * expected
+    for step in (1, 2, 3999, 4000, 4001, 100_000, 300_000):
+        expected = reference.learning_rate(step, d_model, warmup, scale)
+        for given in (step, keras.ops.convert_to_tensor(step, "int32")):
+            assert float(schedule(given)) == pytest.approx(expected, 1e-6)
 
 
 def test_by_hand():
@@ -37,36 +29,42 @@ def test_by_hand():
     assert float(schedule(1)) == pytest.approx(1.746928e-7, rel=1e-6)
     assert float(schedule(4000)) == pytest.approx(6.987712e-4, rel=1e-6)
     assert float(schedule(100_000)) == pytest.approx(1.397542e-4, rel=1e-6)
-
-
-def test_rises_then_falls():
-    schedule = kt.TransformerSchedule(64, warmup_steps=10)
-    rates = [float(schedule(step)) for step in range(1, 31)]
-    assert np.argmax(rates) == 9
-    assert (np.diff(rates[:10]) > 0).all()
-    assert (np.diff(rates[9:]) < 0).all()
-
-
-def test_step_0_gets_the_rate_of_step_1():
-    schedule = kt.TransformerSchedule(512)
     assert float(schedule(0)) == float(schedule(1)) > 0
 
 
-def test_survives_serialisation():
-    schedule = kt.TransformerSchedule(64, warmup_steps=7, scale=3.0)
-    saved = keras.optimizers.schedules.serialize(schedule)
-    again = keras.optimizers.schedules.deserialize(saved)
-    assert isinstance(again, kt.TransformerSchedule)
-    assert again.get_config() == schedule.get_config()
+def test_the_last_steps_fall_along_a_line():
+    """64^-0.5 = 0.125; the line is 8/8 at step 33 and 1/8 at step 40."""
+    schedule = kt.Cooldown(kt.TransformerSchedule(64, 10), 40, 7)
+    for step in range(1, 41):
+        expected = reference.learning_rate(step, 64, 10)
+        expected *= min(1.0, (41 - step) / 8)
+        assert float(schedule(step)) == pytest.approx(expected, rel=1e-6)
+    assert float(schedule(37)) == pytest.approx(0.0625 / 37**0.5, rel=1e-6)
+    assert float(schedule(40)) == pytest.approx(0.125 / 8 / 40**0.5, rel=1e-6)
+    assert [float(schedule(step)) for step in (41, 42, 1000)] == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        kt.TransformerSchedule(64, warmup_steps=7, scale=3.0),
+        kt.Cooldown(kt.TransformerSchedule(64, 10), 40, 7),
+    ],
+)
+def test_survives_serialization(schedule):
     optimizer = keras.optimizers.Adam(schedule)
-    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
-    assert float(again.learning_rate) == float(schedule(1))
+    saved = keras.optimizers.serialize(optimizer)
+    again = keras.optimizers.deserialize(saved)._learning_rate
+    assert type(again) is type(schedule)
+    assert again.get_config() == schedule.get_config()
+    for step in (1, 35, 40):
+        assert float(again(step)) == float(schedule(step))
 
 
 @pytest.mark.parametrize(
     "field", [each.name for each in dataclasses.fields(kt.TransformerConfig)]
 )
-def test_what_a_configuration_takes_its_schedule_takes(field):
+def test_every_valid_configuration_has_a_finite_schedule(field):
     config = kt.TransformerConfig.preset("tiny", vocabulary_size=9)
     for value in (0, 1, 2**31 - 1, 1e-30, 1e30):
         try:
@@ -76,3 +74,11 @@ def test_what_a_configuration_takes_its_schedule_takes(field):
         schedule = update_schedule(changed)
         rates = [float(schedule(step)) for step in (0, 1, 10**7)]
         assert np.isfinite(rates).all()
+
+
+def test_the_first_update_has_the_rate_of_step_1():
+    config = kt.TransformerConfig.preset("base", cooldown_steps=10)
+    expected = kt.TransformerSchedule(512)
+    for updates in (0, 7):
+        found = float(update_schedule(config)(updates))
+        assert found == pytest.approx(float(expected(updates + 1)))

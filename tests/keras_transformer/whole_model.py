@@ -30,7 +30,7 @@ def _embed(config, weights, ids, positions, side, training, next_words=0.0):
     for number, position, word in zip(ids, positions, words):
         if config.positions == "learned":
             place = weights[f"{side}_positions/embeddings"][position]
-        elif config.counts_words:
+        elif config.uses_word_positions:
             halves = [
                 reference.sinusoid(each, config.d_model // 2)
                 for each in (position, word)

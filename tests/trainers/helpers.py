@@ -7,7 +7,9 @@ import numpy as np
 
 import keras_transformer as kt
 from trainers.batches.token_pairs import TokenPairs
-from trainers.training.training_model import TrainingTransformer
+from trainers.training.training_model import (
+    new_training_model,
+)
 
 MINUTE = {
     "vocabulary_size": 13,
@@ -34,7 +36,7 @@ def minute_model(seed=0, compile_gradient=False, **changes):
     """A compiled TrainingTransformer, the same for the same seed."""
     keras.utils.set_random_seed(seed)
     config = minute_config(**changes)
-    model = TrainingTransformer(config, compile_gradient=compile_gradient)
+    model = new_training_model(config, compile_gradient=compile_gradient)
     model.compile_for_training()
     return model
 

@@ -34,7 +34,7 @@ from trainers.training.strategies import (
     noticing_lost_workers,
     refuse_unequal_steps,
 )
-from trainers.training.training_model import TrainingTransformer
+from trainers.training.training_model import new_training_model
 
 
 def train(prepared, plan, strategy, made, beginning=None):
@@ -97,7 +97,7 @@ def _new_model(config, plan, strategy):
     # generator of its own.
     keras.utils.set_random_seed(plan.seed)
     with strategy.scope():
-        model = TrainingTransformer(
+        model = new_training_model(
             config,
             compile_gradient=has_gpu() if plan.jit is None else plan.jit,
             micro_batches=plan.accumulate,

@@ -13,7 +13,8 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import linear
-from keras_transformer.loss import projected_losses, symmetric_divergence
+from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
+from keras_transformer.parsing.parser_transformer import ParserTransformer
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
 from trainers.training.keras_private import WithoutSymbolicBuild
@@ -183,8 +184,10 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        real = real_positions(labels, self.states(inputs))
-        sums = self._sums(*real, self.output_embedding.matrix())
+        _, states = self.hidden_states(inputs)
+        real = real_positions(labels, states)
+        output = self.output_embedding
+        sums = self._sums(*real, output.embeddings, output.bias)
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
@@ -218,40 +221,41 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         return totals
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
-        # A tensor of its own, or each gradient of rows looked up in it would
-        # be made as large as it is; so they are joined first.
-        matrix = tf.identity(self.output_embedding.matrix())
+        # Tensors of their own, or each gradient of rows looked up in them would
+        # be made as large as they are; so the rows' are joined first.
+        output = self.output_embedding
+        weights = [output.embeddings]
+        if output.bias is not None:
+            weights.append(output.bias)
+        copies = [tf.identity(weight.value) for weight in weights]
         with self.seeds.of(replica), tf.GradientTape() as tape:
-            tape.watch(matrix)
-            sums = self._training_sums(inputs, labels, matrix)
+            tape.watch(copies)
+            sums = self._training_sums(inputs, labels, *copies)
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
-        *gradients, of_matrix = tape.gradient(loss, [*variables, matrix])
-        if of_matrix is not None:
-            parts = self.output_embedding.parts(of_matrix)
-            of_parts = {id(variable): part for variable, part in parts}
-            gradients = [
-                _added(of_parts.get(id(variable)), gradient)
-                for variable, gradient in zip(variables, gradients)
-            ]
+        gradients, by_copies = tape.gradient(loss, [variables, copies])
+        by_output = dict(zip(map(id, weights), by_copies))
+        gradients = [
+            _added(by_output.get(id(variable)), gradient)
+            for variable, gradient in zip(variables, gradients)
+        ]
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
-    def _training_sums(self, inputs, labels, matrix):
+    def _training_sums(self, inputs, labels, *output):
         if self.config.r_drop:
-            return self._sums_of_two_passes(inputs, labels, matrix)
-        return self._sums(*self._pass(inputs, labels), matrix)
+            return self._sums_of_two_passes(inputs, labels, *output)
+        return self._sums(*self._pass(inputs, labels), *output)
 
     def _pass(self, inputs, labels):
-        return self._having_loss(labels, self.states(inputs, training=True))
+        _, states = self.hidden_states(inputs, training=True)
+        return self._having_loss(labels, states)
 
-    def _sums_of_two_passes(self, inputs, labels, matrix):
+    def _sums_of_two_passes(self, inputs, labels, embeddings, bias=None):
         passes = [self._pass(inputs, labels) for _ in range(2)]
         labels = passes[0][0]
-        projection = tf.transpose(matrix)
+        projection = tf.transpose(embeddings)
         logits = [
-            linear(
-                self.output_embedding.beside(states), projection, training=True
-            )
+            linear(tf.cast(states, tf.float32), projection, bias, training=True)
             for _, states in passes
         ]
         losses = [self.token_loss.token_losses(labels, each) for each in logits]
@@ -264,19 +268,15 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
         return sums | {"loss": sums["loss"] + penalty}
 
-    def _sums(self, labels, states, matrix):
-        output = self.output_embedding
-        rows = tf.gather(output.embeddings, labels)
-        if output.bias is not None:
-            of_labels = tf.gather(output.bias, labels)[..., None]
-            rows = tf.concat([rows, of_labels], -1)
+    def _sums(self, labels, states, embeddings, bias=None):
         return _summed(
-            projected_losses(
-                output.beside(states),
-                matrix,
+            linear_cross_entropy(
+                states,
+                embeddings,
                 labels,
                 self.config.label_smoothing,
-                rows,
+                bias,
+                tf.gather(self.output_embedding.embeddings, labels),
             )
         )
 
@@ -286,6 +286,17 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         # The optimizer sums over replicas once more.
         replicas = replica.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
+
+
+class TrainingParser(TrainingTransformer, ParserTransformer):
+    """A TrainingTransformer with word positions."""
+
+
+def new_training_model(config, **kwargs):
+    """Returns a TrainingTransformer, or a TrainingParser for word positions."""
+    if config.uses_word_positions:
+        return TrainingParser(config, **kwargs)
+    return TrainingTransformer(config, **kwargs)
 
 
 def _all(labels, states):

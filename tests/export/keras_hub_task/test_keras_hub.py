@@ -155,7 +155,7 @@ def test_the_backbone_is_the_encoder_and_decoder(task):
         "source": np.asarray(inputs["encoder_token_ids"]),
         "target": np.asarray(inputs["decoder_token_ids"]),
     }
-    memory, states = task.backbone.transformer.stacks(ids)
+    memory, states = task.backbone.transformer.hidden_states(ids)
     np.testing.assert_allclose(found["encoder_sequence_output"], memory)
     np.testing.assert_allclose(found["decoder_sequence_output"], states)
 

@@ -102,52 +102,32 @@ def test_scaled_dot_product_attention():
     generator = np.random.default_rng(1)
     queries, keys = generator.normal(size=(2, 2, 3, 4, 6)).astype("float32")
     values = generator.normal(size=(2, 3, 4, 2)).astype("float32")
-    everywhere = np.ones((4, 4), bool)
     for mask in (None, SELF_MASK[0]):
-        allowed = everywhere if mask is None else mask
+        allowed = np.ones((4, 4), bool) if mask is None else mask
         outputs, weights = map(
             helpers.to_numpy,
             scaled_dot_product_attention(queries, keys, values, mask),
         )
+        # Weights are dropped out in the product alone.
+        halved, undropped = scaled_dot_product_attention(
+            queries, keys, values, mask, drop=lambda weights: weights / 2
+        )
+        np.testing.assert_array_equal(helpers.to_numpy(undropped), weights)
+        assert helpers.relative_error(halved, outputs / 2) <= TOLERANCE
         for place in np.ndindex(2, 3):
-            expected, expected_weights = reference.attention(
-                *(
-                    part[place].astype("float64")
-                    for part in (queries, keys, values)
-                ),
-                allowed,
-            )
-            error = helpers.relative_error(outputs[place], expected)
-            assert error <= TOLERANCE
-            error = helpers.relative_error(weights[place], expected_weights)
-            assert error <= TOLERANCE
+            parts = [np.float64(x[place]) for x in (queries, keys, values)]
+            expected = reference.attention(*parts, allowed)
+            for found, wanted in zip((outputs, weights), expected):
+                error = helpers.relative_error(found[place], wanted)
+                assert error <= TOLERANCE
 
 
-def test_dropped_weights_are_those_of_the_product_alone():
-    generator = np.random.default_rng(1)
-    queries, keys = generator.normal(size=(2, 1, 4, 6)).astype("float32")
-    values = generator.normal(size=(1, 4, 2)).astype("float32")
-    _, plain = scaled_dot_product_attention(queries, keys, values)
-    halved, weights = scaled_dot_product_attention(
-        queries, keys, values, drop=lambda weights: weights / 2
-    )
-    plain = helpers.to_numpy(plain)
-    np.testing.assert_array_equal(helpers.to_numpy(weights), plain)
-    expected = plain.astype("float64") / 2 @ values
-    assert helpers.relative_error(halved, expected) <= TOLERANCE
-
-
-def test_nothing_to_attend_to_is_not_a_number_of_none():
+def test_masked_and_very_large_scores_stay_finite():
     layer, _ = built(kt.MultiHeadAttention(2, 3, 5), INPUTS.shape)
     nowhere = np.zeros((2, 4), bool)
-    outputs = helpers.to_numpy(layer(INPUTS, attention_mask=nowhere))
-    assert np.isfinite(outputs).all()
-
-
-def test_very_large_scores_stay_finite():
-    layer, _ = built(kt.MultiHeadAttention(2, 3, 5), INPUTS.shape)
-    outputs = layer(1e4 * INPUTS, attention_mask=SELF_MASK)
-    assert np.isfinite(helpers.to_numpy(outputs)).all()
+    for inputs, mask in ((INPUTS, nowhere), (1e4 * INPUTS, SELF_MASK)):
+        outputs = helpers.to_numpy(layer(inputs, attention_mask=mask))
+        assert np.isfinite(outputs).all()
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
@@ -193,13 +173,15 @@ def made(kind, config, *num_layers):
     return built(layer, *shapes[: 1 + ("Decoder" in kind.__name__)])
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("num_layers", [(), (2,)])
-def test_encoder(norm, num_layers):
+@pytest.mark.parametrize(
+    "kind, run, norm, num_layers",
+    [
+        (kt.EncoderLayer, reference.encoder_layer, "pre", ()),
+        (kt.Encoder, reference.encoder, "post", (2,)),
+    ],
+)
+def test_encoder(kind, run, norm, num_layers):
     config = helpers.config(norm=norm)
-    kind, run = kt.EncoderLayer, reference.encoder_layer
-    if num_layers:
-        kind, run = kt.Encoder, reference.encoder
     layer, weights = made(kind, config, *num_layers)
     expected = [
         run(config, weights, x, mask) for x, mask in zip(INPUTS, SELF_MASK)
@@ -210,14 +192,18 @@ def test_encoder(norm, num_layers):
     check_rows(layer(INPUTS, **keywords), [pair[0] for pair in expected])
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("num_layers", [(), (2,)])
+@pytest.mark.parametrize(
+    "kind, run, norm, num_layers",
+    [
+        (kt.DecoderLayer, reference.decoder_layer, "pre", ()),
+        (kt.Decoder, reference.decoder, "post", (2,)),
+    ],
+)
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_decoder_is_causal_whatever_the_mask(norm, num_layers, masked):
+def test_a_decoder_is_causal_whatever_the_mask(
+    kind, run, norm, num_layers, masked
+):
     config = helpers.config(norm=norm)
-    kind, run = kt.DecoderLayer, reference.decoder_layer
-    if num_layers:
-        kind, run = kt.Decoder, reference.decoder
     layer, weights = made(kind, config, *num_layers)
     masks = {"attention_mask": SELF_MASK, "memory_mask": CROSS_MASK}
     keywords = masks if masked else {}
@@ -245,13 +231,3 @@ def test_a_mask_of_two_axes_is_of_the_keys():
     )
     np.testing.assert_array_equal(one, other)
     assert np.abs(one - free).max() > 1e-3
-
-
-def test_embedding_and_its_transpose():
-    layer, weights = built(kt.SharedEmbedding(11, 12), (None, None))
-    table = weights["embeddings"]
-    ids = np.array([[4, 0, 10], [1, 1, 3]])
-    error = helpers.relative_error(layer(ids), table[ids] * 12**0.5)
-    assert error <= TOLERANCE
-    logits = layer.logits(keras.ops.convert_to_tensor(INPUTS))
-    assert helpers.relative_error(logits, INPUTS @ table.T) <= TOLERANCE

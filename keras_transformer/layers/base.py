@@ -1,0 +1,228 @@
+"""Base classes of the layers, and checks of their arguments."""
+
+import itertools
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.kernels import linear
+
+
+class SequenceLayer(keras.layers.Layer):
+    """Base of layers whose output has the shape of their first input.
+
+    A `dtype_policy` that is set later reaches the sub-layers too.
+
+    Raises:
+        ValueError: an input is ragged.
+    """
+
+    # Arguments of the constructor that `get_config` adds to Keras' own; each
+    # is an attribute.
+    config_names = ()
+
+    def __call__(self, *args, **kwargs):
+        """Calls the layer on padded tensors."""
+        for each in keras.tree.flatten((args, kwargs)):
+            if getattr(each, "ragged_rank", None):
+                raise ValueError(
+                    f"{type(self).__name__} takes no ragged tensor; give a "
+                    "padded one, such as `ragged.to_tensor()`, and its mask."
+                )
+        return super().__call__(*args, **kwargs)
+
+    def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
+        """Returns the shape of the first input.
+
+        Keras passes the shapes of several inputs by the names of `build`.
+        """
+        del other_shapes
+        return tuple(input_shape or next(iter(by_name.values())))
+
+    def compute_output_spec(self, *args, **kwargs):
+        """Returns KerasTensors of the outputs."""
+        if not self.built:
+            return super().compute_output_spec(*args, **kwargs)
+        # Only the call knows of attention weights, and checks masks.
+        call = super(keras.layers.Layer, self).compute_output_spec
+        return call(*args, **kwargs)
+
+    @property
+    def dtype_policy(self):
+        """The policy of this layer and its sub-layers."""
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value):
+        keras.layers.Layer.dtype_policy.fset(self, value)
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            layer.dtype_policy = value
+
+    def require_width(self, shape, width=None):
+        """Checks the input's shape, [B, T, D], now and in later calls.
+
+        Raises:
+            ValueError: it has another rank, or another D than `width`.
+        """
+        check_width(self, shape, width)
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {name: getattr(self, name) for name in self.config_names}
+        return {**super().get_config(), **own}
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Projection(keras.layers.Dense):
+    """x W + b for one or several outputs, in one product.
+
+    LoRA is Keras' own (`enable_lora`); several outputs share its first
+    factor.
+
+    Args:
+        widths: number of columns of each output.
+        variance: factor on the variance of Glorot's uniform initializer, by
+            which each output's columns are initialized separately.
+        constant_bias: index of an output whose bias gets no gradient; None
+            for no such output.
+    """
+
+    def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):
+        def initialize(shape, dtype=None):
+            initializer = keras.initializers.VarianceScaling
+            blocks = [
+                initializer(variance, "fan_avg", "uniform")(
+                    (shape[0], width), dtype=dtype
+                )
+                for width in widths
+            ]
+            return ops.concatenate(blocks, axis=1)
+
+        super().__init__(sum(widths), kernel_initializer=initialize, **kwargs)
+        self.widths = list(widths)
+        self.variance = variance
+        self.constant_bias = constant_bias
+
+    def call(self, inputs, training=False):
+        """Returns float [..., sum of widths] for float [..., n]."""
+        bias = self.bias
+        if bias is not None and self.constant_bias is not None:
+            blocks = self.split(bias)
+            number = self.constant_bias
+            blocks[number] = ops.stop_gradient(blocks[number])
+            bias = ops.concatenate(blocks)
+        return linear(inputs, self.kernel, bias, training)
+
+    def split(self, outputs):
+        """Splits the last axis into the outputs: list of float [..., width]."""
+        if len(self.widths) == 1:
+            return [outputs]
+        if len(set(self.widths)) == 1:
+            return ops.split(outputs, len(self.widths), axis=-1)
+        *ends, _ = itertools.accumulate(self.widths)
+        return ops.split(outputs, ends, axis=-1)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Refuses; see `refuse_to_quantize`."""
+        refuse_to_quantize(mode)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        config = super().get_config()
+        for name in ("units", "kernel_initializer"):
+            del config[name]
+        return {
+            **config,
+            "widths": self.widths,
+            "variance": self.variance,
+            "constant_bias": self.constant_bias,
+        }
+
+
+def refuse_to_quantize(mode):
+    """Raises a ValueError: Keras would skip the layers and change nothing."""
+    raise ValueError(
+        f"Layers of keras_transformer cannot be quantized to {mode}; "
+        "export the model with `python -m export.ctranslate2 "
+        "--quantization=int8`, or exclude them with `filters`."
+    )
+
+
+def check_width(layer, shape, width=None):
+    """Raises a ValueError unless a shape is [B, T, D] with a known D."""
+    found = shape[-1] if len(shape) == 3 else None
+    if found is None or found != (width or found):
+        raise ValueError(
+            f"{type(layer).__name__} takes inputs [batch, length, "
+            f"{width or 'width'}] of known width, not {tuple(shape)}."
+        )
+
+
+def require_counts(layer, *names):
+    """Raises a ValueError unless attributes are integers of at least 1."""
+    for name in names:
+        value = getattr(layer, name)
+        is_integer = isinstance(value, (int, np.integer))
+        if not is_integer or isinstance(value, bool) or value < 1:
+            raise ValueError(
+                f"{name} of {type(layer).__name__} must be a whole number of "
+                f"at least 1, not {value!r}."
+            )
+
+
+def as_ids(ids):
+    """Returns ids as Keras' Embedding takes them: int32 or int64.
+
+    Args:
+        ids: tensor or array of any integer or float dtype, or lists.
+    """
+    ids = ops.convert_to_tensor(ids)
+    dtype = keras.backend.standardize_dtype(ids.dtype)
+    return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")
+
+
+def look_up(table, ids, name):
+    """Returns the rows of a table at ids.
+
+    Args:
+        table: float [n, D].
+        ids: int [...], as `as_ids` returns them.
+        name: of one id, for the message.
+
+    Returns:
+        float [..., D]. A compiled function cannot raise: an id outside the
+        table is an error from TensorFlow and PyTorch on a CPU, and NaN from
+        JAX.
+
+    Raises:
+        ValueError: an id is negative or too high, and its value is known.
+    """
+    count = table.shape[0]
+    if not check_ids(ids, count, name):
+        # Keras counts negative indices from the end.
+        ids = ops.where(ids < 0, count, ids)
+    return ops.take(table, ids, axis=0)
+
+
+def check_ids(ids, count, name):
+    """Checks that ids are from 0 to `count` - 1, if their values are known.
+
+    Returns:
+        Whether they are known.
+
+    Raises:
+        ValueError: an id is outside.
+    """
+    try:
+        known = np.asarray(ids)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        # No values while a function is traced.
+        return False
+    outside = known[(known < 0) | (known >= count)]
+    if outside.size:
+        raise ValueError(
+            f"Each {name} must be from 0 to {count - 1}, not {outside[0]}."
+        )
+    return True

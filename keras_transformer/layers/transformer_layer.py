@@ -1,0 +1,203 @@
+"""What the layers of encoder and decoder share."""
+
+import keras
+
+from keras_transformer.kernels import Dropout, LayerNormalization
+from keras_transformer.layers.attention import MultiHeadAttention
+from keras_transformer.layers.base import SequenceLayer
+from keras_transformer.layers.feed_forward import PositionwiseFeedForward
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class ResidualConnection(SequenceLayer):
+    """LayerNorm(x + Dropout(Sublayer(x))), or the pre-norm arrangement.
+
+    Sections 3.1 and 5.4. Around a sub-layer:
+
+        y = sublayer(residual.normalize_input(x))
+        x = residual(x, y, training=training)
+
+    Args:
+        normalize_first: False for post-norm (the paper), True for pre-norm:
+            x + Dropout(Sublayer(LayerNorm(x))).
+        dropout: probability of dropping an output of the sub-layer.
+        epsilon: added to the variance.
+
+    Raises:
+        ValueError: the outputs have another width than the inputs.
+    """
+
+    config_names = ("normalize_first", "dropout", "epsilon")
+
+    def __init__(
+        self, normalize_first=False, dropout=0.0, epsilon=1e-6, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.normalize_first = normalize_first
+        self.dropout = dropout
+        self.epsilon = epsilon
+        self.layer_norm = LayerNormalization(
+            epsilon=epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+        self.output_dropout = Dropout(
+            dropout, dtype=self.dtype_policy, name="output_dropout"
+        )
+
+    def build(self, inputs_shape, outputs_shape=None):
+        """Makes the weights of the normalization."""
+        self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
+        self.layer_norm.build(inputs_shape)
+        self.output_dropout.build(inputs_shape)
+        self.built = True
+
+    def normalize_input(self, inputs, training=False):
+        """Returns the sub-layer's input: float [B, T, D]."""
+        if not self.normalize_first:
+            return inputs
+        return self.layer_norm(inputs, training=training)
+
+    def call(self, inputs, outputs, training=False):
+        """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
+        joined = inputs + self.output_dropout(outputs, training=training)
+        if self.normalize_first:
+            return joined
+        return self.layer_norm(joined, training=training)
+
+
+class TransformerLayer(SequenceLayer):
+    """Base of the encoder's and the decoder's layers and stacks.
+
+    Args:
+        intermediate_dim: F, inner width of the feed-forward network.
+        num_heads: H.
+        key_dim: d_k, width of each head's queries and keys.
+        value_dim: d_v, width of each head's values; None for `key_dim`.
+        activation: of the feed-forward network, a Keras activation's name.
+        dropout: of each sub-layer's output.
+        attention_dropout: of attention weights.
+        activation_dropout: after the feed-forward activation.
+        layer_norm_epsilon: added to the variance.
+        normalize_first: False for post-norm (the paper), True for pre-norm.
+        attention_window: r of restricted self-attention; 0 is off.
+        use_bias: whether attention's projections have biases.
+    """
+
+    config_names = (
+        *("intermediate_dim", "num_heads", "key_dim", "value_dim"),
+        *("activation", "dropout", "attention_dropout", "activation_dropout"),
+        *("layer_norm_epsilon", "normalize_first"),
+        *("attention_window", "use_bias"),
+    )
+
+    def __init__(
+        self,
+        intermediate_dim,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        layer_norm_epsilon=1e-6,
+        normalize_first=False,
+        attention_window=0,
+        use_bias=True,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.intermediate_dim = intermediate_dim
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
+        self.activation = activation
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation_dropout = activation_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first = normalize_first
+        self.attention_window = attention_window
+        self.use_bias = use_bias
+
+    def new_attention(self, name, attention_window=0):
+        """Returns a MultiHeadAttention."""
+        return MultiHeadAttention(
+            self.num_heads,
+            self.key_dim,
+            self.value_dim,
+            dropout=self.attention_dropout,
+            use_bias=self.use_bias,
+            attention_window=attention_window,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def new_feed_forward(self, name):
+        """Returns a PositionwiseFeedForward."""
+        return PositionwiseFeedForward(
+            self.intermediate_dim,
+            activation=self.activation,
+            dropout=self.activation_dropout,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def new_residual(self, name):
+        """Returns a ResidualConnection."""
+        return ResidualConnection(
+            self.normalize_first,
+            self.dropout,
+            self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+
+class TransformerStack(TransformerLayer):
+    """Base of the encoder and the decoder: N layers.
+
+    A pre-norm stack ends with a normalization.
+
+    Args:
+        num_layers: N.
+    """
+
+    layer_class = None
+    config_names = ("num_layers", *TransformerLayer.config_names)
+
+    def __init__(self, num_layers, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.num_layers = num_layers
+        arguments = {
+            name: getattr(self, name) for name in TransformerLayer.config_names
+        }
+        self.layers = [
+            self.layer_class(
+                **arguments, dtype=self.dtype_policy, name=f"layer_{number}"
+            )
+            for number in range(1, num_layers + 1)
+        ]
+        self.final_norm = None
+        if self.normalize_first:
+            self.final_norm = LayerNormalization(
+                epsilon=self.layer_norm_epsilon,
+                dtype=self.dtype_policy,
+                name="final_norm",
+            )
+
+    def build_layers(self, *shapes):
+        """Builds all layers for the shapes of their inputs."""
+        self.require_width(shapes[0])
+        for layer in self.layers:
+            layer.build(*shapes)
+        if self.final_norm:
+            self.final_norm.build(shapes[0])
+        self.built = True
+
+    def normalize_output(self, outputs, training):
+        """Returns the stack's output for that of its last layer."""
+        if self.final_norm is None:
+            return outputs
+        return self.final_norm(outputs, training=training)

@@ -1,0 +1,126 @@
+"""Which word each token belongs to, and positions that say so.
+
+A parser emits one tag for each word of its source. Letters: B batch, S source
+length, T target length, D d_model.
+"""
+
+import typing
+
+import keras
+from keras import ops
+
+from keras_transformer.config import END_ID
+from keras_transformer.layers.embedding import (
+    PositionLayer,
+    SinusoidalPositionEncoding,
+)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class WordPositionEncoding(PositionLayer):
+    """Adds the sinusoids of a token's position and of its word's number.
+
+    Half of the width encodes the position, the other half the word. A
+    decoder that emits one tag for each word finds the next word by it: its
+    number has the same encoding on both sides.
+    """
+
+    def build(self, input_shape):
+        """Makes the tables for [B, T, D]; there are no weights."""
+        self.require_width(input_shape)
+        self._half = SinusoidalPositionEncoding(dtype=self.dtype_policy)
+        self._half.build((None, None, input_shape[-1] // 2))
+        self.built = True
+
+    def call(self, inputs, positions=None, words=None):
+        """Adds the vector of each position and word.
+
+        Args:
+            inputs: float [B, T, D].
+            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
+            words: int32 [B, T], the number of each token's word.
+
+        Returns:
+            float [B, T, D].
+        """
+        positions = self.check_positions(inputs, positions)
+        positions = ops.broadcast_to(positions, ops.shape(words))
+        vectors = ops.concatenate(
+            [self.encode(positions), self.encode(words)], axis=-1
+        )
+        return inputs + ops.cast(vectors, inputs.dtype)
+
+    def encode(self, positions):
+        """Returns the half of int32 [...] numbers: float32 [..., D / 2]."""
+        return self._half.encode(positions)
+
+
+def number_source_words(config, ids, positions=None):
+    """Returns the number of each source token's word, from 0: int32 [B, S].
+
+    Args:
+        config: TransformerConfig.
+        ids: int32 [B, S].
+        positions: int32 [B, S], of packed rows, 0 where a sentence begins;
+            None where each row is one.
+    """
+    # The end id counts as the word after the last, for a decoder that has
+    # emitted all of them.
+    begins = ops.logical_or(ids >= config.source_words_from, ids == END_ID)
+    return ops.maximum(_count_up_to(begins, positions) - 1, 0)
+
+
+def count_emitted_words(config, ids, positions=None):
+    """Returns how many words targets have up to each token: int32 [B, T].
+
+    Args:
+        config: TransformerConfig.
+        ids: int32 [B, T].
+        positions: as for `number_source_words`.
+    """
+    return _count_up_to(is_word_token(config, ids), positions)
+
+
+def is_word_token(config, ids):
+    """Returns which target ids stand for a word of the source: boolean."""
+    return ids >= config.target_words_from
+
+
+def _count_up_to(begins, positions):
+    """Counts the words that begin up to each token and with it."""
+    begins = ops.cast(begins, "int32")
+    counts = ops.cumsum(begins, axis=1)
+    if positions is None:
+        return counts
+    first = ops.arange(ops.shape(begins)[1])[None] - positions
+    return counts - ops.take_along_axis(counts - begins, first, axis=1)
+
+
+class WordStates(typing.NamedTuple):
+    """The encoder's output, to be looked up by words.
+
+    Attributes:
+        memory: float [B, S, D], of the encoder.
+        words: int32 [B, S], of `number_source_words`.
+        mask: boolean, broadcastable to [B, T, S], the source tokens that a
+            target token may attend to.
+    """
+
+    memory: typing.Any
+    words: typing.Any
+    mask: typing.Any
+
+    def of_next_word(self, num_words):
+        """Returns the mean state of each target token's next word.
+
+        Args:
+            num_words: int32 [B, T], of `count_emitted_words`.
+
+        Returns:
+            float [B, T, D]; 0 where there is no next word.
+        """
+        is_next = ops.equal(num_words[:, :, None], self.words[:, None, :])
+        is_next = ops.logical_and(is_next, self.mask)
+        shares = ops.cast(is_next, self.memory.dtype)
+        tokens = ops.maximum(ops.sum(shares, axis=-1, keepdims=True), 1)
+        return ops.matmul(shares / tokens, self.memory)

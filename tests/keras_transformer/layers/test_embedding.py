@@ -1,0 +1,120 @@
+"""Embeddings, positions and projections."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.layers.base import Projection
+from tests.keras_transformer import helpers, reference
+from tests.keras_transformer.layers.layer_samples import MEMORY, STATES
+
+
+@pytest.mark.parametrize("output_bias", [False, True])
+def test_embedding_and_its_transpose(output_bias):
+    layer = kt.SharedEmbedding(11, 12, output_bias=output_bias)
+    layer.build()
+    helpers.randomise(layer, seed=12)
+    table = helpers.to_numpy(layer.embeddings)
+    bias = helpers.to_numpy(layer.bias) if output_bias else np.zeros(11)
+    ids = np.array([[4, 0, 10], [1, 1, 3]])
+    assert helpers.relative_error(layer(ids), table[ids] * 12**0.5) <= 1e-5
+    expected = STATES @ table.T + bias
+    logits = layer.logits(keras.ops.convert_to_tensor(STATES))
+    assert helpers.relative_error(logits, expected) <= 1e-5
+    # The same with the bias as a column.
+    matrix = helpers.to_numpy(layer.output_matrix())
+    states = helpers.to_numpy(layer.append_bias_input(STATES))
+    assert helpers.relative_error(states @ matrix.T, expected) <= 1e-5
+    rows = helpers.to_numpy(layer.output_matrix(ids.astype("int32")))
+    np.testing.assert_array_equal(rows, matrix[ids])
+
+
+def test_fresh_embeddings_have_unit_scale():
+    layer = kt.SharedEmbedding(2000, 64)
+    embedded = helpers.to_numpy(layer(np.arange(2000)[None]))
+    assert abs(embedded.std() - 1.0) < 0.02
+    assert abs(embedded.mean()) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("d_model", "rates"),
+    [(2, "paper"), (6, "paper"), (512, "paper"), (6, "marian"), (64, "marian")],
+)
+def test_sinusoid_equals_the_formula(d_model, rates):
+    layer = kt.SinusoidalPositionEncoding(rates)
+    positions = [0, 1, 2, 127, 128, 129, 999, 1000, 5000, 12_345, 16_383]
+    expected = [
+        reference.sinusoid(place, d_model, rates) for place in positions
+    ]
+    inputs = np.zeros((1, len(positions), d_model), "float32")
+    found = helpers.to_numpy(layer(inputs, np.array([positions], "int32")))
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=4e-7)
+    by_default = helpers.to_numpy(layer(inputs + 1))[0, :3] - 1
+    np.testing.assert_allclose(by_default, expected[:3], rtol=0, atol=4e-7)
+
+
+def test_learned_positions():
+    layer = kt.LearnedPositionEmbedding(5)
+    inputs = np.ones((2, 3, 8), "float32")
+    layer.build(inputs.shape)
+    table = helpers.to_numpy(layer.embeddings)
+    assert table.shape == (5, 8)
+    actual = helpers.to_numpy(layer(inputs))
+    np.testing.assert_allclose(actual, 1 + table[None, :3][[0, 0]], rtol=1e-6)
+    positions = np.array([[4, 0, 1]], "int32")
+    actual = helpers.to_numpy(layer(inputs, positions))
+    np.testing.assert_allclose(actual, 1 + table[positions[[0, 0]]], rtol=1e-6)
+    with pytest.raises(ValueError, match="max_positions"):
+        layer(np.ones((1, 6, 8), "float32"))
+
+
+def test_every_block_of_a_projection_is_a_product_plus_its_bias():
+    """The bias without a gradient is used all the same."""
+    layer = Projection([6, 6, 10], constant_bias=1)
+    layer.build(STATES.shape)
+    helpers.randomise(layer)
+    kernel, bias = map(helpers.to_numpy, (layer.kernel, layer.bias))
+    blocks = layer.split(layer(STATES))
+    expected = np.split(STATES @ kernel + bias, [6, 12], axis=-1)
+    for block, wanted in zip(blocks, expected, strict=True):
+        assert helpers.relative_error(block, wanted) <= 1e-5
+
+
+def test_initial_values_are_glorots_by_the_widths_of_each_block():
+    """With half of the variance for queries, keys and values."""
+    layer = kt.MultiHeadAttention(4, 4, 64)
+    layer.build((None, None, 64))
+    for projection, variance in (
+        (layer.query_key_value, 0.5),
+        (layer.output_projection, 1.0),
+    ):
+        kernel = helpers.to_numpy(projection.kernel)
+        for block in projection.split(kernel):
+            bound = (variance * 6.0 / sum(block.shape)) ** 0.5
+            largest = np.abs(helpers.to_numpy(block)).max()
+            assert 0.97 * bound < largest <= bound
+
+
+@pytest.mark.parametrize("inputs", [(STATES,), (STATES, MEMORY)])
+def test_lora_of_keras_adds_a_product_to_a_kernel(inputs):
+    layer, plain, fresh = (kt.MultiHeadAttention(2, 3, 5) for _ in range(3))
+    for each in (layer, plain, fresh):
+        each.build(*[states.shape for states in inputs])
+        helpers.randomise(each, seed=1)
+    fused = "query_key_value" if len(inputs) == 1 else "key_value"
+    adapted = getattr(layer, fused)
+    adapted.enable_lora(2, lora_alpha=6)
+    trained = [adapted.lora_kernel_a, adapted.lora_kernel_b]
+    for weight in trained:
+        weight.assign(keras.random.normal(weight.shape))
+    a, b = map(helpers.to_numpy, trained)
+    kernel = getattr(plain, fused).kernel
+    kernel.assign((helpers.to_numpy(kernel) + 3 * a @ b).astype("float32"))
+    # Saved, it is a layer that was never adapted.
+    store = {}
+    adapted.save_own_variables(store)
+    getattr(fresh, fused).load_own_variables(store)
+    expected = helpers.to_numpy(plain(*inputs))
+    for one in (layer, fresh):
+        assert helpers.relative_error(one(*inputs), expected) <= 1e-5
