@@ -223,8 +223,9 @@ class MultiHeadAttention(SequenceLayer):
                 f"{self.name} was built for {kind}-attention; use another "
                 "layer with a value than without."
             )
+        is_step = cache is not None
         in_heads = functools.partial(
-            self._split_heads, states=query, is_step=cache is not None
+            self._split_heads, states=query, is_step=is_step
         )
         if self.is_cross_attention:
             queries = in_heads(self.query(query, training=training))
@@ -268,7 +269,7 @@ class MultiHeadAttention(SequenceLayer):
         )
         heads = join_blocks(heads, ops.shape(query)[1])
         outputs = self.output_projection(
-            _combine_heads(heads, is_step=decodes), training=training
+            _combine_heads(heads, is_step), training=training
         )
         if decodes:
             return outputs, scores, cache
