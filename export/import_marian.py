@@ -3,15 +3,15 @@
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
     python -m export.import_marian --npz=DIR --model_dir=runs/opus
 
-After --hf DIR is as Hugging Face's `MarianMTModel.save_pretrained` and
-`MarianTokenizer.save_pretrained` write it, after --npz as Marian itself does
-and as OPUS-MT's archives have it. No pickle in it is run.
+--hf takes a directory of Hugging Face's `MarianMTModel.save_pretrained` and
+`MarianTokenizer.save_pretrained`, --npz one of Marian itself, as in OPUS-MT's
+archives. No pickle in it is run.
 
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
-FILE is the *.test.txt that OPUS-MT publishes beside a model's archive: a test
-set and Marian's translations of it, with which those of the model directory
-are compared; --hf or --npz beside it imports the model first.
+FILE is the *.test.txt that OPUS-MT publishes with a model: a test set and
+Marian's translations of it, with which those of the model directory are
+compared. With --hf or --npz the model is imported first.
 """
 
 import pathlib
@@ -21,16 +21,19 @@ from absl import flags
 from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.lines.published import read_published
+from export.common.progress_bar import ProgressBar
+from export.lines.published import as_published, read_published
 
 FLAGS = flags.FLAGS
+# Differing sentences that are printed, and characters of each.
+_EXAMPLES, _MAX_CHARACTERS = 3, 200
 
 flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
 flags.DEFINE_string(
     "npz",
     None,
-    "A directory of Marian's own: decoder.yml, and what it names, and "
-    "source.spm and target.spm.",
+    "A directory of Marian: decoder.yml, the files that it names, source.spm "
+    "and target.spm.",
 )
 flags.DEFINE_string(
     "model_dir",
@@ -47,7 +50,7 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Imports or checks a model, and prints what can be done next."""
+    """Imports or checks a model."""
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
     published = FLAGS.check and read_published(FLAGS.check)
@@ -80,7 +83,7 @@ def _import(path):
             f"that holds {file}."
         )
     command.require_new(path, "--model_dir")
-    # TensorFlow takes seconds to load, and wrong flags are refused before.
+    # Late: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_reader import read_hugging_face
     from export.pretrained.marian_reader import read_marian
@@ -112,17 +115,50 @@ def _import(path):
 
 
 def _check(path, published):
-    from export.ctranslate2.published_check import compare_with_published
+    """Prints how far our translations and the published ones agree."""
+    import sacrebleu
+
     from export.translators.translator import Translator
 
     translator = Translator.from_directory(path)
+    sources, count = published.sources, len(published.sources)
+    with ProgressBar("Translating", count, "sentences") as bar:
+        translations = translator.translate(sources, bar.update)
+    outputs = [as_published(each.text) for each in translations]
+    expected = [text.strip(" ") for text in published.translations]
+    rows = [*zip(sources, expected, outputs)]
+    differing = [row for row in rows if row[1] != row[2]]
+    identical = count - len(differing)
     config = translator.model.config
-    lines = compare_with_published(translator, published)
     print(
         f"Compared on {FLAGS.check}, beam {config.beam_size}, alpha "
         f"{config.alpha}:",
-        *lines,
+        f"  identical translations  {identical / count:.2%} "
+        f"({identical:,} of {count:,})",
         sep="\n",
+    )
+    metrics = {"BLEU": sacrebleu.BLEU(), "chrF": sacrebleu.CHRF()}
+    for name, metric in metrics.items():
+        imported_score, published_score = (
+            metric.corpus_score(texts, [published.references]).score
+            for texts in (outputs, expected)
+        )
+        print(
+            f"  {name}                    imported {imported_score:.2f}, "
+            f"published {published_score:.2f} "
+            f"({imported_score - published_score:+.2f})",
+            f"                          {metric.get_signature()}",
+            sep="\n",
+        )
+    if differing:
+        print("The first that differ:")
+    for row in differing[:_EXAMPLES]:
+        for name, text in zip(("source", "published", "imported"), row):
+            print(f"  {name:<9}  {text[:_MAX_CHARACTERS]}")
+    print(
+        "Marian's beam shrinks with each finished translation and that of "
+        "export.translate does not, so that a few differ in a right import; "
+        "the scores should not.",
         flush=True,
     )
 

@@ -1,10 +1,10 @@
-"""Writes a model for MarianMTModel's readers: `python -m export.marian`.
+"""Exports a model for MarianMTModel: `python -m export.marian`.
 
     python -m export.marian --model_dir=runs/demo --output_dir=marian
 
-The directory is one that Hugging Face's `MarianMTModel.from_pretrained` and
-`MarianTokenizer.from_pretrained` load, and that `export.import_marian` makes
-the same model directory of.
+Hugging Face's `MarianMTModel.from_pretrained` and
+`MarianTokenizer.from_pretrained` load the directory, and `export.import_marian`
+makes the same model directory from it.
 """
 
 import pathlib
@@ -25,11 +25,11 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Exports, and prints what differs there."""
+    """Exports a model and prints what differs."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
-    # TensorFlow takes seconds to load, and wrong flags are refused before.
+    # Late: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_writer import (
         check_marian_config,
@@ -51,7 +51,7 @@ def main(arguments):
 
 
 def _differences(config):
-    """Returns lines about what other programs do otherwise."""
+    """Returns lines on how other programs translate differently."""
     lines = []
     if config.layer_norm_epsilon != 1e-5:
         lines.append(

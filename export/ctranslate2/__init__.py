@@ -1,4 +1,4 @@
-"""Writes models for CTranslate2, and translates with what was written.
+"""Writes models for CTranslate2, and translates with them.
 
 It imports translators, tokenizers and the fields of `pretrained`.
 """

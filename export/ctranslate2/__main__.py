@@ -1,11 +1,11 @@
 """Writes a model for CTranslate2: `python -m export.ctranslate2`.
 
-The folder is one that `ctranslate2.Translator` loads, with the vocabulary
-beside the weights as `vocabulary.model`.
+`ctranslate2.Translator` loads the folder, which has the vocabulary as
+`vocabulary.model`.
 
-With --compare=FILE the sentences of FILE, one a line, are translated by the
-written folder and by our own search, and what differs is printed; with
---references also the BLEU of both.
+With --compare=FILE the folder and our own search translate the sentences of
+FILE, one a line, and the differences are printed; with --references also the
+BLEU of both.
 """
 
 import pathlib
@@ -65,7 +65,7 @@ flags.DEFINE_multi_string(
 
 
 def main(arguments):
-    """Exports, compares where asked to, and prints how to translate."""
+    """Exports a model, and compares it with ours if asked to."""
     del arguments
     require_ctranslate2()
     path = pathlib.Path(FLAGS.output_dir)
@@ -92,9 +92,8 @@ def main(arguments):
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
         print(*_compare(translator, path, sentences, references), sep="\n")
-    print("Translate with it in Python:")
-    for line in _program(path, model.config):
-        print(f"  {line}", flush=True)
+    program = _make_program(path, model.config)
+    print("Translate with it in Python:", *program, sep="\n  ", flush=True)
 
 
 def _read_comparison():
@@ -110,15 +109,15 @@ def _read_comparison():
 
 
 def _compare(translator, path, sentences, references):
-    """Returns lines that say how far CTranslate2 and our search agree."""
+    """Returns lines on how far CTranslate2 and our search agree."""
     config = translator.model.config
     limit = source_limit(config, MAX_SOURCE_TOKENS)
     peer = CTranslate2Translator(path, config, limit)
-    found = []
+    translations = []
     for name, each in (("Our search", translator), ("CTranslate2", peer)):
         with ProgressBar(name, len(sentences), "sentences") as bar:
-            found.append(each.translate(sentences, bar.update))
-    result = agreement(*found)
+            translations.append(each.translate(sentences, bar.update))
+    result = agreement(*translations)
     same, everywhere = result.where_identical, result.everywhere
     lines = [
         f"Compared on {result.sentences:,} sentences, beam {config.beam_size}, "
@@ -135,7 +134,7 @@ def _compare(translator, path, sentences, references):
         metric = sacrebleu.BLEU()
         ours, peers = (
             metric.corpus_score([each.text for each in texts], references).score
-            for texts in found
+            for texts in translations
         )
         lines += [
             f"  BLEU                    ours {ours:.2f}, CTranslate2 "
@@ -147,12 +146,6 @@ def _compare(translator, path, sentences, references):
             f"CTranslate2 has no {FLAGS.quantization} on these processors; "
             f"the figures are those of {peer.compute_type}."
         )
-    return [*lines, *_differences(config)]
-
-
-def _differences(config):
-    """Returns what makes the two searches differ besides rounding."""
-    lines = []
     if FLAGS.target_pieces:
         lines.append(
             "Its softmax is over the target pieces alone, and that of our "
@@ -172,34 +165,33 @@ def _differences(config):
     return lines
 
 
-def _program(path, config):
+def _make_program(path, config):
     """Returns the lines of a program that translates as our search does."""
     source = path / SOURCE_VOCABULARY_FILE
     lines = [
         "import ctranslate2, sentencepiece",
         "target = sentencepiece.SentencePieceProcessor("
         f"{str(path / VOCABULARY_FILE)!r})",
+        "pieces = target.encode('...', out_type=str)",
     ]
     if source.exists():
-        # It knows tags and the rules of the text, besides the pieces.
-        lines += [
+        # It also knows tags and the normalization of the text.
+        lines[-1:] = [
             "from export.tokenizers.python_tokenizers import "
             "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
             "    source = load_python_source_tokenizer(file.read())",
             "pieces = source.pieces('...')",
         ]
-    else:
-        lines.append("pieces = target.encode('...', out_type=str)")
     return [
         *lines,
         f"translator = ctranslate2.Translator({str(path)!r})",
-        "found = translator.translate_batch(",
+        "results = translator.translate_batch(",
         f"    [pieces], beam_size={config.beam_size}, "
         f"length_penalty={config.alpha},",
         "    disable_unk=True, max_decoding_length=len(pieces) + "
         f"{config.max_output_extra})",
-        "print(target.decode(found[0].hypotheses[0]))",
+        "print(target.decode(results[0].hypotheses[0]))",
     ]
 
 

@@ -22,10 +22,7 @@ _END = "</s>"
 
 
 class CTranslate2Translator:
-    """Beam search by CTranslate2 on a CPU.
-
-    It tokenizes with the SentencePiece models beside the weights, so that its
-    answers are those of the folder alone.
+    """Beam search by CTranslate2 on a CPU, with the vocabulary of its folder.
 
     Args:
         path: folder of `save_ctranslate2`.
@@ -35,7 +32,7 @@ class CTranslate2Translator:
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:
-        compute_type: what CTranslate2 multiplies in, such as "int8_float32".
+        compute_type: the type of its products, such as "int8_float32".
 
     Raises:
         InputError: CTranslate2 cannot load the folder.
@@ -113,14 +110,12 @@ class CTranslate2Translator:
             return_end_token=True,
         )
         outputs = [result.hypotheses[0] for result in results]
-        # The scores of its search exclude what it must not generate.
-        scored = self._translator.score_batch(
-            sources,
-            [
-                pieces[:-1] if pieces[-1:] == [_END] else pieces
-                for pieces in outputs
-            ],
-        )
+        # Its search scores among the tokens that it allows alone.
+        texts = [
+            pieces[:-1] if pieces[-1:] == [_END] else pieces
+            for pieces in outputs
+        ]
+        scored = self._translator.score_batch(sources, texts)
         for pieces, score in zip(outputs, scored):
             penalty = length_penalty(
                 len(pieces), config.alpha, config.length_penalty

@@ -14,14 +14,14 @@ from export.tokenizers.vocabulary_file import count_table_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
-# Beside it where the source has a vocabulary of its own.
+# Only if the source has a vocabulary of its own.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
-# A sinusoid has no end; CTranslate2 wants a table. It takes as many pieces of
-# a source, unless it is asked to take more.
+# CTranslate2 needs a table of sinusoids, and truncates sources to as many
+# pieces by default.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-# The values of fields that a folder can hold; others must be the default. The
-# caller of CTranslate2 gives those of a search, which the command prints.
+# The values of fields that a folder can hold; others must be the default. A
+# search's are arguments of CTranslate2, which the command prints.
 _SUPPORTED = {
     **any_value(
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
@@ -50,25 +50,22 @@ def save_ctranslate2(
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
-    The folder takes and gives SentencePiece pieces; CTranslate2 adds the end
-    piece to the source itself. The SentencePiece models lie beside the weights.
+    Its sources and targets are SentencePiece pieces; CTranslate2 adds the end
+    of the source. The folder also has the SentencePiece models.
 
     Args:
         model: Transformer.
-        vocabulary: bytes of the SentencePiece model, of the target where there
-            are two.
+        vocabulary: bytes of the SentencePiece model, or of the target's.
         path: path of the folder, which does not exist yet.
-        quantization: how matrices are stored: "float32", "float16", "int16" or
-            "int8".
-        source_vocabulary: bytes of the SentencePiece model of the source; None
-            where there is one for both sides.
+        quantization: one of QUANTIZATIONS, how matrices are stored.
+        source_vocabulary: bytes of the source's SentencePiece model; None for
+            a joint one.
         target_pieces: ids of the target's vocabulary that are written, see
             `kt.TargetPieces`; None for all.
 
     Raises:
-        InputError: the package ctranslate2 is missing, it cannot hold the
-            model or lacks the quantization, a vocabulary is missing or of
-            another model, or writing fails.
+        InputError: ctranslate2 is not installed or cannot hold the model, a
+            vocabulary is missing or of another model, or writing fails.
     """
     require_ctranslate2()
     if quantization not in QUANTIZATIONS:
@@ -154,15 +151,14 @@ def _make_spec(model, ids):
     )
     _fill_stack(spec.encoder, model.encoder)
     _fill_stack(spec.decoder, model.decoder)
-    # CTranslate2's own sinusoids are laid out in another way.
+    rows = config.max_positions
+    if config.positions != "learned":
+        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
+    # CTranslate2 orders the columns of its own sinusoids differently.
     for side, positions in (
         (spec.encoder, model.source_positions),
         (spec.decoder, model.target_positions),
     ):
-        is_learned = config.positions == "learned"
-        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
-        if is_learned:
-            rows = config.max_positions
         side.position_encodings.encodings = _array(
             positions.encode(np.arange(rows, dtype="int32"))
         )

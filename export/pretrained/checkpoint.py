@@ -39,19 +39,16 @@ class Checkpoint:
 
     def __init__(self, path):
         self.path = path
-        try:
+        with self._explain_damage(path):
             self._file = _READERS[path.suffix](path)
             self.names = set(self._file.names())
-        except _DAMAGED as error:
-            raise InputError(
-                f"{path} cannot be read: {_reason(error)}."
-            ) from error
 
     def shape(self, name):
         """Returns the declared shape; raises InputError if missing."""
         if name not in self.names:
             raise InputError(f"{self.path} has no array {name}.")
-        return self._call(self._file.shape, name)
+        with self._explain_damage(f"{self.path}: {name}"):
+            return self._file.shape(name)
 
     def check(self, name, shape):
         """Raises InputError if an array is missing or of another shape."""
@@ -85,7 +82,8 @@ class Checkpoint:
 
     def read_as_stored(self, name):
         """Returns an array, unchecked, with the dtype of the file."""
-        return self._call(self._file.read, name)
+        with self._explain_damage(f"{self.path}: {name}"):
+            return self._file.read(name)
 
     def validate_names(self, names, network):
         """Raises InputError if an array is not among those of a network."""
@@ -101,20 +99,15 @@ class Checkpoint:
             f"{self.path}: expected {expected} for {name}, got {actual}."
         )
 
-    def _call(self, function, name):
+    @staticmethod
+    @contextlib.contextmanager
+    def _explain_damage(name):
         try:
-            return function(name)
+            yield
         except _DAMAGED as error:
-            raise InputError(
-                f"{self.path}: {name} cannot be read: {_reason(error)}."
-            ) from error
-
-
-def _reason(error):
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    lines = str(error).strip().splitlines() or ["it is damaged"]
-    return lines[0].rstrip(".")
+            lines = str(error).strip().splitlines() or ["it is damaged"]
+            reason = getattr(error, "strerror", None) or lines[0].rstrip(".")
+            raise InputError(f"{name} cannot be read: {reason}.") from error
 
 
 class _Safetensors:

@@ -87,7 +87,8 @@ def read_hugging_face(folder):
     Raises:
         InputError: something is missing, damaged or of another architecture.
     """
-    fields = read_fields(folder / _CONFIG)
+    # MarianConfig's default, which no model of Marian has.
+    fields = {"scale_embedding": False} | read_fields(folder / _CONFIG)
     notes = check_fields(fields, CONFIG, _CONFIG)
     generation = None
     if (folder / _GENERATION).exists():

@@ -1,8 +1,7 @@
 """Writes a directory for `MarianMTModel.from_pretrained`.
 
-The begin id is `<pad>` there, with which its decoder begins. Padding has an
-entry `<blank>` of its own where it has a share in the softmax, as in models
-that were trained here.
+Its decoder begins with `<pad>`, which stands for our begin id. Padding is
+`<blank>` if it has a share in the softmax, as in models that were trained here.
 """
 
 import json
@@ -52,16 +51,12 @@ _SPECIAL = {
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# The bias of a row that takes no part in the softmax is below.
-_EXCLUDED = -1e8
+# Ids with a smaller bias take no part in the softmax.
+_MIN_BIAS = -1e8
 
 
 def check_marian_config(config):
-    """Refuses a network that the format of Marian's models cannot hold.
-
-    Raises:
-        InputError: naming the field.
-    """
+    """Raises InputError for a field that MarianMTModel cannot hold."""
     unsupported = find_unsupported_fields(config, _SUPPORTED)
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")
@@ -73,12 +68,12 @@ def check_marian_config(config):
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
-    """Writes the files of a directory.
+    """Writes the files of a MarianMTModel and its tokenizer.
 
     Args:
         model: Transformer.
         vocabulary: bytes of a `vocabulary.model`.
-        languages: codes of the source and the target, or None.
+        languages: codes of the source and the target; None if unknown.
         folder: pathlib.Path of an empty folder.
 
     Raises:
@@ -131,7 +126,7 @@ def _order_ids(model):
         )
     ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]
     bias = model.output_embedding.bias
-    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _EXCLUDED:
+    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _MIN_BIAS:
         ids.append(PAD_ID)
     ids.append(BEGIN_ID)
     return ids, ids

@@ -27,11 +27,23 @@ _DTYPES = {
     "ByteStorage": "|u1",
     "BoolStorage": "|b1",
 }
-# A pickle that only names tensors is small.
-_MAX_PICKLE_BYTES = 64 * 2**20
+# A pickle that only names tensors is small, and so is its memo: that of an
+# Unpickler is as long as the largest index that is used.
+_MAX_PICKLE_BYTES, _MAX_MEMO = 2**26, 2**22
 # Before PyTorch 1.6: what a file begins with, and the bytes of a count.
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
+# The instructions of a dictionary of tensors, as pickletools names them.
+_INSTRUCTIONS = {
+    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
+    *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("EMPTY_LIST", "APPEND", "APPENDS"),
+    *("EMPTY_DICT", "SETITEM", "SETITEMS"),
+    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BUILD"),
+    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"),
+}
 
 
 class _Storage(typing.NamedTuple):
@@ -87,7 +99,9 @@ class TorchFile:
     def read(self, name):
         """Returns a tensor as a NumPy array."""
         storage, offset, shape, strides = self._tensors[name]
-        if strides != _row_strides(shape):
+        if strides != tuple(
+            math.prod(shape[axis + 1 :]) for axis in range(len(shape))
+        ):
             raise ValueError("it is not stored row by row")
         content, dtype = self._storages.read(storage), np.dtype(storage.dtype)
         count = math.prod(shape)
@@ -125,24 +139,22 @@ class _LegacyStorages:
     """The pickles and the storages of a file before PyTorch 1.6.
 
     The pickles are a magic number, the version, the sizes of the machine, the
-    tensors and the keys of the storages. Of each storage there is the number
-    of its elements in 8 bytes, and then these.
+    tensors and the keys of the storages. Each storage has the number of its
+    elements in 8 bytes, and then the elements.
     """
 
     def __init__(self, path):
         self._path, storages = path, {}
         with path.open("rb") as file:
             stream = io.BytesIO(file.read(_MAX_PICKLE_BYTES))
-        magic, version, machine = (
-            _unpickle(stream, storages) for _ in range(3)
+        magic, version, machine, self.content, keys = (
+            _unpickle(stream, storages) for _ in range(5)
         )
         if (magic, version) != (_MAGIC, _VERSION):
             raise ValueError("it is not a file of torch.save")
         is_dict = isinstance(machine, dict)
         if not is_dict or machine.get("little_endian") is not True:
             raise ValueError("torch.save has written it on another machine")
-        self.content = _unpickle(stream, storages)
-        keys = _unpickle(stream, storages)
         if set(keys) != storages.keys():
             raise ValueError("it lists other storages than its tensors have")
         self._offsets, offset = {}, stream.tell()
@@ -160,16 +172,8 @@ class _LegacyStorages:
             return file.read(min(storage.num_bytes, remaining))
 
 
-def _row_strides(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
 class _StateDict(dict):
-    """Stands for OrderedDict, whose attributes such as `_metadata` go."""
+    """Stands for OrderedDict; attributes such as `_metadata` are dropped."""
 
     __slots__ = ()
 
@@ -202,19 +206,6 @@ _ALLOWED = {
     ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
     ("torch._utils", "_rebuild_parameter"): _Rebuild(),
 } | {("torch", name): dtype for name, dtype in _DTYPES.items()}
-# The instructions of a dictionary of tensors, as pickletools names them.
-_INSTRUCTIONS = {
-    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
-    *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
-    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-    *("EMPTY_LIST", "APPEND", "APPENDS"),
-    *("EMPTY_DICT", "SETITEM", "SETITEMS"),
-    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BUILD"),
-    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"),
-}
-# The memo of an Unpickler is as long as the largest place that is used.
-_MAX_MEMO = 2**22
 
 
 class _Unpickler(pickle.Unpickler):

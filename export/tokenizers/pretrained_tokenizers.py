@@ -1,4 +1,4 @@
-"""Text to ids and back as pretrained models do it, inside the graph."""
+"""Text to ids and back for pretrained models, inside the graph."""
 
 import tensorflow as tf
 
@@ -23,13 +23,10 @@ class TokenizerPair(tf.Module):
 
 
 def load_tokenizer(vocabulary):
-    """Returns the tokenizer of a model directory.
+    """Returns the Tokenizer, or TokenizerPair, of a model directory.
 
     Args:
         vocabulary: bytes of its `vocabulary.model`.
-
-    Returns:
-        Tokenizer, or TokenizerPair of a pretrained model.
 
     Raises:
         ValueError: they are not such a vocabulary.
@@ -37,29 +34,26 @@ def load_tokenizer(vocabulary):
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    rules = read_normalizer(source)
-    if rules not in _SOURCE_TOKENIZERS:
+    normalizer = read_normalizer(source)
+    if normalizer not in _SOURCE_TOKENIZERS:
         raise ValueError(
-            f"The sources of this vocabulary have the text rules {rules!r}, "
-            "which this version does not know."
+            "The sources of this vocabulary have the unknown normalization "
+            f"{normalizer!r}."
         )
     return TokenizerPair(
-        _SOURCE_TOKENIZERS[rules](source), TableTokenizer(target)
+        _SOURCE_TOKENIZERS[normalizer](source), TableTokenizer(target)
     )
 
 
 class TableTokenizer(Tokenizer):
     """Looks pieces up by their text, as in a table of pieces.
 
-    So do Marian and Hugging Face's tokenizer: text that the SentencePiece
-    model does not know, but a table of both languages has, is known.
+    Marian and Hugging Face's tokenizer do so: text that is unknown to the
+    SentencePiece model may have an id in a table of both languages.
 
     Args:
         proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Pieces
-            behind its V only cut text, and count as unknown.
-
-    Raises:
-        ValueError: the bytes are not such a model.
+            behind its V only split text, and count as unknown.
     """
 
     def __init__(self, proto):
@@ -68,11 +62,11 @@ class TableTokenizer(Tokenizer):
         self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
-        """See the base class."""
+        """Splits text into ids."""
         return self._look_up(self.split(text))
 
     def tokenize_with_offsets(self, text):
-        """See the base class."""
+        """Splits text into ids with their byte offsets."""
         pieces, *offsets = self._written.tokenize_with_offsets(
             self.clean_text(text)
         )
@@ -90,18 +84,18 @@ class TableTokenizer(Tokenizer):
 class TaggedTokenizer(TableTokenizer):
     """A TableTokenizer of sources that may begin with a tag, as ">>fra<<".
 
-    It is the target language of many-to-many models of OPUS-MT, and one id. A
-    tag that the table lacks, or that stands elsewhere, counts as unknown.
+    A tag is the target language of a multilingual model of OPUS-MT, and one
+    id. A tag that the table lacks, or elsewhere in a text, is unknown.
     """
 
     def tokenize(self, text):
-        """See the base class."""
+        """Splits text into ids."""
         tags, rest = _split_tags(self.clean_text(text))
         pieces = self._written.tokenize(rest)
         return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
 
     def tokenize_with_offsets(self, text):
-        """See the base class."""
+        """Splits text into ids with their byte offsets."""
         text = self.clean_text(text)
         tags, rest = _split_tags(text)
         pieces, *offsets = self._written.tokenize_with_offsets(rest)
@@ -122,7 +116,7 @@ class TaggedTokenizer(TableTokenizer):
         return ids, *with_tags
 
     def split(self, text):
-        """See the base class."""
+        """Splits text into pieces."""
         tags, rest = _split_tags(self.clean_text(text))
         return tf.concat([tags, self._written.tokenize(rest)], axis=1)
 
@@ -145,10 +139,10 @@ def _split_tags(text):
 
 
 class OpusTokenizer(TaggedTokenizer):
-    """A TaggedTokenizer that normalizes as OPUS-MT's scripts do."""
+    """A TaggedTokenizer with the normalization of OPUS-MT's scripts."""
 
     def clean_text(self, text):
-        """See the base class; here NUL is one more control character."""
+        """Normalizes the text, too; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
         for pattern, replacement in (
@@ -160,5 +154,5 @@ class OpusTokenizer(TaggedTokenizer):
         return text
 
 
-# By the name of the text rules in a vocabulary.
+# By the name of the normalization in a vocabulary.
 _SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_MT: OpusTokenizer}

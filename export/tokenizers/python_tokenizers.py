@@ -1,8 +1,4 @@
-"""The tokenizers of a vocabulary without TensorFlow.
-
-For processes that must not load it, such as those of `export.check`, and for
-CTranslate2.
-"""
+"""Text to ids and back without TensorFlow: for CTranslate2 and export.check."""
 
 import re
 
@@ -16,8 +12,8 @@ from export.tokenizers.vocabulary_file import (
     split_vocabulary,
 )
 
-# Without a space, unlike what stands between the quotation marks of some
-# languages. Python's \s has other spaces than RE2's, which reads it in a graph.
+# It has no space inside, unlike quotations in some languages. Python's \s has
+# other spaces than RE2's, which matches it in a graph.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 
 
@@ -64,7 +60,7 @@ class PythonTableTokenizer(PythonTokenizer):
         self._normalize = normalize
 
     def ids(self, text):
-        """See the base class."""
+        """Returns a list of int, with the end id; a leading tag is one."""
         processor, unknown = self._processor, self._processor.unk_id()
         text, tags = self._normalize(text), []
         found = re.match(TAG, text) if self._has_tags else None
@@ -80,10 +76,10 @@ class PythonTableTokenizer(PythonTokenizer):
 
 
 def text_piece_mask(proto):
-    """Returns of each id, as a list of bool, whether a text may have it.
+    """Returns a list of bool: for each id whether a text may have it.
 
-    Not those behind V, of control pieces, and of tags, which are read at the
-    beginning of a source alone.
+    Excluded are those behind V, control pieces, and tags, which are read only
+    at the beginning of a source.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return [
@@ -95,13 +91,9 @@ def text_piece_mask(proto):
 
 
 def load_python_tokenizers(vocabulary):
-    """Returns the PlainTokenizers of sources and of targets.
+    """Returns the PythonTokenizers of sources and targets of a vocabulary.
 
-    Args:
-        vocabulary: bytes of a `vocabulary.model`.
-
-    Raises:
-        ValueError: they are not a SentencePiece model.
+    Bytes that are no SentencePiece model raise ValueError.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
@@ -110,9 +102,9 @@ def load_python_tokenizers(vocabulary):
 
 
 def load_python_source_tokenizer(proto):
-    """Returns the PlainTokenizer of the sources of a pretrained model."""
-    rules = read_normalizer(proto)
-    if rules not in ("", OPUS_MT):
-        raise ValueError(f"There are no text rules {rules!r}.")
-    normalize = normalize_opus if rules else str
+    """Returns the PythonTokenizer of the sources of a pretrained model."""
+    normalizer = read_normalizer(proto)
+    if normalizer not in ("", OPUS_MT):
+        raise ValueError(f"There is no normalization {normalizer!r}.")
+    normalize = normalize_opus if normalizer else str
     return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)

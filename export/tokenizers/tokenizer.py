@@ -1,4 +1,4 @@
-"""Text to ids and back, inside or outside a TensorFlow graph."""
+"""Text to ids and back, eagerly or inside a TensorFlow graph."""
 
 import copy
 import hashlib
@@ -15,18 +15,16 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 class Tokenizer(tf.Module):
     """A SentencePiece vocabulary, the same one for both languages.
 
-    What it does in a graph and what it does eagerly is one path, so that a
-    served model sees the ids that training saw.
+    Eagerly and in a graph it runs the same code, so that a served model sees
+    the ids that training saw.
 
     Args:
         proto: bytes of a SentencePiece model whose pad, unknown, begin and
             end ids are 0, 1, 2 and 3.
 
     Attributes:
-        proto: as given.
+        proto: these bytes.
         vocabulary_size: V, number of pieces.
-        source: the tokenizer of sources: this one.
-        target: the tokenizer of targets: this one.
 
     Raises:
         ValueError: the bytes are not such a model, or text can have one of
@@ -50,17 +48,20 @@ class Tokenizer(tf.Module):
             self._load_pieces()
         except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
-        ends = self._ends()
+        try:
+            ends = self._pieces.tokenize("").numpy().tolist()
+        except tf.errors.OpError:
+            ends = []
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
-        found = {i: self.id_to_piece(i) for i in expected}
-        if ends != [END_ID] or found != expected:
+        special = {i: self.id_to_piece(i) for i in expected}
+        if ends != [END_ID] or special != expected:
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.data.vocabulary."
             )
         self._check_control_pieces(model.pieces)
-        # SentencePiece drops the space that it adds to a text in front alone.
+        # SentencePiece drops only the space that it adds in front of a text.
         rules = model.normalizer_spec
         self._added_space = None
         if model.trainer_spec.treat_whitespace_as_suffix:
@@ -70,7 +71,7 @@ class Tokenizer(tf.Module):
                 self._added_space = " $"
 
     def _check_control_pieces(self, pieces):
-        """Refuses a model that makes control ids of text, or fails at it."""
+        """Raises ValueError if some text becomes a control id, or fails."""
         names = [each.piece for each in pieces if each.type == each.CONTROL]
         for text in [*names, *(f"{name} a" for name in names)]:
             try:
@@ -86,45 +87,34 @@ class Tokenizer(tf.Module):
 
     @property
     def source(self):
-        """See the class; pretrained models have a tokenizer for each side."""
+        """The tokenizer of sources: this one."""
         return self
 
     @property
     def target(self):
-        """See the class."""
+        """The tokenizer of targets: this one."""
         return self
-
-    def _ends(self):
-        """Returns the ids of no text; None where there is no end id."""
-        try:
-            return self._pieces.tokenize("").numpy().tolist()
-        except tf.errors.OpError:
-            return None
 
     def _load_pieces(self):
         self._pieces = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._pieces_name
         )
-        # Of a second tokenizer an export would hold the model once more.
+        # A second tokenizer would add the model to an export once more.
         self._written = copy.copy(self._pieces)
         self._written.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
 
     def restore_resources(self):
-        """Loads the pieces again where setting a global seed dropped them.
-
-        `tf.random.set_seed` clears TensorFlow's eager resources.
-        """
+        """Reloads the model if `tf.random.set_seed` has cleared it."""
         try:
             self._pieces.vocab_size()
         except tf.errors.NotFoundError:
             self._load_pieces()
 
     def clean_text(self, text):
-        """Returns string [B] as the tokenizer reads it.
+        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL.
 
-        Bytes that are not UTF-8 are U+FFFD; NUL is dropped, as the pieces'
-        own normalisation drops the control characters beside it.
+        SentencePiece's normalization drops other control characters.
         """
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
@@ -132,12 +122,7 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text into ids.
-
-        Text that is not `clean_text` is made so.
-
-        Args:
-            text: string [B].
+        """Splits text, string [B], into ids.
 
         Returns:
             RaggedTensor int32 [B, None]; every row ends with the end id.
@@ -145,23 +130,17 @@ class Tokenizer(tf.Module):
         return self._pieces.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
-        """Splits text into ids, and finds the bytes that each is of.
-
-        Args:
-            text: string [B].
+        """Splits text, string [B], into ids with their byte offsets.
 
         Returns:
-            RaggedTensor int32 [B, None] as of `tokenize`; and where each
-            piece begins and ends in the bytes of `readable(text)`, two
-            RaggedTensors [B, None].
+            RaggedTensor int32 [B, None] as of `tokenize`; and two
+            RaggedTensors [B, None]: where each piece begins and ends in the
+            bytes of `clean_text(text)`.
         """
         return self._pieces.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
-        """Splits text into pieces, unknown ones as the text has them.
-
-        Args:
-            text: string [B].
+        """Splits text into pieces; unknown ones stay as in the text.
 
         Returns:
             RaggedTensor string [B, None], one for each id of `tokenize`.
@@ -169,14 +148,9 @@ class Tokenizer(tf.Module):
         return self._written.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
-        """Joins ids to text.
+        """Joins ids, int32 [B, T], to text, string [B].
 
-        Args:
-            ids: int32 [B, T]; pad, begin and end ids give nothing, and so
-                does an id outside the vocabulary.
-
-        Returns:
-            string [B].
+        Pad, begin and end ids and those outside the vocabulary are skipped.
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
         text = self._pieces.detokenize(tf.where(known, ids, PAD_ID))
@@ -185,10 +159,10 @@ class Tokenizer(tf.Module):
         return text
 
     def pieces(self, ids):
-        """Returns the pieces, such as "▁the", of ids: int32 to string.
+        """Returns the pieces, such as "▁the", of int32 ids.
 
-        An id outside the vocabulary counts as unknown; SentencePiece itself
-        would end the process.
+        An id outside the vocabulary, which would crash SentencePiece, counts
+        as unknown.
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
@@ -199,11 +173,7 @@ class Tokenizer(tf.Module):
         return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
-        """Splits a list of str; returns a list of int32 arrays.
-
-        Raises:
-            TypeError: it is one text instead.
-        """
+        """Splits a list of str; returns a list of int32 arrays."""
         if isinstance(texts, (str, bytes)):
             raise TypeError("Expected a list of texts, not one text.")
         if not texts:

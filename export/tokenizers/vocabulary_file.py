@@ -1,15 +1,15 @@
 """The file `vocabulary.model`: one SentencePiece model, or one for each side.
 
 The target's model is stored inside the source's, in a field of the range that
-SentencePiece leaves to others. Another such field names the rules by which
-sources are normalized first. Nothing here loads TensorFlow.
+SentencePiece reserves for extensions. Another such field names a normalization
+of sources. Nothing here loads TensorFlow.
 """
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
-_TARGET_FIELD, _TEXT_RULES_FIELD = 200, 201
+_TARGET_FIELD, _NORMALIZER_FIELD = 200, 201
 _BYTES = 2  # wire type
 
 
@@ -21,32 +21,27 @@ def join_vocabularies(source, target):
 def split_vocabulary(vocabulary):
     """Returns the SentencePiece models of source and target.
 
-    Args:
-        vocabulary: bytes of `join_vocabularies` or of one SentencePiece model,
-            which is returned twice.
-
-    Raises:
-        ValueError: the bytes are not a SentencePiece model.
+    A joint one is returned twice; other bytes raise ValueError.
     """
     model, fields = _parse(vocabulary)
     if _TARGET_FIELD not in fields:
         return vocabulary, vocabulary
     model.DiscardUnknownFields()
     source = model.SerializeToString(deterministic=True)
-    if _TEXT_RULES_FIELD in fields:
-        source += _encode_field(_TEXT_RULES_FIELD, fields[_TEXT_RULES_FIELD])
+    if _NORMALIZER_FIELD in fields:
+        source += _encode_field(_NORMALIZER_FIELD, fields[_NORMALIZER_FIELD])
     return source, fields[_TARGET_FIELD]
 
 
 def add_normalizer(source, name):
-    """Returns the bytes of a source's model with the name of its text rules."""
-    return source + _encode_field(_TEXT_RULES_FIELD, name.encode("ascii"))
+    """Returns a source's model with the name of its normalization."""
+    return source + _encode_field(_NORMALIZER_FIELD, name.encode("ascii"))
 
 
 def read_normalizer(source):
     """Returns the name that `add_normalizer` stored; "" for none."""
     _, fields = _parse(source)
-    return fields.get(_TEXT_RULES_FIELD, b"").decode("ascii", "replace")
+    return fields.get(_NORMALIZER_FIELD, b"").decode("ascii", "replace")
 
 
 def count_table_pieces(proto):
@@ -56,7 +51,7 @@ def count_table_pieces(proto):
 
 
 def has_crashing_piece(pieces):
-    """Returns whether a piece would end the process: empty, or NUL first."""
+    """Returns whether a piece, empty or with NUL first, crashes it."""
     return any(piece[:1] in ("", "\0") for piece in pieces)
 
 

@@ -10,7 +10,6 @@ from export.pretrained.hugging_face_reader import read_hugging_face
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "marian"
-NAMES = ("shared", "separate", "untied")
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +21,10 @@ def marian_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session", params=NAMES)
+@pytest.fixture(scope="session", params=["shared", "separate", "untied"])
 def recorded(request, marian_folder):
-    """Of each: its folder, what was read of it, tokenizer, answers."""
+    """A folder, its PretrainedModel, tokenizer and recorded answers."""
     folder = marian_folder / request.param
-    found = read_hugging_face(folder)
+    pretrained = read_hugging_face(folder)
     answers = json.loads((folder / "answers.json").read_text("utf-8"))
-    return folder, found, load_tokenizer(found.vocabulary), answers
+    return folder, pretrained, load_tokenizer(pretrained.vocabulary), answers

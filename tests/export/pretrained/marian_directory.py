@@ -1,4 +1,4 @@
-"""Directories as Marian writes them, of tiny random models of ours."""
+"""Directories as Marian writes them, with tiny random models of ours."""
 
 import functools
 import io
@@ -41,13 +41,14 @@ def pieces(side):
 
 
 def table():
-    """Piece to id: both sides' in the order of their letters."""
+    """Piece to id: those of both sides in alphabetical order."""
     both = {*pieces("source"), *pieces("target")} - {"<s>", "</s>", "<unk>"}
     names = ["</s>", "<unk>", *sorted(both), ">>fra<<"]
     return {name: number for number, name in enumerate(names)}
 
 
-SIZE = len(table())
+_TABLE = table()
+SIZE = len(_TABLE)
 OPTIONS = {
     "type": "transformer",
     "dim-vocabs": [SIZE, SIZE],
@@ -78,9 +79,9 @@ DECODER = {
     "normalize": 1,
     "word-penalty": 0,
 }
-# Ours of padding and begin, which Marian has no rows of.
-NO_ROWS = [0, 2]
-# Marian's rows are those of our end and unknown piece, and then the others.
+# Our ids of padding and begin, for which Marian has no rows.
+MISSING_ROWS = [0, 2]
+# Our ids in the order of Marian's rows: end and unknown piece come first.
 ORDER = [3, 1, *range(4, SIZE + 2)]
 
 
@@ -94,21 +95,21 @@ def model(seed=3, **changes):
         output_bias=True,
         sinusoid_rates="marian",
     )
-    for name in ("source", "target", "output"):
-        weight = getattr(made, f"{name}_embedding").embeddings
-        weight.assign(without_rows(weight.numpy(), 0.0))
     bias = made.output_embedding.bias
-    bias.assign(without_rows(bias.numpy(), -1e9))
+    for weight, missing in (
+        (made.source_embedding.embeddings, 0.0),
+        (made.target_embedding.embeddings, 0.0),
+        (made.output_embedding.embeddings, 0.0),
+        (bias, -1e9),
+    ):
+        values = weight.numpy()
+        values[MISSING_ROWS] = missing
+        weight.assign(values)
     return made
 
 
-def without_rows(values, missing):
-    values[NO_ROWS] = missing
-    return values
-
-
 def arrays_of(made, embeddings=("Wemb",)):
-    """Marian's arrays; those of embeddings are named by their names."""
+    """Returns Marian's arrays, and those of embeddings with some names."""
     columns = np.argsort(marian_columns(16))
     stored = {
         name: array[None] if array.ndim == 1 else array
@@ -121,33 +122,32 @@ def arrays_of(made, embeddings=("Wemb",)):
         weight = getattr(made, f"{side}_embedding").embeddings.numpy()
         return weight[ORDER][:, columns]
 
-    of = {
+    make = {
         "Wemb": lambda: rows("target"),
         "encoder_Wemb": lambda: rows("source"),
         "decoder_Wemb": lambda: rows("target"),
         "decoder_ff_logit_out_Wt": lambda: rows("output"),
         "decoder_ff_logit_out_W": lambda: rows("output").T,
     }
-    stored |= {name: of[name]() for name in embeddings}
+    stored |= {name: make[name]() for name in embeddings}
     bias = made.output_embedding.bias.numpy()
     return stored | {"decoder_ff_logit_out_b": bias[ORDER][None]}
 
 
-def text_of(options):
+def to_yaml(options):
     return yaml.dump(options, allow_unicode=True)
 
 
-def write(folder, arrays, options=None, decoder=None, words=None):
+def write(folder, arrays, options=OPTIONS, decoder=DECODER, table=None):
     """Writes a directory; `options` may be the bytes of special:model.yml."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = OPTIONS if options is None else options
     if not isinstance(options, bytes):
-        options = text_of(options).encode() + b"\0"
+        options = to_yaml(options).encode() + b"\0"
     arrays = {"special:model.yml": np.frombuffer(options, np.int8), **arrays}
     np.savez(folder / "opus.model.npz", **arrays)
-    (folder / "decoder.yml").write_text(text_of(decoder or DECODER))
-    words = table() if words is None else words
-    (folder / "opus.vocab.yml").write_text(text_of(words), "utf-8")
+    (folder / "decoder.yml").write_text(to_yaml(decoder))
+    table = _TABLE if table is None else table
+    (folder / "opus.vocab.yml").write_text(to_yaml(table), "utf-8")
     for side in ("source", "target"):
         (folder / f"{side}.spm").write_bytes(spm(side))
     return folder

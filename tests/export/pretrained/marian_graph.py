@@ -1,13 +1,10 @@
-"""Marian's Transformer in float64, written from its description.
-
-Nothing of ours is imported: it is what an import is compared with.
-"""
+"""NumPy reference: Marian's Transformer in float64, from its description."""
 
 import numpy as np
 
 
 class MarianGraph:
-    """The network of some arrays, one sentence at a time."""
+    """Marian's network, one sentence at a time."""
 
     def __init__(self, arrays, options):
         self._arrays = {
@@ -17,37 +14,23 @@ class MarianGraph:
         self._options = options
 
     def logits(self, source, target):
-        """Of ids [S], the end at their end, and [T]: float64 [T + 1, V]."""
-        source_name, target_name = self._embedding_names()
-        memory = self._placed(self._arrays[source_name][source])
+        """Returns float64 [T + 1, V] for ids [S] with the end, and [T]."""
+        table = self._arrays["Wemb"]
+        memory = self._add_positions(table[source])
         for number in range(1, self._options["enc-depth"] + 1):
             layer = f"encoder_l{number}"
             memory = self._attend(f"{layer}_self", memory, memory, False)
             memory = self._feed_forward(f"{layer}_ffn", memory)
-        # What follows nothing follows a zero.
-        said = self._arrays[target_name][target]
-        state = self._placed(np.pad(said, [(1, 0), (0, 0)]))
+        # The decoder begins with a zero.
+        state = self._add_positions(np.pad(table[target], [(1, 0), (0, 0)]))
         for number in range(1, self._options["dec-depth"] + 1):
             layer = f"decoder_l{number}"
             state = self._attend(f"{layer}_self", state, state, True)
             state = self._attend(f"{layer}_context", state, memory, False)
             state = self._feed_forward(f"{layer}_ffn", state)
-        return state @ self._output() + self._arrays["decoder_ff_logit_out_b"]
+        return state @ table.T + self._arrays["decoder_ff_logit_out_b"]
 
-    def _embedding_names(self):
-        if "Wemb" in self._arrays:
-            return "Wemb", "Wemb"
-        return "encoder_Wemb", "decoder_Wemb"
-
-    def _output(self):
-        if "decoder_ff_logit_out_W" in self._arrays:
-            return self._arrays["decoder_ff_logit_out_W"]
-        for name in ("decoder_ff_logit_out_Wt", "Wemb", "decoder_Wemb"):
-            if name in self._arrays:
-                return self._arrays[name].T
-        raise KeyError("no output")
-
-    def _placed(self, embedded):
+    def _add_positions(self, embedded):
         """Scales, and adds sines in the first half, cosines in the other."""
         length, width = embedded.shape
         half = width // 2
@@ -61,9 +44,9 @@ class MarianGraph:
         return inputs @ weight + self._arrays[f"{stem}_b{suffix}"]
 
     def _attend(self, stem, queries, memory, causal):
-        query = self._heads(self._affine(queries, stem, "q"))
-        key = self._heads(self._affine(memory, stem, "k"))
-        value = self._heads(self._affine(memory, stem, "v"))
+        query = self._split_heads(self._affine(queries, stem, "q"))
+        key = self._split_heads(self._affine(memory, stem, "k"))
+        value = self._split_heads(self._affine(memory, stem, "v"))
         scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
         if causal:
             scores = np.where(np.tri(len(queries)) > 0, scores, -np.inf)
@@ -71,9 +54,9 @@ class MarianGraph:
         weights /= weights.sum(-1, keepdims=True)
         joined = (weights @ value).transpose(1, 0, 2).reshape(queries.shape)
         output = self._affine(joined, stem, "o")
-        return self._normed(output + queries, f"{stem}_Wo_ln")
+        return self._normalize(output + queries, f"{stem}_Wo_ln")
 
-    def _heads(self, values):
+    def _split_heads(self, values):
         heads = self._options["transformer-heads"]
         return values.reshape(len(values), heads, -1).transpose(1, 0, 2)
 
@@ -85,10 +68,10 @@ class MarianGraph:
             "relu": lambda x: np.maximum(x, 0.0),
         }[activation]
         output = self._affine(gate(inner), stem, "2")
-        return self._normed(output + inputs, f"{stem}_ffn_ln")
+        return self._normalize(output + inputs, f"{stem}_ffn_ln")
 
-    def _normed(self, values, stem):
-        centred = values - values.mean(-1, keepdims=True)
-        deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    def _normalize(self, values, stem):
+        centered = values - values.mean(-1, keepdims=True)
+        deviation = np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-6)
         scale = self._arrays[f"{stem}_scale"]
-        return centred / deviation * scale + self._arrays[f"{stem}_bias"]
+        return centered / deviation * scale + self._arrays[f"{stem}_bias"]

@@ -14,11 +14,11 @@ from export.pretrained.hugging_face_reader import (
     read_hugging_face,
 )
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from tests.export.pretrained import marian_ids
-from tests.export.pretrained.test_round_trip import assert_same_weights
+from tests.export.pretrained.marian_ids import hugging_face_ids
+from tests.export.pretrained.test_hugging_face_writer import assert_same_weights
 
-# The fields of transformers' GenerationConfig, of 5.24 and of 4.57: those that
-# may change what is generated, and those that do not without another one.
+# The fields of transformers' GenerationConfig, of 5.24 and of 4.57, that may
+# change what is generated.
 GENERATION = (
     "max_length max_new_tokens min_length min_new_tokens early_stopping "
     "max_time stop_strings do_sample num_beams num_beam_groups penalty_alpha "
@@ -29,19 +29,6 @@ GENERATION = (
     "sequence_bias token_healing guidance_scale watermarking_config "
     "num_return_sequences eos_token_id encoder_no_repeat_ngram_size "
     "decoder_start_token_id diversity_penalty made_up"
-)
-WITHOUT_EFFECT = (
-    "use_mtp use_cache cache_implementation cache_config max_cache_len "
-    "temperature top_k top_p min_p top_h typical_p epsilon_cutoff eta_cutoff "
-    "remove_invalid_values output_attentions output_hidden_states "
-    "output_scores output_logits return_dict_in_generate pad_token_id "
-    "bos_token_id is_assistant num_assistant_tokens "
-    "num_assistant_tokens_schedule assistant_confidence_threshold "
-    "prompt_lookup_num_tokens max_matching_ngram_size assistant_early_exit "
-    "assistant_lookbehind target_lookbehind assistant_ensemble_weight "
-    "speculation_type compile_config disable_compile low_memory "
-    "continuous_batching_config prefill_chunk_size _from_model_config "
-    "transformers_version return_legacy_cache"
 )
 # The same of MarianConfig and its base class, and of a MarianTokenizer.
 FILES = {
@@ -71,8 +58,8 @@ ODD = (7, 0.5, "odd", [5], [[5, 6]], {"odd": 1})
 IDS = {"pad_token_id": 79, "eos_token_id": 0, "decoder_start_token_id": 79}
 
 
-def generation_of(**changes):
-    """What is read, or None where it is refused in one line."""
+def generation_settings(**changes):
+    """Returns the settings; None if they are refused in one line."""
     try:
         return read_generation(IDS, IDS | {"max_length": 512} | changes)
     except InputError as error:
@@ -80,58 +67,58 @@ def generation_of(**changes):
 
 
 def test_no_setting_of_a_search_is_ignored():
-    base = generation_of()
+    base = generation_settings()
     for name in GENERATION.split():
         is_switch = name in ("do_sample", "renormalize_logits")
         for value in (*ODD, 10**9, *([True] if is_switch else [])):
-            found = generation_of(**{name: value})
-            assert found != base, (name, value)
-            if found and found._replace(notes=[]) == base:
-                assert name in "".join(found.notes)
-        assert generation_of(**{name: None}) is None or name not in IDS
-    for name in WITHOUT_EFFECT.split():
-        assert generation_of(**{name: 7}) == base
+            settings = generation_settings(**{name: value})
+            assert settings != base, (name, value)
+            if settings and settings._replace(notes=[]) == base:
+                assert name in "".join(settings.notes)
+        assert generation_settings(**{name: None}) is None or name not in IDS
+    assert generation_settings(use_cache=False, top_k=7) == base
 
 
-@pytest.fixture(name="folder", params=["separate"])
+@pytest.fixture(name="folder")
 def fixture_folder(request, marian_folder, tmp_path):
-    """A copy, to be changed."""
+    """A copy of a directory, "shared" by default, to be changed."""
     copy = tmp_path / "hf"
-    shutil.copytree(marian_folder / request.param, copy)
+    name = getattr(request, "param", "shared")
+    shutil.copytree(marian_folder / name, copy)
     (copy / "pytorch_model.bin").unlink(missing_ok=True)
     return copy
 
 
-shared = pytest.mark.parametrize("folder", ["shared"], indirect=True)
-
-
 def change(folder, name, **changes):
     path = folder / name
-    found = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(found | changes), "utf-8")
+    fields = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(fields | changes), "utf-8")
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_field_of_a_file_is_ignored(folder, file):
+@pytest.mark.parametrize("folder", ["separate"], indirect=True)
+def test_no_field_of_a_file_is_ignored(folder):
     base = read_hugging_face(folder)
-    path = folder / file
-    before = path.read_bytes() if path.exists() else b"{}"
-    for name in FILES[file].split():
-        stored = json.loads(before).get(name)
-        for value in (*ODD, *([not stored] if type(stored) is bool else [])):
-            change(folder, file, **{name: value})
-            try:
-                found = read_hugging_face(folder)
-            except InputError as error:
-                assert len(str(error).splitlines()) == 1
-            else:
-                is_noted = found.notes != base.notes
-                is_changed = found.model.config != base.model.config
-                assert is_noted or is_changed, (name, value)
-            path.write_bytes(before)
+    for file, names in FILES.items():
+        path = folder / file
+        before = path.read_bytes() if path.exists() else b"{}"
+        for name in names.split():
+            stored = json.loads(before).get(name)
+            for value in (
+                *ODD,
+                *([not stored] if type(stored) is bool else []),
+            ):
+                change(folder, file, **{name: value})
+                try:
+                    changed = read_hugging_face(folder)
+                except InputError as error:
+                    assert len(str(error).splitlines()) == 1
+                else:
+                    is_noted = changed.notes != base.notes
+                    is_obeyed = changed.model.config != base.model.config
+                    assert is_noted or is_obeyed, (name, value)
+                path.write_bytes(before)
 
 
-@shared
 def test_null_is_the_default_of_transformers(folder):
     defaults = {"num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
     change(folder, "generation_config.json", **dict.fromkeys(defaults))
@@ -140,26 +127,27 @@ def test_null_is_the_default_of_transformers(folder):
     config = read_hugging_face(folder).model.config
     assert (config.beam_size, config.alpha, config.stop) == (1, 1.0, "likely")
     (folder / "generation_config.json").unlink()
-    found = read_hugging_face(folder)
-    assert (found.model.config.beam_size, found.model.config.alpha) == (3, 2.0)
-    # `generate` ends after 20 tokens, where nothing else is asked for.
-    assert found.model.config.max_output_extra == 20
-    assert "after 20 tokens" in "".join(found.notes)
+    pretrained = read_hugging_face(folder)
+    config = pretrained.model.config
+    assert (config.beam_size, config.alpha) == (3, 2.0)
+    # `generate` ends after 20 tokens by default.
+    assert config.max_output_extra == 20
+    assert "after 20 tokens" in "".join(pretrained.notes)
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding"):
         read_hugging_face(folder)
 
 
-@shared
 def test_the_fields_of_published_directories_are_known(folder):
     """As transformers 3 and 4 wrote them for OPUS-MT's models."""
     base = read_hugging_face(folder)
     off = "add_bias_logits add_final_layer_norm normalize_before torchscript"
     off += " normalize_embedding force_bos_token_to_be_generated do_sample"
+    off += " gradient_checkpointing"
     change(
         folder,
         "config.json",
-        **dict.fromkeys([*off.split(), "gradient_checkpointing"], False),
+        **dict.fromkeys(off.split(), False),
         **dict.fromkeys(["classif_dropout", "classifier_dropout"], 0.0),
         **{"_name_or_path": "opus", "_num_labels": 3, "id2label": {"0": "a"}},
         **{"label2id": {"a": 0}, "num_hidden_layers": 2, "num_beams": 6},
@@ -182,16 +170,14 @@ def test_the_fields_of_published_directories_are_known(folder):
         **{"model_max_length": 512, "tokenizer_class": "MarianTokenizer"},
         **{"vocab": "/tmp/vocab.json", "source_spm": "/tmp/source.spm"},
     )
-    found = read_hugging_face(folder)
-    assert found.notes == base.notes == []
-    assert found.model.config == base.model.config
-    assert_same_weights(found.model, base.model)
+    pretrained = read_hugging_face(folder)
+    assert pretrained.notes == base.notes == []
+    assert pretrained.model.config == base.model.config
+    assert_same_weights(pretrained.model, base.model)
 
 
-@shared
 @pytest.mark.parametrize("renormalize", [False, True])
-def test_suppressed_tokens_are_never_generated(folder, renormalize):
-    """And have no share of the softmax, as renormalize_logits asks for."""
+def test_suppressed_tokens_have_no_share_of_the_softmax(folder, renormalize):
     change(
         folder,
         "generation_config.json",
@@ -199,30 +185,42 @@ def test_suppressed_tokens_are_never_generated(folder, renormalize):
         bad_words_ids=[[79], [0], [5]],
         renormalize_logits=renormalize,
     )
-    found = read_hugging_face(folder)
-    # The unknown piece and the begin are never generated without that.
+    pretrained = read_hugging_face(folder)
+    # The unknown piece and the begin are never generated anyhow.
     expected = [-1, 5, 7, 9, *([1, 79] if renormalize else [])]
-    bias = found.model.output_embedding.bias.numpy()
-    absent = marian_ids.their_ids(folder, "target")[bias == -1e9]
+    bias = pretrained.model.output_embedding.bias.numpy()
+    absent = hugging_face_ids(folder, "target")[bias == -1e9]
     assert sorted(absent) == sorted(expected)
-    assert bool(found.notes) != renormalize
+    assert bool(pretrained.notes) != renormalize
 
 
 SHARDS = tuple(f"model-0000{number}-of-00003.safetensors" for number in "123")
+INDEX = "model.safetensors.index.json"
 
 
-@shared
-def test_dtypes_and_shards_are_taken_exactly(folder):
+def write_shards(folder, arrays):
+    path = folder / "model.safetensors"
+    path.unlink(missing_ok=True)
+    listed = sorted(arrays)
+    for place, file in enumerate(SHARDS):
+        part = {name: arrays[name] for name in listed[place::3]}
+        safetensors.numpy.save_file(part, folder / file)
+    weight_map = {name: SHARDS[place % 3] for place, name in enumerate(listed)}
+    change(folder, INDEX, weight_map=weight_map)
+
+
+def test_dtypes_and_shards_are_read_exactly(folder):
     base = read_hugging_face(folder).model
-    stored = safetensors.numpy.load_file(folder / "model.safetensors")
-    for dtype, names in (
-        (ml_dtypes.bfloat16, SHARDS),
-        (np.float16, ("model.safetensors",)),
-    ):
-        (folder / "model.safetensors").unlink(missing_ok=True)
-        write_arrays(folder, stored, dtype, names)
-        found = read_hugging_face(folder).model
-        for one, other in zip(base.weights, found.weights, strict=True):
+    path = folder / "model.safetensors"
+    stored = safetensors.numpy.load_file(path)
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        arrays = {name: each.astype(dtype) for name, each in stored.items()}
+        if dtype is np.float16:
+            safetensors.numpy.save_file(arrays, path)
+        else:
+            write_shards(folder, arrays)
+        model = read_hugging_face(folder).model
+        for one, other in zip(base.weights, model.weights, strict=True):
             value = one.numpy()
             # Our padding has no row in the file.
             rounded = np.clip(value, -1e3, 1e3).astype(dtype).astype("float32")
@@ -230,47 +228,27 @@ def test_dtypes_and_shards_are_taken_exactly(folder):
             np.testing.assert_array_equal(other, expected)
 
 
-def write_arrays(folder, arrays, dtype, names):
-    """Deals the arrays out to some files."""
-    listed = sorted(arrays)
-    for place, file in enumerate(names):
-        part = {
-            name: arrays[name].astype(dtype)
-            for name in listed[place :: len(names)]
-        }
-        safetensors.numpy.save_file(part, folder / file)
-    if len(names) > 1:
-        weight_map = {
-            name: names[place % len(names)] for place, name in enumerate(listed)
-        }
-        change(folder, "model.safetensors.index.json", weight_map=weight_map)
-
-
-@shared
-def test_a_wrong_index_is_one_clear_error(folder):
-    path = folder / "model.safetensors"
-    arrays = safetensors.numpy.load_file(path)
-    path.unlink()
-    write_arrays(folder, arrays, np.float32, SHARDS)
+def test_a_wrong_index_is_refused(folder):
+    write_shards(
+        folder, safetensors.numpy.load_file(folder / "model.safetensors")
+    )
     for weight_map in (
         {"a": "../model.safetensors"},
         {"a": "/etc/passwd"},
         {"a": "config.json"},
-        {"a": "model.safetensors.index.json"},
+        {"a": INDEX},
         {"a": SHARDS[0]},
         {"a": "none.safetensors"},
         {"a": 3},
         {},
         [],
     ):
-        change(folder, "model.safetensors.index.json", weight_map=weight_map)
-        with pytest.raises(InputError) as raised:
+        change(folder, INDEX, weight_map=weight_map)
+        with pytest.raises(InputError):
             read_hugging_face(folder)
-        assert len(str(raised.value).splitlines()) == 1
 
 
-@shared
-def test_added_tokens_and_padded_rows_are_taken(folder):
+def test_added_tokens_and_padded_rows_are_read(folder):
     """As `resize_token_embeddings(82, pad_to_multiple_of=8)` leaves them."""
     texts = ["ka lo mi.", ">>fra<< vize bo"]
     base = read_hugging_face(folder)
@@ -288,48 +266,46 @@ def test_added_tokens_and_padded_rows_are_taken(folder):
     stored_bias = arrays["final_logits_bias"]
     # Padding the embeddings may pad the bias, or not.
     for extra in (0, 2, 8):
-        of_extra = generator.normal(size=(1, extra)).astype("float32")
-        bias = np.concatenate([stored_bias, of_extra], 1)
-        safetensors.numpy.save_file(arrays | {"final_logits_bias": bias}, path)
-        found = read_hugging_face(folder)
-        notes = "".join(found.notes)
+        more_bias = generator.normal(size=(1, extra)).astype("float32")
+        arrays["final_logits_bias"] = np.concatenate(
+            [stored_bias, more_bias], 1
+        )
+        safetensors.numpy.save_file(arrays, path)
+        pretrained = read_hugging_face(folder)
+        notes = "".join(pretrained.notes)
         assert "such as <ent>" in notes and "no piece of 6 of" in notes
-        tokenizer = load_tokenizer(found.vocabulary)
+        tokenizer = load_tokenizer(pretrained.vocabulary)
         for one, other in zip(ids, tokenizer.source.encode(texts)):
             np.testing.assert_array_equal(one, other)
         ((tag, *_),) = tokenizer.source.encode([">>gos<< ka"])
         # Behind padding are <unk>, <pad> and </s>, and then their 80 and 81.
         assert tag == 82
-        embeddings = found.model.target_embedding.embeddings.numpy()
+        embeddings = pretrained.model.target_embedding.embeddings.numpy()
         np.testing.assert_array_equal(
             np.sort(embeddings[81:], axis=1), np.sort(table[80:], axis=1)
         )
-        biases = found.model.output_embedding.bias.numpy()[81:]
-        np.testing.assert_array_equal(biases[:extra], of_extra[0])
+        biases = pretrained.model.output_embedding.bias.numpy()[81:]
+        np.testing.assert_array_equal(biases[:extra], more_bias[0])
         assert not biases[extra:].any()
 
 
-@shared
 def test_names_of_tied_and_untied_matrices(folder):
     base = read_hugging_face(folder).model
     path = folder / "model.safetensors"
     arrays = safetensors.numpy.load_file(path)
     matrix = arrays.pop("model.shared.weight")
-    names = [
-        "model.encoder.embed_tokens.weight",
-        "model.decoder.embed_tokens.weight",
-        "lm_head.weight",
-        "model.shared.weight",
+    sides = [
+        f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
     ]
+    names = [*sides, "lm_head.weight", "model.shared.weight"]
     for name in names:
         safetensors.numpy.save_file(arrays | {name: matrix}, path)
         assert_same_weights(base, read_hugging_face(folder).model)
-    safetensors.numpy.save_file(
-        arrays | {names[0]: matrix, names[1]: matrix + 1}, path
-    )
-    with pytest.raises(InputError, match="one matrix"):
+    differing = {names[0]: matrix, names[1]: matrix + 1}
+    safetensors.numpy.save_file(arrays | differing, path)
+    with pytest.raises(InputError, match="embed_tokens"):
         read_hugging_face(folder)
-    # As of transformers 5, nothing is tied then, and the shared one unused.
+    # In transformers 5 nothing is tied then, and the shared one is not used.
     change(folder, "config.json", tie_word_embeddings=False)
     untied = {name: matrix + place for place, name in enumerate(names)}
     safetensors.numpy.save_file(arrays | untied, path)

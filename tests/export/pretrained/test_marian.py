@@ -1,132 +1,109 @@
-"""Marian's own directories become the networks that they are."""
-
-import json
+"""Marian's own directories are read as the networks that they are."""
 
 import numpy as np
 import sentencepiece
 
-from export.model_directory import ModelDirectory
 from export.pretrained.marian_reader import read_marian
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import BEGIN_ID
-from tests import processes
 from tests.export.pretrained import marian_directory
+from tests.export.pretrained.marian_directory import (
+    DECODER,
+    MISSING_ROWS,
+    OPTIONS,
+    ORDER,
+    SIZE,
+    arrays_of,
+    write,
+)
 from tests.export.pretrained.marian_graph import MarianGraph
 
+_SIDES = ["encoder_Wemb", "decoder_Wemb"]
 # Options that tie matrices of embeddings, our field, and the arrays.
 TIES = [
     ({"tied-embeddings-all": True}, "all", ["Wemb"]),
-    (
-        {"tied-embeddings-src": True, "tied-embeddings": True},
-        "all",
-        ["Wemb"],
-    ),
-    (
-        {"tied-embeddings": True},
-        "target-softmax",
-        ["encoder_Wemb", "decoder_Wemb"],
-    ),
-    ({}, "none", ["encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"]),
+    ({"tied-embeddings-src": True, "tied-embeddings": True}, "all", ["Wemb"]),
+    ({"tied-embeddings": True}, "target-softmax", _SIDES),
+    ({}, "none", [*_SIDES, "decoder_ff_logit_out_Wt"]),
     # Of older versions.
-    ({}, "none", ["encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_W"]),
+    ({}, "none", [*_SIDES, "decoder_ff_logit_out_W"]),
 ]
 
 
-def by_name(model):
-    return {
-        weight.path.partition("/")[2]: weight.numpy()
-        for weight in model.weights
-    }
-
-
-def test_weights_come_back(tmp_path):
+def test_weights_are_read_to_the_bit(tmp_path):
     for number, (tied, share_embeddings, embeddings) in enumerate(TIES):
-        rows = 0 if share_embeddings == "all" else marian_directory.SIZE + 2
+        rows = 0 if share_embeddings == "all" else SIZE + 2
         model = marian_directory.model(
             share_embeddings=share_embeddings, source_vocabulary_size=rows
         )
-        folder = marian_directory.write(
+        folder = write(
             tmp_path / str(number),
-            marian_directory.arrays_of(model, embeddings),
-            marian_directory.OPTIONS | {"tied-embeddings-all": False} | tied,
+            arrays_of(model, embeddings),
+            OPTIONS | {"tied-embeddings-all": False} | tied,
         )
-        found = read_marian(folder)
-        assert found.notes == []
-        expected, weights = by_name(model), by_name(found.model)
-        assert weights.keys() == expected.keys()
-        for name, weight in weights.items():
-            np.testing.assert_array_equal(weight, expected[name], name)
-        architecture = found.model.config.architecture()
+        pretrained = read_marian(folder)
+        assert pretrained.notes == []
+        weights = pretrained.model.weights
+        for one, other in zip(model.weights, weights, strict=True):
+            np.testing.assert_array_equal(one, other, one.path)
+        architecture = pretrained.model.config.architecture()
         assert architecture == model.config.architecture()
 
 
 def test_source_and_target_may_share_what_the_output_does_not(tmp_path):
     model = marian_directory.model(share_embeddings="none")
-    options = marian_directory.OPTIONS | {
-        "tied-embeddings-all": False,
-        "tied-embeddings-src": True,
-    }
-    embeddings = ["Wemb", "decoder_ff_logit_out_Wt"]
-    arrays = marian_directory.arrays_of(model, embeddings)
-    found = read_marian(marian_directory.write(tmp_path, arrays, options)).model
+    tied = {"tied-embeddings-all": False, "tied-embeddings-src": True}
+    arrays = arrays_of(model, ["Wemb", "decoder_ff_logit_out_Wt"])
+    pretrained = read_marian(write(tmp_path, arrays, OPTIONS | tied)).model
     for name, same in (
         ("source", "target"),
         ("target", "target"),
         ("output", "output"),
     ):
-        weight = getattr(found, f"{name}_embedding").embeddings
+        weight = getattr(pretrained, f"{name}_embedding").embeddings
         expected = getattr(model, f"{same}_embedding").embeddings
         np.testing.assert_array_equal(weight, expected)
 
 
-def test_logits_are_those_of_the_graph_of_marian(tmp_path):
+def test_logits_match_the_graph_of_marian(tmp_path):
     for activation, ours in (("swish", "silu"), ("relu", "relu")):
-        arrays = marian_directory.arrays_of(
-            marian_directory.model(activation=ours)
-        )
-        options = marian_directory.OPTIONS | {
-            "transformer-ffn-activation": activation
-        }
-        folder = marian_directory.write(tmp_path / ours, arrays, options)
-        found, graph = read_marian(folder).model, MarianGraph(arrays, options)
+        arrays = arrays_of(marian_directory.model(activation=ours))
+        options = OPTIONS | {"transformer-ffn-activation": activation}
+        model = read_marian(write(tmp_path / ours, arrays, options)).model
+        graph = MarianGraph(arrays, options)
         generator = np.random.default_rng(1)
-        # Marian's rows; our ids are their places in `ORDER`.
-        rows = np.array(marian_directory.ORDER)
+        # Marian's rows; our ids are their positions in `ORDER`.
+        rows = np.array(ORDER)
         for length in (1, 2, 9):
-            source = generator.integers(2, marian_directory.SIZE, length)
-            source = np.append(source, 0)
-            target = generator.integers(2, marian_directory.SIZE, length + 2)
-            logits = found(
-                {
-                    "source": rows[source][None],
-                    "target": np.append(BEGIN_ID, rows[target])[None],
-                }
+            source = np.append(generator.integers(2, SIZE, length), 0)
+            target = generator.integers(2, SIZE, length + 2)
+            given = np.append(BEGIN_ID, rows[target])
+            logits = model(
+                {"source": rows[source][None], "target": given[None]}
             ).numpy()[0]
             expected = graph.logits(source, target)
             np.testing.assert_allclose(logits[:, rows], expected, atol=3e-4)
-            # They take no part in the softmax.
-            assert logits[:, marian_directory.NO_ROWS].max() < -1e8
+            assert logits[:, MISSING_ROWS].max() < -1e8
 
 
 def test_ids_are_those_of_the_table(tmp_path):
     """By piece; SentencePiece's own ids are others."""
-    words = marian_directory.table()
-    size = len(words)
+    table = marian_directory.table()
     hard = ["▁no", "null", "1_0", "~", "'", '"', ": ", "#", "<<", "="]
-    words |= {name: size + place for place, name in enumerate(hard)}
-    arrays = marian_directory.arrays_of(marian_directory.model())
+    table |= {name: SIZE + place for place, name in enumerate(hard)}
+    arrays = arrays_of(marian_directory.model())
     for name, axis in (("Wemb", 0), ("decoder_ff_logit_out_b", 1)):
         widths = [(0, 0), (0, 0)]
         widths[axis] = (0, len(hard))
         arrays[name] = np.pad(arrays[name], widths)
-    options = marian_directory.OPTIONS | {"dim-vocabs": [len(words)] * 2}
-    folder = marian_directory.write(tmp_path, arrays, options, words=words)
+    options = OPTIONS | {"dim-vocabs": [len(table)] * 2}
+    folder = write(tmp_path, arrays, options, table=table)
     tokenizers = load_tokenizer(read_marian(folder).vocabulary)
     for side in ("source", "target"):
         tokenizer = getattr(tokenizers, side)
-        assert tokenizer.vocabulary_size == len(words) + 2
-        # Behind our four follow the others, without end and unknown piece.
-        for name, number in words.items():
+        assert tokenizer.vocabulary_size == len(table) + 2
+        # Our four special ids, then the others without </s> and <unk>.
+        for name, number in table.items():
             if number > 1:
                 assert tokenizer.id_to_piece(number + 2) == name
         processor = sentencepiece.SentencePieceProcessor(
@@ -134,76 +111,51 @@ def test_ids_are_those_of_the_table(tmp_path):
         )
         texts = marian_directory.SENTENCES[side][:20]
         for text, ids in zip(texts, tokenizer.encode(texts)):
-            rows = [words[piece] for piece in processor.EncodeAsPieces(text)]
+            rows = [table[piece] for piece in processor.EncodeAsPieces(text)]
             assert ids.tolist() == [row + 2 for row in rows] + [3]
 
 
-def test_decoder_yml_gives_the_search(tmp_path):
-    arrays = marian_directory.arrays_of(marian_directory.model())
-    asked = {"normalize": 0.6, "word-penalty": 0.5, "max-length-factor": 2}
-    decoder = marian_directory.DECODER | asked
-    found = read_marian(
-        marian_directory.write(tmp_path, arrays, decoder=decoder)
-    )
-    config = found.model.config
+def test_decoder_yml_has_the_search(tmp_path):
+    search = {"normalize": 0.6, "word-penalty": 0.5, "max-length-factor": 2}
+    arrays = arrays_of(marian_directory.model())
+    folder = write(tmp_path, arrays, decoder=DECODER | search)
+    pretrained = read_marian(folder)
+    config = pretrained.model.config
     assert (config.beam_size, config.alpha) == (3, 0.6)
     assert (config.length_penalty, config.stop) == ("power", "finished")
     # Twice as long up to 128 pieces.
     assert config.max_output_extra == 128
-    (note,) = found.notes
+    (note,) = pretrained.notes
     assert "word-penalty" in note
 
 
 def test_a_table_may_lack_pieces(tmp_path):
     """PyYAML of OPUS-MT's scripts keeps one of two equal ones."""
-    words = {
-        name: number
-        for name, number in marian_directory.table().items()
-        if number not in (5, 9)
-    }
-    words[""] = 5
-    arrays = marian_directory.arrays_of(marian_directory.model())
-    found = read_marian(marian_directory.write(tmp_path, arrays, words=words))
-    (note,) = found.notes
-    assert f"no piece of 2 of the model's {marian_directory.SIZE} ids" in note
-    assert found.model.config.vocabulary_size == marian_directory.SIZE + 2
+    table = marian_directory.table()
+    table = {name: row for name, row in table.items() if row not in (5, 9)}
+    table[""] = 5
+    arrays = arrays_of(marian_directory.model())
+    pretrained = read_marian(write(tmp_path, arrays, table=table))
+    (note,) = pretrained.notes
+    assert f"no piece of 2 of the model's {SIZE} ids" in note
+    assert pretrained.model.config.vocabulary_size == SIZE + 2
 
 
 def test_vocabularies_may_be_lines(tmp_path):
     model = marian_directory.model(
-        share_embeddings="target-softmax",
-        source_vocabulary_size=marian_directory.SIZE + 2,
+        share_embeddings="target-softmax", source_vocabulary_size=SIZE + 2
     )
     tied = {"tied-embeddings-all": False, "tied-embeddings": True}
-    folder = marian_directory.write(
+    folder = write(
         tmp_path,
-        marian_directory.arrays_of(model, ["encoder_Wemb", "decoder_Wemb"]),
-        marian_directory.OPTIONS | tied,
-        marian_directory.DECODER | {"vocabs": ["/of/old/a.vocab", "b.vocab"]},
+        arrays_of(model, _SIDES),
+        OPTIONS | tied,
+        DECODER | {"vocabs": ["/of/old/a.vocab", "b.vocab"]},
     )
     lines = "".join(f"{piece}\n" for piece in marian_directory.table())
     for name in ("a.vocab", "b.vocab"):
         (folder / name).write_text(lines, "utf-8")
-    found = read_marian(folder)
-    assert found.notes == []
-    assert by_name(found.model).keys() == by_name(model).keys()
-
-
-def test_the_command_makes_a_model_directory(tmp_path):
-    model = marian_directory.model()
-    folder = marian_directory.write(
-        tmp_path / "marian", marian_directory.arrays_of(model)
-    )
-    path = tmp_path / "imported"
-    done = processes.run(
-        {"module": "export.import_marian"},
-        [f"--npz={folder}", f"--model_dir={path}"],
-    )
-    assert done.code == 0, done.err
-    assert "2 + 1 layers" in done.out
-    directory = ModelDirectory(path)
-    weights = by_name(directory.load_model())
-    for name, weight in by_name(model).items():
-        np.testing.assert_array_equal(weights[name], weight, name)
-    assert json.loads(directory.config_path.read_text())["beam_size"] == 3
-    assert directory.load_tokenizer().source.vocabulary_size > 100
+    pretrained = read_marian(folder)
+    assert pretrained.notes == []
+    tokenizer = load_tokenizer(pretrained.vocabulary).source
+    assert tokenizer.id_to_piece(4) == [*marian_directory.table()][2]
