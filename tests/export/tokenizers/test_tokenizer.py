@@ -16,7 +16,7 @@ from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tests import made_up_text
 
-# All of them, or what NFKC makes of them, are in the vocabulary.
+# All of them, or their NFKC, are in the vocabulary.
 UNITS = [
     *made_up_text.CONSONANTS,
     *made_up_text.VOWELS,
@@ -25,7 +25,7 @@ UNITS = [
 ]
 
 
-# A new one for each test: see test_outlives_a_new_seed.
+# A new one for each test: see test_it_survives_a_new_seed.
 @pytest.fixture
 def tokenizer():
     return Tokenizer(made_up_text.vocabulary())
@@ -36,39 +36,10 @@ one_tokenizer_for_all_examples = settings(
 )
 
 
-def pieces(tokenizer, ids):
-    return [tokenizer.id_to_piece(int(number)) for number in ids]
-
-
-def other_vocabulary(**options):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(made_up_text.sentences()),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=100,
-        minloglevel=2,
-        **options,
-    )
-    return model.getvalue()
-
-
-def test_the_special_ids_come_first(tokenizer):
-    numbers = [PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID]
-    assert numbers == [0, 1, 2, 3]
-    assert pieces(tokenizer, numbers) == ["<pad>", "<unk>", "<s>", "</s>"]
-    assert tokenizer.vocabulary_size == 200
-
-
-def test_rows_end_with_the_end_id_and_hold_no_other_special_one(tokenizer):
-    for ids in tokenizer.encode(made_up_text.sentences()):
-        assert ids.dtype == np.int32
-        assert ids[-1] == END_ID
-        assert (ids[:-1] > END_ID).all()
-        assert (ids < tokenizer.vocabulary_size).all()
-
-
 def test_ids_are_those_of_the_sentencepiece_library(tokenizer):
+    special = [tokenizer.id_to_piece(number) for number in range(4)]
+    assert special == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert tokenizer.vocabulary_size == 200
     reference = sentencepiece.SentencePieceProcessor(
         model_proto=made_up_text.vocabulary()
     )
@@ -79,7 +50,7 @@ def test_ids_are_those_of_the_sentencepiece_library(tokenizer):
 
 @one_tokenizer_for_all_examples
 @given(st.lists(st.lists(st.sampled_from(UNITS)).map("".join), min_size=1))
-def test_text_comes_back_as_nfkc_has_it(tokenizer, texts):
+def test_decoding_gives_the_nfkc_of_the_text(tokenizer, texts):
     ids = tf.ragged.constant(
         [row.tolist() for row in tokenizer.encode(texts)], dtype=tf.int32
     ).to_tensor()
@@ -91,13 +62,14 @@ def test_text_comes_back_as_nfkc_has_it(tokenizer, texts):
 
 @one_tokenizer_for_all_examples
 @given(st.lists(st.text(), max_size=4))
-def test_any_text_gives_ids_of_the_vocabulary(tokenizer, texts):
+def test_any_text_has_ids_of_the_vocabulary(tokenizer, texts):
     rows = tokenizer.encode(texts)
     assert len(rows) == len(texts)
     for text, ids in zip(texts, rows):
-        assert ids[-1] == END_ID
+        assert ids.dtype == np.int32 and ids[-1] == END_ID
         assert ((ids >= 0) & (ids < tokenizer.vocabulary_size)).all()
-        # One by one as all at once.
+        assert not {PAD_ID, BEGIN_ID, END_ID} & {*ids[:-1].tolist()}
+        # Alone as in a batch.
         assert ids.tolist() == tokenizer.encode([text])[0].tolist()
 
 
@@ -107,7 +79,7 @@ def test_an_unknown_character_is_the_unknown_id(tokenizer):
     assert "\u2047" in tokenizer.decode([ids])[0]
 
 
-def test_nothing_and_blanks(tokenizer):
+def test_empty_and_blank_texts(tokenizer):
     assert tokenizer.encode([]) == []
     rows = tokenizer.encode(["", "  \t ", "\u3000"])
     assert [ids.tolist() for ids in rows] == [[END_ID]] * 3
@@ -115,7 +87,7 @@ def test_nothing_and_blanks(tokenizer):
     assert tokenizer.decode(np.zeros((0, 3), np.int32)) == []
 
 
-def test_pad_begin_end_and_ids_outside_the_vocabulary_give_nothing(tokenizer):
+def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
     words = tokenizer.encode(["ba."])[0][:-1].tolist()
     (expected,) = tokenizer.decode([words])
     size = tokenizer.vocabulary_size
@@ -125,13 +97,13 @@ def test_pad_begin_end_and_ids_outside_the_vocabulary_give_nothing(tokenizer):
     assert tokenizer.decode([[size, -7], [PAD_ID, PAD_ID]]) == ["", ""]
 
 
-def test_bytes_that_are_not_utf8_count_as_the_replacement_character(tokenizer):
+def test_bytes_that_are_not_utf8_are_replacement_characters(tokenizer):
     broken = [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba", b"\x80\x80"]
     clean = ["\ufffd", "ba \ufffd", "\ufffd ba", "\ufffd"]
-    found = tokenizer.tokenize(tf.constant(broken)).to_list()
+    rows = tokenizer.tokenize(tf.constant(broken)).to_list()
     expected = [ids.tolist() for ids in tokenizer.encode(clean)]
-    # How many replacement characters stand for a run of bytes is not ours.
-    assert [_without_repeats(ids) for ids in found] == expected
+    # TensorFlow decides how many stand for a run of bytes.
+    assert [_without_repeats(ids) for ids in rows] == expected
 
 
 def _without_repeats(ids):
@@ -141,74 +113,63 @@ def _without_repeats(ids):
 
 def test_a_graph_gives_the_same_ids_and_text(tokenizer):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def there_and_back(text):
+    def round_trip(text):
         ids = tokenizer.tokenize(text).to_tensor()
         return ids, tokenizer.detokenize(ids)
 
     texts = [*made_up_text.sentences(), "", "ba \u6f22"]
-    ids, back = there_and_back(tf.constant(texts))
+    ids, back = round_trip(tf.constant(texts))
     rows = [row[row != PAD_ID].tolist() for row in ids.numpy()]
     assert rows == [ids.tolist() for ids in tokenizer.encode(texts)]
     assert [text.decode() for text in back.numpy()] == tokenizer.decode(ids)
 
 
-@pytest.mark.parametrize(
-    "proto",
-    [
-        b"",
-        b"this is no model",
-        b"\x00" * 64,
-        made_up_text.vocabulary()[:-1],
-    ],
-    ids=["empty", "words", "zeros", "all-but-a-byte"],
-)
-def test_bytes_that_are_no_model_are_refused(proto):
-    with pytest.raises(ValueError, match="not a SentencePiece model"):
-        Tokenizer(proto)
+def test_other_bytes_and_special_ids_are_refused():
+    for proto in (b"", b"no model", bytes(64), made_up_text.vocabulary()[:-1]):
+        with pytest.raises(ValueError, match="not a SentencePiece model"):
+            Tokenizer(proto)
+    for pad, unknown, begin, end in (
+        (-1, 0, 1, 2),
+        (3, 0, 1, 2),
+        (0, 1, 3, 2),
+        (0, 1, -1, 3),
+        (-1, 0, 2, 3),
+        (0, 1, 2, -1),
+    ):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(made_up_text.sentences()),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=100,
+            minloglevel=2,
+            **{"pad_id": pad, "unk_id": unknown},
+            **{"bos_id": begin, "eos_id": end},
+        )
+        with pytest.raises(ValueError, match="special ids"):
+            Tokenizer(model.getvalue())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"pad_id": 3},
-        {"pad_id": 0, "unk_id": 1, "bos_id": 3, "eos_id": 2},
-        {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": 3},
-        {"pad_id": -1, "unk_id": 0, "bos_id": 2, "eos_id": 3},
-        {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": -1},
-    ],
-    ids=[
-        *("their-own", "pad-last", "begin-end-swapped"),
-        *("no-begin", "no-pad", "no-end"),
-    ],
-)
-def test_other_special_ids_are_refused(options):
-    with pytest.raises(ValueError, match="special ids"):
-        Tokenizer(other_vocabulary(**options))
+@pytest.mark.parametrize("piece", ["", "\0", "\0a"])
+def test_a_piece_that_would_crash_the_process_is_refused(piece):
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        made_up_text.vocabulary()
+    )
+    model.pieces[-1].piece = piece
+    with pytest.raises(ValueError, match="NUL"):
+        Tokenizer(model.SerializeToString())
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
+def test_it_survives_a_new_seed():
+    for ask in (
         lambda tokenizer: tokenizer.encode(["ba."])[0].tolist(),
         lambda tokenizer: tokenizer.decode([[7, 8, 9]]),
         lambda tokenizer: tokenizer.id_to_piece(7),
-    ],
-    ids=["encode", "decode", "id_to_piece"],
-)
-def test_outlives_a_new_seed(tokenizer, ask):
-    expected = ask(tokenizer)
-    keras.utils.set_random_seed(1)
-    assert ask(tokenizer) == expected
-
-
-def test_two_models_in_one_process_stay_apart():
-    one = Tokenizer(made_up_text.vocabulary(100, seed=1))
-    two = Tokenizer(made_up_text.vocabulary(140, seed=2))
-    texts = made_up_text.sentences()
-    alone = [ids.tolist() for ids in one.encode(texts)]
-    assert [ids.tolist() for ids in two.encode(texts)] != alone
-    assert [ids.tolist() for ids in one.encode(texts)] == alone
+    ):
+        tokenizer = Tokenizer(made_up_text.vocabulary())
+        expected = ask(tokenizer)
+        keras.utils.set_random_seed(1)
+        assert ask(tokenizer) == expected
 
 
 class _Pair(tf.Module):
@@ -224,26 +185,17 @@ class _Pair(tf.Module):
         )
 
 
-def test_two_models_in_one_export_stay_apart(tmp_path):
+def test_two_models_in_one_process_and_export_stay_apart(tmp_path):
     # tensorflow-text gives both the first one's ids where they have no names.
-    texts = tf.constant(made_up_text.sentences())
-    pair = _Pair(
-        Tokenizer(made_up_text.vocabulary(100, seed=1)),
-        Tokenizer(made_up_text.vocabulary(140, seed=2)),
-    )
+    texts = made_up_text.sentences()
+    one = Tokenizer(made_up_text.vocabulary(100, seed=1))
+    alone = [ids.tolist() for ids in one.encode(texts)]
+    two = Tokenizer(made_up_text.vocabulary(140, seed=2))
+    assert [ids.tolist() for ids in two.encode(texts)] != alone
+    assert [ids.tolist() for ids in one.encode(texts)] == alone
+    pair, texts = _Pair(one, two), tf.constant(texts)
     expected = [ids.numpy() for ids in pair.ids(texts)]
     tf.saved_model.save(pair, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
-    for found, ids in zip(loaded.ids(texts), expected):
-        np.testing.assert_array_equal(found.numpy(), ids)
-
-
-@pytest.mark.parametrize("piece", ["", "\0", "\0a"])
-def test_a_piece_that_would_end_the_process_is_refused(piece):
-    """SentencePiece crashes at it, where nothing can be caught."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        made_up_text.vocabulary()
-    )
-    model.pieces[-1].piece = piece
-    with pytest.raises(ValueError, match="NUL"):
-        Tokenizer(model.SerializeToString())
+    for ids, right in zip(loaded.ids(texts), expected):
+        np.testing.assert_array_equal(ids.numpy(), right)
