@@ -219,11 +219,6 @@ MARIAN_DECODER = {
 def check_fields(fields, table, file):
     """Checks the fields of a file by one of the tables above.
 
-    Args:
-        fields: dict of the fields of the file.
-        table: the table.
-        file: name of the file, for messages.
-
     Returns:
         A list of str: notes on settings that have no effect here.
 
@@ -273,12 +268,12 @@ def shorten(value):
 
 
 def find_unsupported_fields(config, supported):
-    """Returns the fields of a configuration that a format cannot hold.
+    """Returns the fields of a TransformerConfig that a format cannot hold.
 
     Args:
         config: TransformerConfig.
         supported: dict, name to the values that the format can hold, or ANY.
-            Of other fields it can hold the default alone.
+            Other fields must have their default.
 
     Returns:
         A list of str, each as "name=value".

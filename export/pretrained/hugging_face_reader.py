@@ -251,38 +251,30 @@ def _read_rates(checkpoint, config):
 
 
 class GenerationSettings(typing.NamedTuple):
-    """The defaults of `generate` of transformers.
+    """The defaults of `generate` of transformers."""
 
-    Attributes:
-        search: dict of fields of a TransformerConfig.
-        begin: id that the decoder begins with, in the table of the checkpoint.
-        end: id of the end.
-        suppressed: set of the ids that are never generated.
-        is_renormalized: whether those take no part in the softmax.
-        notes: list of str: what differs here.
-    """
-
+    # Fields of a TransformerConfig.
     search: dict
+    # Ids of the checkpoint: those that begin and end an output.
     begin: int
     end: int
+    # Ids that are never generated, and whether the softmax excludes them.
     suppressed: set[int]
     is_renormalized: bool
+    # On differences here.
     notes: list[str]
 
 
 def read_generation(config, generation):
-    """Reads the settings of `generate` as transformers does.
+    """Returns the GenerationSettings, as transformers reads them.
 
     Args:
-        config: dict of config.json, whose settings hold where there is no
+        config: dict of config.json, whose settings count if there is no
             generation_config.json.
         generation: dict of generation_config.json, or None.
 
-    Returns:
-        GenerationSettings.
-
     Raises:
-        InputError: a field is not known, or has a value that is not possible.
+        InputError: a field is unknown, or its value is not possible.
     """
     file, fields = _GENERATION, generation
     if generation is None:

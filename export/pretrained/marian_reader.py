@@ -60,8 +60,7 @@ def read_marian(folder):
             it names, source.spm and target.spm.
 
     Returns:
-        PretrainedModel. Its sources are read by the rules of OPUS-MT's scripts;
-        see `export.tokenizers.opus_normalization`.
+        PretrainedModel, with `export.tokenizers.opus_normalization`.
 
     Raises:
         InputError: something is missing, damaged or of another architecture.
@@ -74,7 +73,8 @@ def read_marian(folder):
     check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
     sizes = _vocabulary_sizes(options)
     tables, notes = _read_tables(folder, decoder, sizes)
-    if _shares_sides(options) and tables[0] != tables[1]:
+    share_embeddings, is_shared = _read_ties(options)
+    if is_shared and tables[0] != tables[1]:
         raise InputError(
             "The model has one matrix of embeddings for source and target, "
             f"but {_DECODER} names different vocabularies."
@@ -83,18 +83,19 @@ def read_marian(folder):
         _make_vocabulary(folder / f"{side}.spm", table)
         for side, table in zip(("source", "target"), tables)
     )
-    is_shared = _share_embeddings(options) == "all"
+    is_joint = share_embeddings == "all"
     config = _make_config(
         options,
+        share_embeddings=share_embeddings,
         vocabulary_size=len(target.rows),
-        source_vocabulary_size=0 if is_shared else len(source.rows),
+        source_vocabulary_size=0 if is_joint else len(source.rows),
         **_read_search(decoder),
     )
     notes += check_fields(decoder, MARIAN_DECODER, _DECODER)
     if _read_real(decoder, "word-penalty", 0.0):
-        notes.append(f"word-penalty of {_DECODER} is not done by our search")
+        notes.append(f"word-penalty of {_DECODER} has no effect here")
     slots = layer_slots(config, is_hugging_face=False)
-    embeddings = _read_embeddings(checkpoint, config, options, sizes)
+    embeddings = _read_embeddings(checkpoint, config, is_shared, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_on(options, "output-omit-bias"):
         bias = _read(checkpoint, _BIAS, bias.shape)
@@ -236,27 +237,20 @@ def _make_config(options, **others):
         # Of Marian's Transformer; 1e-9 is of its other networks.
         layer_norm_epsilon=1e-6,
         activation=_ACTIVATIONS[activation],
-        share_embeddings=_share_embeddings(options),
         output_bias=True,
         sinusoid_rates="marian",
         **others,
     )
 
 
-def _share_embeddings(options):
-    is_output_tied = _is_on(options, "tied-embeddings")
-    if _is_on(options, "tied-embeddings-all") or (
-        is_output_tied and _shares_sides(options)
-    ):
-        return "all"
-    return "target-softmax" if is_output_tied else "none"
-
-
-def _shares_sides(options):
-    """Whether source and target have one matrix of embeddings."""
-    return _is_on(options, "tied-embeddings-all") or _is_on(
-        options, "tied-embeddings-src"
-    )
+def _read_ties(options):
+    """Returns `share_embeddings`, and whether both sides have one matrix."""
+    is_all = _is_on(options, "tied-embeddings-all")
+    is_output = _is_on(options, "tied-embeddings")
+    is_shared = is_all or _is_on(options, "tied-embeddings-src")
+    if is_all or (is_output and is_shared):
+        return "all", True
+    return "target-softmax" if is_output else "none", is_shared
 
 
 def _is_on(options, name):
@@ -264,7 +258,7 @@ def _is_on(options, name):
 
 
 def _read_search(decoder):
-    """Returns the fields of a search that decoder.yml asks for."""
+    """Returns the fields of a TransformerConfig for decoder.yml's search."""
     factor = max(_read_real(decoder, "max-length-factor", 3.0), 1.0)
     return {
         "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
@@ -286,10 +280,10 @@ def _read_real(decoder, name, default):
     return value
 
 
-def _read_embeddings(checkpoint, config, options, sizes):
+def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     width = config.d_model
-    names = [_SHARED] * 2 if _shares_sides(options) else _SIDES
+    names = [_SHARED] * 2 if is_shared else _SIDES
     target = _read(checkpoint, names[1], (sizes[1], width))
     if config.share_embeddings == "all":
         return {"target": target}
@@ -310,7 +304,7 @@ def _read(checkpoint, name, shape):
 
 
 def _stored_shape(checkpoint, name, shape):
-    """Returns [1, n] for [n] where it is stored so, as Marian does."""
+    """Returns [1, n] for [n] if it is stored so, as Marian does."""
     is_row = len(shape) == 1 and len(checkpoint.shape(name)) == 2
     return (1, *shape) if is_row else shape
 
@@ -334,14 +328,7 @@ def parse_yaml(content, name):
     """Returns a dict of str to str, list or dict of a YAML file.
 
     References, by which a small file stands for an endless one, and deep
-    nesting are refused.
-
-    Args:
-        content: bytes of the file.
-        name: name of the file, for messages.
-
-    Raises:
-        InputError: it is not YAML, or not a mapping as Marian writes it.
+    nesting raise InputError, as does what Marian does not write.
     """
     try:
         depth = 0

@@ -47,27 +47,20 @@ _TOKENS = (
 
 
 class Vocabulary(typing.NamedTuple):
-    """The vocabulary of one side.
+    """The vocabulary of one side."""
 
-    Attributes:
-        proto: bytes of a SentencePiece model.
-        rows: int array [V]: for each id the row of the checkpoint's matrices,
-            MISSING_ROW where they have none.
-    """
-
+    # A SentencePiece model.
     proto: bytes
+    # int [V]: for each id the row of the checkpoint's matrices, or MISSING_ROW.
     rows: np.ndarray
 
 
 class MarianTokenizerFiles:
     """The files of `MarianTokenizer.save_pretrained`.
 
-    Args:
-        folder: pathlib.Path.
-
     Attributes:
         languages: codes of the source and the target, None where missing.
-        notes: list of str: what differs here.
+        notes: list of str: the differences here.
 
     Raises:
         InputError: a file cannot be read, or has an unknown field.
@@ -126,10 +119,7 @@ class MarianTokenizerFiles:
         Args:
             sizes: rows of the embeddings of the source and of the target.
             begin: id that the decoder begins with.
-            end: id of the end of an output.
-
-        Raises:
-            InputError: a file is missing, damaged, or of another model.
+            end: id that ends an output.
         """
         paths = [self._folder / "vocab.json"] * 2
         tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
@@ -191,12 +181,7 @@ def read_table(path):
 
 
 def complete_table(table, size, path):
-    """Gives a piece to each row of a matrix.
-
-    Args:
-        table: dict, piece to id.
-        size: number of rows of the matrix.
-        path: pathlib.Path of the file, for messages.
+    """Completes a table of a file, piece to id, for a matrix of `size` rows.
 
     Returns:
         A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.

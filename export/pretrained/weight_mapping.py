@@ -27,42 +27,33 @@ MAX_VOCABULARY = 2**24
 
 
 class PretrainedModel(typing.NamedTuple):
-    """A pretrained model as it is read.
-
-    Attributes:
-        model: Transformer.
-        vocabulary: bytes of a `vocabulary.model`.
-        source_language: code, or None where the directory does not say.
-        target_language: the same.
-        notes: list of str: settings of the directory that have no effect here.
-    """
+    """A pretrained model, as it is read from a directory."""
 
     model: kt.Transformer
+    # Of a `vocabulary.model`.
     vocabulary: bytes
+    # Codes, if the directory has them.
     source_language: str | None
     target_language: str | None
+    # On settings of the directory that have no effect here.
     notes: list[str]
 
 
 class WeightSlot(typing.NamedTuple):
-    """The place of one array of a checkpoint in a Transformer.
+    """The place of one array of a checkpoint in a Transformer."""
 
-    Attributes:
-        name: name of the array.
-        path: path of the weight: attribute names, and an index into a list.
-        columns: slice of the last axis of the weight.
-        shape: shape of the array, as [in, out] or [width].
-        reads_stream: whether its rows are of the residual stream.
-        writes_stream: whether its last axis is of the residual stream.
-        is_transposed: whether the checkpoint has it as [out, in].
-    """
-
+    # Name of the array in the checkpoint.
     name: str
+    # Of the weight: attribute names, and an index into a list.
     path: tuple
+    # Of the last axis of the weight.
     columns: slice
+    # Of the array, as [in, out] or [width].
     shape: tuple
+    # Whether its rows, or its last axis, are of the residual stream.
     reads_stream: bool = False
     writes_stream: bool = False
+    # Whether the checkpoint has it as [out, in].
     is_transposed: bool = False
 
     @property
@@ -184,10 +175,7 @@ def _get_weight(model, path):
 def set_layers(model, slots, read):
     """Sets the weights in the layers of a Transformer.
 
-    Args:
-        model: Transformer.
-        slots: list of WeightSlot, of all its layers.
-        read: function of a name and a shape to that array.
+    `read` is a function of an array's name and shape that returns it.
     """
     columns = marian_columns(model.config.d_model)
     for path in dict.fromkeys(slot.path for slot in slots):
@@ -221,7 +209,7 @@ def set_embeddings(model, tables, bias, source, target):
         model: Transformer.
         tables: dict of the checkpoint's matrices [V', D] of the "source",
             "target" and "output", without those that are tied to another.
-        bias: float32 [V'] of the output; not used where the model has none.
+        bias: float32 [V'] of the output; ignored if the model has none.
         source: Vocabulary of the source.
         target: Vocabulary of the target.
     """
@@ -246,12 +234,8 @@ def _select_rows(values, rows, missing):
 def make_config(file, width, num_heads, layers, **fields):
     """Returns the TransformerConfig of a Marian network.
 
-    Args:
-        file: name of the file it is described in, for messages.
-        width: d_model.
-        num_heads: number of attention heads.
-        layers: numbers of layers of encoder and decoder.
-        **fields: other fields of the TransformerConfig.
+    `file` describes it; `layers` are those of encoder and decoder, and
+    `fields` other fields of the TransformerConfig.
     """
     encoder, decoder = layers
     if width % num_heads:
