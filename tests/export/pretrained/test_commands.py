@@ -1,9 +1,5 @@
 """export.import_marian and export.marian as a user runs them."""
 
-import json
-import re
-import shutil
-
 import numpy as np
 import pytest
 import sacrebleu
@@ -127,7 +123,7 @@ def test_wrong_input_is_refused_and_nothing_written(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_is_exported_served_and_converted(imported, tmp_path):
+def test_it_is_served(imported, tmp_path):
     path, _ = imported
     # It runs export.check, which compares server and model directory.
     done = run(
@@ -136,24 +132,6 @@ def test_it_is_exported_served_and_converted(imported, tmp_path):
         f"--export_dir={tmp_path / 'e'}",
     )
     assert done.code == 0, done.err
-    # CTranslate2 ends a search in another way than Hugging Face's.
-    copy = ModelDirectory(tmp_path / "copy")
-    shutil.copytree(path, copy.path)
-    copy.write_config(copy.read_config().replace(stop="finished"))
-    text = tmp_path / "text"
-    text.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    done = run(
-        "export.ctranslate2",
-        f"--model_dir={copy.path}",
-        f"--output_dir={tmp_path / 'c'}",
-        f"--compare={text}",
-    )
-    assert done.code == 0, done.err
-    # Of random weights the two searches break ties differently.
-    share = re.search(r"identical translations +([\d.]+)%", done.out)
-    assert float(share[1]) >= 50
-    largest = re.search(r"largest (\S+) where identical", done.out)
-    assert float(largest[1]) < 1e-4
 
 
 @pytest.mark.slow
@@ -183,6 +161,5 @@ def test_fine_tuning_keeps_vocabulary_and_tags(imported, tmp_path):
     assert (
         one.read_config().architecture() == other.read_config().architecture()
     )
-    assert json.loads((tmp_path / "tuned" / "run.json").read_text())
     code, lines, _ = commands.run("export.translate", other.path, TEXTS)
     assert code == 0 and len(lines) == len(TEXTS)
