@@ -1,6 +1,7 @@
 """Reads the arrays of a checkpoint file, checked, and without unpickling."""
 
 import contextlib
+import functools
 import json
 import pathlib
 import zipfile
@@ -11,7 +12,7 @@ import numpy as np
 import safetensors
 
 from export.common.errors import InputError
-from export.pretrained.torch_file import TorchFile
+from export.pretrained.torch_file import LazyArray, open_torch_file
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
 _MAX_TEXT_BYTES = 2**20
@@ -40,15 +41,14 @@ class Checkpoint:
     def __init__(self, path):
         self.path = path
         with self._explain_damage(path):
-            self._file = _READERS[path.suffix](path)
-            self.names = set(self._file.names())
+            self._arrays = _OPENERS[path.suffix](path)
+        self.names = {*self._arrays}
 
     def shape(self, name):
         """Returns the declared shape; raises InputError if missing."""
         if name not in self.names:
             raise InputError(f"{self.path} has no array {name}.")
-        with self._explain_damage(f"{self.path}: {name}"):
-            return self._file.shape(name)
+        return self._arrays[name].shape
 
     def check(self, name, shape):
         """Raises InputError if an array is missing or of another shape."""
@@ -60,7 +60,7 @@ class Checkpoint:
         """Returns an array as float32; raises InputError if damaged."""
         # Before it is read: a made-up shape may be of any size.
         self.check(name, shape)
-        array = self.read_as_stored(name)
+        array = self._read(name)
         if array.dtype.name not in _DTYPES:
             raise self._wrong(name, " or ".join(_DTYPES), array.dtype.name)
         with np.errstate(over="ignore"):
@@ -75,15 +75,14 @@ class Checkpoint:
         if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
             expected = f"a text of at most {_MAX_TEXT_BYTES:,} bytes"
             raise self._wrong(name, expected, f"the shape {list(shape)}")
-        array = self.read_as_stored(name)
+        array = self._read(name)
         if array.dtype.name not in ("uint8", "int8"):
             raise self._wrong(name, "bytes", array.dtype.name)
         return array.tobytes().rstrip(b"\0")
 
-    def read_as_stored(self, name):
-        """Returns an array, unchecked, with the dtype of the file."""
+    def _read(self, name):
         with self._explain_damage(f"{self.path}: {name}"):
-            return self._file.read(name)
+            return self._arrays[name].read()
 
     def validate_names(self, names, network):
         """Raises InputError if an array is not among those of a network."""
@@ -110,95 +109,84 @@ class Checkpoint:
             raise InputError(f"{name} cannot be read: {reason}.") from error
 
 
-class _Safetensors:
-    def __init__(self, path):
-        # It maps the file, and its own error for a missing one is unclear.
-        path.stat()
-        self._file = safetensors.safe_open(str(path), framework="np")
+def _open_safetensors(path):
+    """Returns a dict, name to LazyArray."""
+    # The file is mapped; safetensors' own error for a missing one is unclear.
+    path.stat()
+    file = safetensors.safe_open(str(path), framework="np")
 
-    def names(self):
-        return self._file.keys()
-
-    def shape(self, name):
-        return tuple(self._file.get_slice(name).get_shape())
-
-    def read(self, name):
-        dtype = self._file.get_slice(name).get_dtype()
+    def read(name):
+        dtype = file.get_slice(name).get_dtype()
         if dtype not in ("F32", "F16", "BF16", "F64"):
             raise ValueError(f"it holds {dtype} numbers")
-        return self._file.get_tensor(name)
+        return file.get_tensor(name)
+
+    return {
+        name: LazyArray(
+            tuple(file.get_slice(name).get_shape()),
+            functools.partial(read, name),
+        )
+        for name in file.keys()  # noqa: SIM118
+    }
 
 
-class _Npz:
-    def __init__(self, path):
-        self._path = path
-
-    def names(self):
-        with self._open() as file:
-            return file.files
-
-    def shape(self, name):
-        with self._open() as file, file.zip.open(f"{name}.npy") as header:
-            version = np.lib.format.read_magic(header)
-            read_header = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            return read_header(header)[0]
-
-    def read(self, name):
-        with self._open() as file:
-            return file[name]
+def _open_npz(path):
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
 
     @contextlib.contextmanager
-    def _open(self):
+    def open_archive():
         # numpy leaves the file of a damaged archive open.
-        with self._path.open("rb") as stream:
+        with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
                 raise ValueError("it is not an .npz archive")
             stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                yield file
+            with np.load(stream, allow_pickle=False) as archive:
+                yield archive
+
+    def read(name):
+        with open_archive() as archive:
+            return archive[name]
+
+    arrays = {}
+    with open_archive() as archive:
+        for name in archive.files:
+            with archive.zip.open(f"{name}.npy") as header:
+                version = np.lib.format.read_magic(header)
+                shape = read_header[version](header)[0]
+            arrays[name] = LazyArray(shape, functools.partial(read, name))
+    return arrays
 
 
-class _Shards:
-    """Files of a folder, and the arrays that each has."""
-
-    def __init__(self, path):
-        index = json.loads(path.read_bytes())
-        files = index.get("weight_map") if isinstance(index, dict) else None
-        if not isinstance(files, dict) or not files:
-            raise ValueError("it has no weight_map, name to file")
-        self._files = {}
-        for name in dict.fromkeys(map(str, files.values())):
-            if pathlib.PurePath(name).name != name or "\\" in name:
-                raise ValueError(f"{name!r} is not a file of its folder")
-            if not name.endswith((".safetensors", ".bin")):
-                raise ValueError(f"{name} is neither .safetensors nor .bin")
-            shard = Checkpoint(path.with_name(name))
-            if shard.names & self._files.keys():
-                raise ValueError(f"an array of {name} is in another file too")
-            self._files |= dict.fromkeys(shard.names, shard)
-        missing = files.keys() - self._files.keys()
-        if missing:
-            name = min(missing)
-            raise ValueError(f"{files[name]} has no array {name}")
-
-    def names(self):
-        return self._files.keys()
-
-    def shape(self, name):
-        return self._files[name].shape(name)
-
-    def read(self, name):
-        return self._files[name].read_as_stored(name)
+def _open_shards(path):
+    index = json.loads(path.read_bytes())
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict) or not files:
+        raise ValueError("it has no weight_map, name to file")
+    arrays = {}
+    for name in dict.fromkeys(map(str, files.values())):
+        if pathlib.PurePath(name).name != name or "\\" in name:
+            raise ValueError(f"{name!r} is not a file of its folder")
+        if not name.endswith((".safetensors", ".bin")):
+            raise ValueError(f"{name} is neither .safetensors nor .bin")
+        shard = _OPENERS[pathlib.PurePath(name).suffix](path.with_name(name))
+        if shard.keys() & arrays.keys():
+            raise ValueError(f"an array of {name} is in another file too")
+        arrays |= shard
+    missing = files.keys() - arrays.keys()
+    if missing:
+        name = min(missing)
+        raise ValueError(f"{files[name]} has no array {name}")
+    return arrays
 
 
-_READERS = {
-    ".safetensors": _Safetensors,
-    ".npz": _Npz,
-    ".bin": TorchFile,
-    ".json": _Shards,
+_OPENERS = {
+    ".safetensors": _open_safetensors,
+    ".npz": _open_npz,
+    ".bin": open_torch_file,
+    ".json": _open_shards,
 }
 
 

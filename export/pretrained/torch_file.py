@@ -7,6 +7,7 @@ later are zip archives; older ones are several pickles in a row, followed by
 the storages.
 """
 
+import functools
 import io
 import math
 import pickle
@@ -63,52 +64,47 @@ class _Tensor(typing.NamedTuple):
     strides: tuple
 
 
-class TorchFile:
-    """The tensors of a `pytorch_model.bin`.
+class LazyArray(typing.NamedTuple):
+    """An array of a file: its declared shape, and a function that reads it."""
 
-    Args:
-        path: pathlib.Path.
+    shape: tuple
+    read: typing.Callable[[], np.ndarray]
+
+
+def open_torch_file(path):
+    """Returns the tensors of a `pytorch_model.bin`: dict, name to LazyArray.
 
     Raises:
         OSError: there is no such file.
         ValueError: the file is damaged, or holds anything but tensors of
             numbers.
     """
+    with path.open("rb") as file:
+        is_zip = file.read(2) == b"PK"
+    storages = (_ZipStorages if is_zip else _LegacyStorages)(path)
+    if not isinstance(storages.content, dict):
+        raise ValueError("it holds no dictionary of tensors")
+    return {
+        name: LazyArray(
+            tensor.shape, functools.partial(_read_tensor, storages, tensor)
+        )
+        for name, tensor in storages.content.items()
+        if isinstance(name, str) and isinstance(tensor, _Tensor)
+    }
 
-    def __init__(self, path):
-        with path.open("rb") as file:
-            is_zip = file.read(2) == b"PK"
-        self._storages = (_ZipStorages if is_zip else _LegacyStorages)(path)
-        content = self._storages.content
-        if not isinstance(content, dict):
-            raise ValueError("it holds no dictionary of tensors")
-        self._tensors = {
-            name: tensor
-            for name, tensor in content.items()
-            if isinstance(name, str) and isinstance(tensor, _Tensor)
-        }
 
-    def names(self):
-        """Returns the names of the tensors."""
-        return self._tensors.keys()
-
-    def shape(self, name):
-        """Returns the shape of a tensor, a tuple of int."""
-        return self._tensors[name].shape
-
-    def read(self, name):
-        """Returns a tensor as a NumPy array."""
-        storage, offset, shape, strides = self._tensors[name]
-        if strides != tuple(
-            math.prod(shape[axis + 1 :]) for axis in range(len(shape))
-        ):
-            raise ValueError("it is not stored row by row")
-        content, dtype = self._storages.read(storage), np.dtype(storage.dtype)
-        count = math.prod(shape)
-        if (offset + count) * dtype.itemsize > len(content):
-            raise ValueError("its storage is shorter than its shape")
-        flat = np.frombuffer(content, dtype, count, offset * dtype.itemsize)
-        return flat.reshape(shape)
+def _read_tensor(storages, tensor):
+    storage, offset, shape, strides = tensor
+    if strides != tuple(
+        math.prod(shape[axis + 1 :]) for axis in range(len(shape))
+    ):
+        raise ValueError("it is not stored row by row")
+    content, dtype = storages.read(storage), np.dtype(storage.dtype)
+    count = math.prod(shape)
+    if (offset + count) * dtype.itemsize > len(content):
+        raise ValueError("its storage is shorter than its shape")
+    flat = np.frombuffer(content, dtype, count, offset * dtype.itemsize)
+    return flat.reshape(shape)
 
 
 class _ZipStorages:
