@@ -38,14 +38,14 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The model directory: a new one, or with --check alone the one to check.",
+    "The model directory: a new one, or with --check only the one to check.",
     required=True,
 )
 flags.DEFINE_string(
     "check",
     None,
-    "A *.test.txt of OPUS-MT, whose translations are compared with those of "
-    "--model_dir.",
+    "A *.test.txt of OPUS-MT, whose translations are compared with "
+    "--model_dir's.",
 )
 
 

@@ -38,8 +38,7 @@ def main(arguments):
             "Give --preset, the folder to write, or --from_preset, the preset "
             "to make --model_dir of."
         )
-    # KerasHub takes seconds to load, and what it loads warns where there is no
-    # JAX.
+    # Late: KerasHub takes seconds to load, and warns if there is no JAX.
     logging.set_verbosity(logging.ERROR)
     from export.keras_hub_task import presets
 

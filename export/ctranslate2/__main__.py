@@ -148,7 +148,7 @@ def _compare(translator, path, sentences, references):
         )
     if FLAGS.target_pieces:
         lines.append(
-            "Its softmax is over the target pieces alone, and that of our "
+            "Its softmax is over the target pieces only, and that of our "
             "search includes an estimate of the others."
         )
     if config.stop != "finished":

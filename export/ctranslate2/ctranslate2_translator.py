@@ -110,7 +110,7 @@ class CTranslate2Translator:
             return_end_token=True,
         )
         outputs = [result.hypotheses[0] for result in results]
-        # Its search scores among the tokens that it allows alone.
+        # The scores of its search are among the allowed tokens only.
         texts = [
             pieces[:-1] if pieces[-1:] == [_END] else pieces
             for pieces in outputs

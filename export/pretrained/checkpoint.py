@@ -25,7 +25,7 @@ _DAMAGED = (
 
 
 class Checkpoint:
-    """Named arrays of a file, each read when it is asked for.
+    """Named arrays of a file, each read on demand.
 
     Args:
         path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of
@@ -58,7 +58,7 @@ class Checkpoint:
 
     def read(self, name, shape):
         """Returns an array as float32; raises InputError if damaged."""
-        # Before it is read: a made-up shape may be of any size.
+        # Before reading: a hostile shape may be of any size.
         self.check(name, shape)
         array = self._read(name)
         if array.dtype.name not in _DTYPES:
@@ -85,7 +85,7 @@ class Checkpoint:
             return self._arrays[name].read()
 
     def validate_names(self, names, network):
-        """Raises InputError if an array is not among those of a network."""
+        """Raises InputError if an array is unknown to a network."""
         unknown = sorted(self.names - names)
         if unknown:
             raise InputError(
@@ -195,7 +195,7 @@ def open_checkpoint(folder, names):
 
     Args:
         folder: pathlib.Path.
-        names: file names, the preferred one first, each whole or in shards
+        names: file names, the preferred one first; each may be in shards
             with an index.
 
     Raises:

@@ -39,10 +39,10 @@ GENERATION = {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
         "suppress_tokens bad_words_ids min_length min_new_tokens "
-        # Of sampling alone; do_sample has a note.
+        # For sampling only; do_sample has a note.
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
         "eta_cutoff "
-        # Speed, memory, and what is returned besides.
+        # Speed, memory, and other outputs.
         "use_cache cache_implementation cache_config max_cache_len low_memory "
         "prefill_chunk_size compile_config disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
@@ -94,7 +94,7 @@ CONFIG = {
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
         "num_attention_heads dropout attention_dropout activation_dropout "
         "layer_norm_epsilon "
-        # Of training or memory alone, or of heads that MarianMTModel lacks.
+        # Training, memory, or heads that MarianMTModel lacks.
         "init_std gradient_checkpointing use_cache return_dict torchscript "
         "use_return_dict chunk_size_feed_forward max_position_embeddings "
         "extra_pos_embeddings classifier_dropout classif_dropout "
@@ -196,7 +196,7 @@ MARIAN_NETWORK = {
 MARIAN_DECODER = {
     **any_value(
         "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Paths, batches, devices, rounding, and what is printed besides.
+        # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch "
         "maxi-batch-sort max-length max-length-crop workspace devices "
         "num-devices cpu-threads data-threads no-nccl fp16 precision optimize "

@@ -255,7 +255,7 @@ class GenerationSettings(typing.NamedTuple):
 
     # Fields of a TransformerConfig.
     search: dict
-    # Ids of the checkpoint: those that begin and end an output.
+    # Ids of the checkpoint that begin and end an output.
     begin: int
     end: int
     # Ids that are never generated, and whether the softmax excludes them.
@@ -350,7 +350,7 @@ def _read_suppressed(fields, end, file, notes):
         raise wrong_value(file, "suppress_tokens", single, "a list of ids")
     if not isinstance(words, list) or not all(map(_is_ids, words)):
         raise wrong_value(file, "bad_words_ids", words, "lists of ids")
-    # `generate` ignores a word that is the end alone.
+    # `generate` ignores a word that is only the end.
     words = [word for word in words if word != [end]]
     suppressed = {*single, *(word[0] for word in words if len(word) == 1)}
     if end in suppressed:

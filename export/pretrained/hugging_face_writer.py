@@ -41,7 +41,7 @@ _SUPPORTED = {
     "activation": tuple(_ACTIVATIONS),
     "share_embeddings": ("all", "target-softmax", "none"),
     "output_bias": (False, True),
-    # It ranks by the second alone, as export.marian prints.
+    # It ranks by the second only, as export.marian prints.
     "length_penalty": ("gnmt", "power"),
     "stop": tuple(STOP_CRITERIA.values()),
 }
@@ -118,7 +118,7 @@ def _order_ids(model):
     """Returns the ids of source and target in the order of their rows."""
     config = model.config
     if config.source_vocabulary_size:
-        # Ids of padding, begin and end are those of both sides.
+        # Both sides share the ids of padding, begin and end.
         special = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
         return (
             [*special, *range(4, config.source_pieces)],

@@ -120,7 +120,7 @@ def _find_model(folder, decoder):
     names = _file_names(decoder, "models")
     path = folder / (names[0] if len(names) == 1 else "")
     if path.suffix != ".npz" or not path.exists():
-        # As trained: not what marian-conv makes of it.
+        # As trained, not converted by marian-conv.
         files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
         raise InputError(
             f"{_DECODER}: expected models to name one .npz file of {folder}, "
@@ -167,7 +167,7 @@ def _read_table(path):
     if path.suffix in (".spm", ".fsv"):
         raise InputError(
             f"{path} is a SentencePiece model or a factored vocabulary; only "
-            "tables of pieces beside source.spm and target.spm are supported."
+            "tables of pieces with source.spm and target.spm are supported."
         )
     content = read_bytes(path)
     if path.suffix not in (".yml", ".yaml", ".json"):
@@ -199,7 +199,7 @@ def _read_lines(content, path):
 def _make_vocabulary(spm, table):
     if not spm.exists() and spm.with_suffix(".bpe").exists():
         raise InputError(
-            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is cut "
+            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is split "
             "by subword-nmt, which is not supported; models with .spm are."
         )
     special = table[_UNKNOWN], None, table[_END]
@@ -328,7 +328,7 @@ def parse_yaml(content, name):
     """Returns a dict of str to str, list or dict of a YAML file.
 
     References, by which a small file stands for an endless one, and deep
-    nesting raise InputError, as does what Marian does not write.
+    nesting raise InputError, as does YAML that Marian never writes.
     """
     try:
         depth = 0

@@ -1,7 +1,7 @@
 """Reads the tensors of a file of `torch.save`, without PyTorch.
 
 The file holds a pickle, which names tensors, and storages of plain numbers. A
-pickle is a program, so that its reader here resolves an allow-list alone: four
+pickle is a program, so that its reader here resolves only an allow-list of
 names, none of which does more than describe a tensor. Files of PyTorch 1.6 and
 later are zip archives; older ones are several pickles in a row, followed by
 the storages.
@@ -22,7 +22,7 @@ _DTYPES = {
     "HalfStorage": "<f2",
     "BFloat16Storage": "bfloat16",
     "DoubleStorage": "<f8",
-    # Not weights, but buffers beside them.
+    # Of buffers, not weights.
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ByteStorage": "|u1",
@@ -31,7 +31,7 @@ _DTYPES = {
 # A pickle that only names tensors is small, and so is its memo: that of an
 # Unpickler is as long as the largest index that is used.
 _MAX_PICKLE_BYTES, _MAX_MEMO = 2**26, 2**22
-# Before PyTorch 1.6: what a file begins with, and the bytes of a count.
+# Before PyTorch 1.6: the beginning of a file, and the bytes of a count.
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
 # The instructions of a dictionary of tensors, as pickletools names them.
@@ -205,7 +205,7 @@ _ALLOWED = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Resolves an allow-list alone, and records the storages."""
+    """Resolves only an allow-list, and records the storages."""
 
     def __init__(self, stream, storages):
         super().__init__(stream)
@@ -220,7 +220,7 @@ class _Unpickler(pickle.Unpickler):
         # Before PyTorch 1.6 there is a sixth, for a part of a storage.
         kind, dtype, key, _, size, *view = pid
         if kind != "storage" or dtype not in _DTYPES.values() or any(view):
-            raise ValueError("not a whole storage")
+            raise ValueError("a part of a storage")
         # The key becomes part of a path in the archive.
         if not (isinstance(key, str) and key.isdigit()):
             raise ValueError("a storage without a number")

@@ -2,8 +2,8 @@
 
 A Marian model has two SentencePiece models, which split text into pieces, and a
 table from piece to id. They become one SentencePiece model for each side, whose
-own ids are the right ones: the four special pieces, then those of the table in
-its order, each with the score of the side's SentencePiece model. A piece that
+ids are the four special pieces, then those of the table in its order, each with
+the score of the side's SentencePiece model. A piece that
 this model lacks is marked as unused, so that no text gets it. Pieces that the
 table lacks follow behind the V of the model (`trainer_spec.vocab_size`) and
 count as unknown; without them text would be split differently.
@@ -39,7 +39,7 @@ PADDING_ENTRY = "<blank>"
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED = "added_tokens.json"
-# Fields of tokens that are found in a text before it is split into pieces.
+# Fields of tokens that a text is searched for before it is split into pieces.
 _TOKENS = (
     *("bos_token", "sep_token", "cls_token", "mask_token"),
     *("additional_special_tokens", "extra_special_tokens"),
@@ -83,7 +83,7 @@ class MarianTokenizerFiles:
         if others:
             self.notes.append(
                 f"{len(others)} added tokens, such as {min(others)}, are "
-                "found in a source only as a tag that leads it, such as "
+                "recognized in a source only as a leading tag, such as "
                 ">>fra<<, and special ones are not removed from a translation"
             )
 
@@ -240,7 +240,7 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
     listed = sorted(table, key=table.get)
     others = [row for row in range(len(table)) if row not in set(special)]
-    _check_pieces(table, f"The table beside {name}")
+    _check_pieces(table, f"The table of {name}")
     names = _rename_special([listed[row] for row in others])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
     if not is_unigram and not scored.keys() >= set(names):
@@ -295,7 +295,7 @@ def _check_pieces(pieces, name):
 
 
 def _rename_special(pieces):
-    """Returns the pieces with other names for those of special ids."""
+    """Renames pieces that have the names of special ids."""
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

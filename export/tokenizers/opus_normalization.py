@@ -1,8 +1,8 @@
 """The text normalization of OPUS-MT's scripts for sources.
 
-Punctuation of full width becomes ASCII, control characters and those that
-Unicode has not assigned become spaces, and spaces are collapsed, as in the text
-that OPUS-MT's models were trained with. Hugging Face's tokenizer skips it.
+Full-width punctuation becomes ASCII, control and unassigned characters become
+spaces, and spaces are collapsed, as in the training text of OPUS-MT's models.
+Hugging Face's tokenizer skips it.
 """
 
 import re
@@ -40,7 +40,7 @@ SPACES = ((" +", " "), ("^ | $", ""))
 
 
 def normalize_opus(text):
-    """Returns a str as OPUS-MT's scripts prepare it.
+    """Returns a str as OPUS-MT's scripts normalize it.
 
     Unicode's version is Python's here, and RE2's in a graph: of characters
     that only one of them knows, the results differ.

@@ -63,9 +63,9 @@ class PythonTableTokenizer(PythonTokenizer):
         """Returns a list of int, with the end id; a leading tag is one."""
         processor, unknown = self._processor, self._processor.unk_id()
         text, tags = self._normalize(text), []
-        found = re.match(TAG, text) if self._has_tags else None
-        if found:
-            tags, text = [found[1]], text[found.end() :]
+        match = re.match(TAG, text) if self._has_tags else None
+        if match:
+            tags, text = [match[1]], text[match.end() :]
         tags = processor.piece_to_id(tags)
         ids = processor.piece_to_id(processor.encode(text, out_type=str))
         return [
