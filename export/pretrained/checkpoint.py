@@ -53,7 +53,8 @@ class Checkpoint:
     def check(self, name, shape):
         """Raises InputError if an array is missing or of another shape."""
         declared = self.shape(name)
-        if declared != shape:
+        # Marian stores vectors as [1, n].
+        if declared != shape and declared != (1, *shape):
             raise self._wrong(name, f"the shape {list(shape)}", list(declared))
 
     def read(self, name, shape):
@@ -67,7 +68,7 @@ class Checkpoint:
             array = np.asarray(array, np.float32)
         if not np.isfinite(array).all():
             raise self._wrong(name, "finite numbers", "infinite ones or NaN")
-        return array
+        return array.reshape(shape)
 
     def read_text(self, name):
         """Returns the bytes of a text stored as an array, without NUL."""
@@ -84,13 +85,14 @@ class Checkpoint:
         with self._explain_damage(f"{self.path}: {name}"):
             return self._arrays[name].read()
 
-    def validate_names(self, names, network):
-        """Raises InputError if an array is unknown to a network."""
+    def validate_names(self, names):
+        """Raises InputError if the network has no array of some name."""
         unknown = sorted(self.names - names)
         if unknown:
             raise InputError(
-                f"{self.path} has {len(unknown)} arrays that no {network} has, "
-                f"such as {unknown[0]}; another network is not supported."
+                f"{self.path} has {len(unknown)} arrays that a Transformer of "
+                f"its configuration lacks, such as {unknown[0]}; another "
+                "network is not supported."
             )
 
     def _wrong(self, name, expected, actual):

@@ -4,7 +4,6 @@ import typing
 
 import numpy as np
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.checkpoint import open_checkpoint
 from export.pretrained.config_files import (
@@ -22,9 +21,9 @@ from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
     PretrainedModel,
     layer_slots,
+    load_transformer,
     make_config,
     set_embeddings,
-    set_layers,
 )
 from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
@@ -118,21 +117,12 @@ def read_hugging_face(folder):
         output_bias=bool(bias.any() or (target.rows == MISSING_ROW).any()),
         **generation.search,
     )
+    config = config.replace(sinusoid_rates=_read_rates(checkpoint, config))
     slots = layer_slots(config, is_hugging_face=True)
     tables = _read_embeddings(checkpoint, config, source_rows, rows)
-    checkpoint.validate_names(
-        {slot.name for slot in slots}
-        | {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS, *_POSITIONS},
-        "MarianMTModel of this config.json",
-    )
-    config = config.replace(sinusoid_rates=_read_rates(checkpoint, config))
-    for slot in slots:
-        checkpoint.check(slot.name, slot.stored_shape)
-    model = kt.Transformer(config)
+    names = {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS, *_POSITIONS}
+    model = load_transformer(config, checkpoint, slots, names)
     set_embeddings(model, tables, bias, source, target)
-    # They are as large as all layers.
-    del tables
-    set_layers(model, slots, checkpoint.read)
     return PretrainedModel(
         model,
         join_vocabularies(source.proto, target.proto),

@@ -7,14 +7,12 @@ Its limit of the length is a multiple of the longest source of the batch, and
 ours a difference.
 """
 
-import functools
 import math
 import pathlib
 
 import numpy as np
 import yaml
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.checkpoint import Checkpoint
 from export.pretrained.config_files import (
@@ -31,9 +29,9 @@ from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
     PretrainedModel,
     layer_slots,
+    load_transformer,
     make_config,
     set_embeddings,
-    set_layers,
 )
 from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
@@ -98,18 +96,10 @@ def read_marian(folder):
     embeddings = _read_embeddings(checkpoint, config, is_shared, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_on(options, "output-omit-bias"):
-        bias = _read(checkpoint, _BIAS, bias.shape)
-    special = {name for name in checkpoint.names if name.startswith("special:")}
-    checkpoint.validate_names(
-        {slot.name for slot in slots}
-        | {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS, *special},
-        "Transformer of its options",
-    )
-    for slot in slots:
-        shape = _stored_shape(checkpoint, slot.name, slot.shape)
-        checkpoint.check(slot.name, shape)
-    model = kt.Transformer(config)
-    set_layers(model, slots, functools.partial(_read, checkpoint))
+        bias = checkpoint.read(_BIAS, bias.shape)
+    names = {name for name in checkpoint.names if name.startswith("special:")}
+    names |= {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS}
+    model = load_transformer(config, checkpoint, slots, names)
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
@@ -284,29 +274,18 @@ def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     width = config.d_model
     names = [_SHARED] * 2 if is_shared else _SIDES
-    target = _read(checkpoint, names[1], (sizes[1], width))
+    target = checkpoint.read(names[1], (sizes[1], width))
     if config.share_embeddings == "all":
         return {"target": target}
-    source = _read(checkpoint, names[0], (sizes[0], width))
+    source = checkpoint.read(names[0], (sizes[0], width))
     tables = {"source": source, "target": target}
     if config.share_embeddings == "target-softmax":
         return tables
     if _OLDER_OUTPUT in checkpoint.names:
-        output = _read(checkpoint, _OLDER_OUTPUT, (width, sizes[1])).T
+        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1])).T
     else:
-        output = _read(checkpoint, _OUTPUT, (sizes[1], width))
+        output = checkpoint.read(_OUTPUT, (sizes[1], width))
     return tables | {"output": output}
-
-
-def _read(checkpoint, name, shape):
-    stored = _stored_shape(checkpoint, name, shape)
-    return checkpoint.read(name, stored).reshape(shape)
-
-
-def _stored_shape(checkpoint, name, shape):
-    """Returns [1, n] for [n] if it is stored so, as Marian does."""
-    is_row = len(shape) == 1 and len(checkpoint.shape(name)) == 2
-    return (1, *shape) if is_row else shape
 
 
 class _TextLoader(_BASE_LOADER):

@@ -3,10 +3,10 @@
 A Marian model has two SentencePiece models, which split text into pieces, and a
 table from piece to id. They become one SentencePiece model for each side, whose
 ids are the four special pieces, then those of the table in its order, each with
-the score of the side's SentencePiece model. A piece that
-this model lacks is marked as unused, so that no text gets it. Pieces that the
-table lacks follow behind the V of the model (`trainer_spec.vocab_size`) and
-count as unknown; without them text would be split differently.
+the score of the side's SentencePiece model. A piece that this model lacks is
+marked as unused, so that no text gets it. Pieces that the table lacks follow
+behind the V of the model (`trainer_spec.vocab_size`) and count as unknown;
+without them text would be split differently.
 """
 
 import re

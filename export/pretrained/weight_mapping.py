@@ -172,21 +172,34 @@ def _get_weight(model, path):
     return weight
 
 
-def set_layers(model, slots, read):
-    """Sets the weights in the layers of a Transformer.
+def load_transformer(config, checkpoint, slots, other_names):
+    """Returns a Transformer with the layers of a checkpoint.
 
-    `read` is a function of an array's name and shape that returns it.
+    Args:
+        config: TransformerConfig.
+        checkpoint: Checkpoint.
+        slots: list of WeightSlot, of all layers.
+        other_names: set of names of its other arrays.
+
+    Raises:
+        InputError: an array is missing, damaged or of another network.
     """
-    columns = marian_columns(model.config.d_model)
+    checkpoint.validate_names({slot.name for slot in slots} | other_names)
+    # Before a network of a hostile size is built.
+    for slot in slots:
+        checkpoint.check(slot.name, slot.stored_shape)
+    model = kt.Transformer(config)
+    columns = marian_columns(config.d_model)
     for path in dict.fromkeys(slot.path for slot in slots):
         weight = _get_weight(model, path)
         value = np.empty(weight.shape, np.float32)
         for slot in slots:
             if slot.path == path:
-                array = read(slot.name, slot.stored_shape)
+                array = checkpoint.read(slot.name, slot.stored_shape)
                 array = array.T if slot.is_transposed else array
                 value[..., slot.columns] = _reorder(slot, array, columns)
         weight.assign(value)
+    return model
 
 
 def read_layers(model, slots):

@@ -54,7 +54,7 @@ BROKEN = [
     (CONFIG, {"d_model": 2**14}, "shape"),
     (CONFIG, {"encoder_layers": 10**9}, "encoder_layers"),
     (CONFIG, {"decoder_layers": 2}, "model.decoder.layers.1"),
-    (CONFIG, {"encoder_layers": 1}, "MarianMTModel"),
+    (CONFIG, {"encoder_layers": 1}, "model.encoder.layers.1"),
     (CONFIG, HEADS, "heads"),
     (CONFIG, {"dropout": 7}, "dropout"),
     (CONFIG, {"decoder_start_token_id": 9999}, "9999"),
