@@ -9,7 +9,11 @@ from keras import ops
 import keras_transformer as kt
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.pretrained.config_files import any_value, find_unsupported_fields
+from export.pretrained.config_files import (
+    ANY,
+    expand_names,
+    find_unsupported_fields,
+)
 from export.tokenizers.vocabulary_file import count_table_pieces
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
@@ -22,22 +26,21 @@ _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # The values of fields that a folder can hold; others must be the default. A
 # search's are arguments of CTranslate2, which the command prints.
-_SUPPORTED = {
-    **any_value(
+_SUPPORTED = expand_names(
+    {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
-        "beam_size alpha max_output_extra"
-    ),
-    "norm": ("post", "pre"),
-    "activation": tuple(_ACTIVATIONS),
-    "attention_bias": (False, True),
-    "share_embeddings": ("all", "target-softmax", "none"),
-    "output_bias": (False, True),
-    "positions": ("sinusoidal", "learned"),
-    "sinusoid_rates": ("paper", "marian"),
-    "length_penalty": ("gnmt", "power"),
-    "stop": ("certain", "finished", "likely"),
-}
+        "beam_size alpha max_output_extra": ANY,
+        "norm": ("post", "pre"),
+        "activation": tuple(_ACTIVATIONS),
+        "attention_bias output_bias": (False, True),
+        "share_embeddings": ("all", "target-softmax", "none"),
+        "positions": ("sinusoidal", "learned"),
+        "sinusoid_rates": ("paper", "marian"),
+        "length_penalty": ("gnmt", "power"),
+        "stop": ("certain", "finished", "likely"),
+    }
+)
 
 
 def save_ctranslate2(

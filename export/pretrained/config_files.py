@@ -16,26 +16,23 @@ ANY = object()
 _TRAINING_ROLES = {"training", "ending"}
 
 
-class _Noted(tuple):
+class _NoteUnless(tuple):
     """The values that need no note; others are accepted with one."""
 
 
-def any_value(names):
-    """Returns a dict of ANY for each name of a text."""
-    return dict.fromkeys(names.split(), ANY)
+def expand_names(table):
+    """Returns a dict with an entry for each name in the keys of a table."""
+    return {
+        name: allowed
+        for names, allowed in table.items()
+        for name in names.split()
+    }
 
 
-def _only(values, names):
-    return dict.fromkeys(names.split(), values)
-
-
-def _noted(names, *values):
-    return dict.fromkeys(names.split(), _Noted(values))
-
-
+# By field: the values that are allowed.
 # generation_config.json of transformers 3 to 5.24.
-GENERATION = {
-    **any_value(
+GENERATION = expand_names(
+    {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
         "suppress_tokens bad_words_ids min_length min_new_tokens "
@@ -52,37 +49,24 @@ GENERATION = {
         "assistant_early_exit assistant_lookbehind target_lookbehind "
         "assistant_ensemble_weight speculation_type prompt_lookup_num_tokens "
         "max_matching_ngram_size transformers_version _from_model_config "
-        "_commit_hash"
-    ),
-    "early_stopping": (False, True, "never"),
-    "renormalize_logits": (False, True),
-    "forced_bos_token_id": (),
-    **_noted("do_sample token_healing", False),
-    **_noted(
+        "_commit_hash": ANY,
+        "early_stopping": (False, True, "never"),
+        "renormalize_logits": (False, True),
+        "forced_bos_token_id": (),
+        "do_sample token_healing": _NoteUnless([False]),
         "repetition_penalty encoder_repetition_penalty num_beam_groups "
-        "guidance_scale num_return_sequences",
-        1,
-    ),
-    **_noted(
+        "guidance_scale num_return_sequences": _NoteUnless([1]),
         "no_repeat_ngram_size encoder_no_repeat_ngram_size diversity_penalty "
-        "penalty_alpha",
-        0,
-    ),
-    **_noted(
+        "penalty_alpha": _NoteUnless([0]),
         "begin_suppress_tokens sequence_bias stop_strings constraints "
-        "force_words_ids",
-        [],
-        {},
-    ),
-    **_noted(
+        "force_words_ids": _NoteUnless([[], {}]),
         "exponential_decay_length_penalty watermarking_config dola_layers "
-        "max_time"
-    ),
-}
+        "max_time": _NoteUnless(),
+    }
+)
 # config.json of a MarianMTModel of transformers 3 to 5.24.
-CONFIG = {
-    **dict.fromkeys(GENERATION, ANY),
-    **any_value(
+CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
+    {
         # Labels and origin.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
@@ -98,60 +82,56 @@ CONFIG = {
         "init_std gradient_checkpointing use_cache return_dict torchscript "
         "use_return_dict chunk_size_feed_forward max_position_embeddings "
         "extra_pos_embeddings classifier_dropout classif_dropout "
-        "tf_legacy_loss output_past sep_token_id"
-    ),
-    "activation_function": ("relu", "gelu", "swish", "silu"),
-    **_only(
-        (False, True), "tie_word_embeddings share_encoder_decoder_embeddings"
-    ),
-    # Of other networks than the one that is read.
-    **_only(
-        (True,), "scale_embedding static_position_embeddings is_encoder_decoder"
-    ),
-    **_only(
-        (False,),
+        "tf_legacy_loss output_past sep_token_id": ANY,
+        "activation_function": ("relu", "gelu", "swish", "silu"),
+        "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
+        # Other values are of other networks.
+        "scale_embedding static_position_embeddings is_encoder_decoder": (
+            True,
+        ),
         "normalize_before normalize_embedding add_final_layer_norm "
         "add_bias_logits force_bos_token_to_be_generated is_decoder "
         "add_cross_attention tie_encoder_decoder use_bfloat16 "
-        "do_blenderbot_90_layernorm",
-    ),
-    "pruned_heads": ({}, []),
-    "tokenizer_class": ("MarianTokenizer",),
-    **_noted("encoder_layerdrop decoder_layerdrop", 0),
-    **_noted("prefix", ""),
-    **_noted("task_specific_params", {}),
-}
+        "do_blenderbot_90_layernorm": (False,),
+        "pruned_heads": ({}, []),
+        "tokenizer_class": ("MarianTokenizer",),
+        "encoder_layerdrop decoder_layerdrop": _NoteUnless([0]),
+        "prefix": _NoteUnless([""]),
+        "task_specific_params": _NoteUnless([{}]),
+    }
+)
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
-TOKENIZER = {
-    **any_value(
+TOKENIZER = expand_names(
+    {
         "source_lang target_lang added_tokens_decoder bos_token sep_token "
         "additional_special_tokens extra_special_tokens cls_token mask_token "
-        # Of batches, of training, or of where a file was.
+        # Batches, training, or origin.
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file "
         "tokenizer_file source_spm target_spm vocab vocab_file "
         "target_vocab_file processor_class backend is_local "
         "local_files_only use_fast chat_template split_special_tokens "
         "spaces_between_special_tokens verbose init_inputs "
-        "transformers_version"
-    ),
-    "separate_vocabs": (False, True),
-    "tokenizer_class": ("MarianTokenizer",),
-    "eos_token": ("</s>",),
-    "unk_token": ("<unk>",),
-    "pad_token": ("<pad>",),
-    "sp_model_kwargs": ({},),
-    **_noted("clean_up_tokenization_spaces", False),
-}
-# YAML's texts of a switch that is off.
+        "transformers_version": ANY,
+        "separate_vocabs": (False, True),
+        "tokenizer_class": ("MarianTokenizer",),
+        "eos_token": ("</s>",),
+        "unk_token": ("<unk>",),
+        "pad_token": ("<pad>",),
+        "sp_model_kwargs": ({},),
+        "clean_up_tokenization_spaces": _NoteUnless([False]),
+    }
+)
+# YAML's texts of a switch.
 OFF = ("false", "False", "no", "No", "off", "Off")
+_SWITCH = (*OFF, "true", "True", "yes", "Yes", "on", "On")
 # special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which a trained
 # network does not do.
-MARIAN_NETWORK = {
-    **any_value(
+MARIAN_NETWORK = expand_names(
+    {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Of networks, factors and masks that are refused, or of training.
+        # Networks, factors and masks that are refused, or training.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -162,39 +142,33 @@ MARIAN_NETWORK = {
         "separator-symbol char-conv-filters-num char-conv-filters-widths "
         "char-highway char-stride transformer-depth-scaling "
         "transformer-guided-alignment-layer embedding-fix-src "
-        "embedding-fix-trg"
-    ),
-    **_only(
-        OFF,
+        "embedding-fix-trg": ANY,
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
-        "embedding-normalization input-join-fields right-left ulr",
-    ),
-    **_only(
-        (*OFF, "true", "True", "yes", "Yes", "on", "On"),
+        "embedding-normalization input-join-fields right-left ulr": OFF,
         "tied-embeddings tied-embeddings-src tied-embeddings-all "
-        "output-omit-bias",
-    ),
-    "type": ("transformer",),
-    # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.
-    "transformer-ffn-activation": ("relu", "swish"),
-    "transformer-preprocess": ("", "d"),
-    "transformer-postprocess": ("dan", "an"),
-    "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("", "d"),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-ffn-depth": ("2",),
-    "transformer-decoder-ffn-depth": ("0", "2"),
-    "transformer-tied-layers": ([],),
-    "transformer-attention-mask": ("default",),
-    "lemma-dim-emb": ("0",),
-    "input-types": ([], ["sequence", "sequence"]),
-    "special-vocab": ([], ""),
-}
+        "output-omit-bias": _SWITCH,
+        "type": ("transformer",),
+        # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.
+        "transformer-ffn-activation": ("relu", "swish"),
+        "transformer-preprocess": ("", "d"),
+        "transformer-postprocess": ("dan", "an"),
+        "transformer-postprocess-emb": ("d", ""),
+        "transformer-postprocess-top": ("", "d"),
+        "transformer-decoder-autoreg": ("self-attention",),
+        "transformer-ffn-depth": ("2",),
+        "transformer-decoder-ffn-depth": ("0", "2"),
+        "transformer-tied-layers": ([],),
+        "transformer-attention-mask": ("default",),
+        "lemma-dim-emb": ("0",),
+        "input-types": ([], ["sequence", "sequence"]),
+        "special-vocab": ([], ""),
+    }
+)
 # decoder.yml of the same.
-MARIAN_DECODER = {
-    **any_value(
+MARIAN_DECODER = expand_names(
+    {
         "models vocabs beam-size normalize max-length-factor word-penalty "
         # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch "
@@ -203,17 +177,14 @@ MARIAN_DECODER = {
         "gemm-type quantize-range model-mmap log log-level log-time-zone quiet "
         "quiet-translation seed port n-best n-best-feature alignment "
         "word-scores stat-freq input output weights version authors cite "
-        "build-info ignore-model-config interpolate-env-vars check-nan"
-    ),
-    **_noted(
+        "build-info ignore-model-config interpolate-env-vars check-nan": ANY,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
-        "no-spm-decode tsv",
-        *OFF,
-    ),
-    **_noted("tsv-fields", "0"),
-    **_noted("shortlist output-approx-knn", [], ""),
-    **_noted("output-sampling", [], "", ["0"]),
-}
+        "no-spm-decode tsv": _NoteUnless(OFF),
+        "tsv-fields": _NoteUnless(["0"]),
+        "shortlist output-approx-knn": _NoteUnless([[], ""]),
+        "output-sampling": _NoteUnless([[], "", ["0"]]),
+    }
+)
 
 
 def check_fields(fields, table, file):
@@ -235,7 +206,7 @@ def check_fields(fields, table, file):
         allowed = table[name]
         if allowed is ANY or value in allowed:
             continue
-        if not isinstance(allowed, _Noted):
+        if not isinstance(allowed, _NoteUnless):
             expected = " or ".join(map(shorten, allowed)) or "no such field"
             raise wrong_value(file, name, value, expected)
         notes.append(f"{name}={shorten(value)} of {file} has no effect here")

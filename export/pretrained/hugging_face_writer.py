@@ -12,7 +12,11 @@ import sentencepiece
 from keras import ops
 
 from export.common.errors import InputError
-from export.pretrained.config_files import any_value, find_unsupported_fields
+from export.pretrained.config_files import (
+    ANY,
+    expand_names,
+    find_unsupported_fields,
+)
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
@@ -31,20 +35,20 @@ from keras_transformer.config import (
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # The values of fields that MarianMTModel can hold; others must be the default.
-_SUPPORTED = {
-    **any_value(
+_SUPPORTED = expand_names(
+    {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
         # Of learned positions, which it lacks.
-        "max_output_extra max_positions"
-    ),
-    "activation": tuple(_ACTIVATIONS),
-    "share_embeddings": ("all", "target-softmax", "none"),
-    "output_bias": (False, True),
-    # It ranks by the second only, as export.marian prints.
-    "length_penalty": ("gnmt", "power"),
-    "stop": tuple(STOP_CRITERIA.values()),
-}
+        "max_output_extra max_positions": ANY,
+        "activation": tuple(_ACTIVATIONS),
+        "share_embeddings": ("all", "target-softmax", "none"),
+        "output_bias": (False, True),
+        # It ranks by the second only, as export.marian prints.
+        "length_penalty": ("gnmt", "power"),
+        "stop": tuple(STOP_CRITERIA.values()),
+    }
+)
 _SPECIAL = {
     END_ID: "</s>",
     UNKNOWN_ID: "<unk>",
