@@ -62,25 +62,23 @@ class WeightSlot(typing.NamedTuple):
         return self.shape[::-1] if self.is_transposed else self.shape
 
 
-_FUSED, _OUT = "query_key_value", "output_projection"
+_FUSED, _OUT, _NORM = "query_key_value", "output_projection", "layer_norm"
 # Block, weight, number of the part in it, and the name in a MarianMTModel's
 # `state_dict` and in a `model.npz` of Marian.
-_MATRICES = (
+_LAYER = (
     ("self_attention", _FUSED, 0, "self_attn.q_proj", "self_{}q"),
     ("self_attention", _FUSED, 1, "self_attn.k_proj", "self_{}k"),
     ("self_attention", _FUSED, 2, "self_attn.v_proj", "self_{}v"),
     ("self_attention", _OUT, 0, "self_attn.out_proj", "self_{}o"),
+    ("self_attention", _NORM, 0, "self_attn_layer_norm", "self_Wo_ln"),
     ("cross_attention", "query", 0, "encoder_attn.q_proj", "context_{}q"),
     ("cross_attention", "key_value", 0, "encoder_attn.k_proj", "context_{}k"),
     ("cross_attention", "key_value", 1, "encoder_attn.v_proj", "context_{}v"),
     ("cross_attention", _OUT, 0, "encoder_attn.out_proj", "context_{}o"),
+    ("cross_attention", _NORM, 0, "encoder_attn_layer_norm", "context_Wo_ln"),
     ("feed_forward", "inner_projection", 0, "fc1", "ffn_{}1"),
     ("feed_forward", _OUT, 0, "fc2", "ffn_{}2"),
-)
-_NORMS = (
-    ("self_attention", "self_attn_layer_norm", "self_Wo_ln"),
-    ("cross_attention", "encoder_attn_layer_norm", "context_Wo_ln"),
-    ("feed_forward", "final_layer_norm", "ffn_ffn_ln"),
+    ("feed_forward", _NORM, 0, "final_layer_norm", "ffn_ffn_ln"),
 )
 
 
@@ -98,30 +96,16 @@ def layer_slots(config, is_hugging_face):
         ("decoder", config.decoder_layers),
     ):
         for index in range(num_layers):
-            path = side, "layers", index
-            for block, weight, number, *stems in _MATRICES:
+            for block, weight, number, *stems in _LAYER:
+                if side == "encoder" and block == "cross_attention":
+                    continue
                 names = _array_names(side, index, stems, is_hugging_face)
-                slots += _matrix_slots(
-                    *(config, names, (*path, block, weight)),
-                    *(number, is_hugging_face),
+                block = f"{block}_residual" if weight == _NORM else block
+                path = side, "layers", index, block, weight
+                slots += _make_slots(
+                    config, names, path, number, is_hugging_face
                 )
-            for block, *stems in _NORMS:
-                norm = *path, f"{block}_residual", "layer_norm"
-                names = _array_names(side, index, stems, is_hugging_face)
-                for name, weight in zip(names, ("gamma", "beta")):
-                    shape, columns = (config.d_model,), slice(config.d_model)
-                    slots.append(
-                        WeightSlot(
-                            *(name, (*norm, weight), columns, shape),
-                            writes_stream=True,
-                        )
-                    )
-    # An encoder has no cross-attention.
-    return [
-        slot
-        for slot in slots
-        if slot.path[0] == "decoder" or "cross" not in slot.path[3]
-    ]
+    return slots
 
 
 def _array_names(side, index, stems, is_hugging_face):
@@ -135,11 +119,21 @@ def _array_names(side, index, stems, is_hugging_face):
     return f"{stem}_scale", f"{stem}_bias"
 
 
-def _matrix_slots(config, names, path, number, is_transposed):
-    is_attention = "feed_forward" not in path
+def _make_slots(config, names, path, number, is_transposed):
+    """Returns the slots of a matrix and its bias, or of a layer norm."""
+    width, block, weight = config.d_model, *path[-2:]
+    if weight == _NORM:
+        return [
+            WeightSlot(
+                *(name, (*path, attribute), slice(width), (width,)),
+                writes_stream=True,
+            )
+            for name, attribute in zip(names, ("gamma", "beta"))
+        ]
+    is_attention = block != "feed_forward"
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    writes = path[-1] == _OUT
-    shape = (inner, config.d_model) if writes else (config.d_model, inner)
+    writes = weight == _OUT
+    shape = (inner, width) if writes else (width, inner)
     columns = slice(number * inner, number * inner + shape[1])
     matrix, bias = names
     return [
