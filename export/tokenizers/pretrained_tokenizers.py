@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from export.tokenizers import opus_normalization as opus_text
+from export.tokenizers import opus_normalization
 from export.tokenizers.python_tokenizers import TAG, text_piece_mask
 from export.tokenizers.tokenizer import Tokenizer
 from export.tokenizers.vocabulary_file import (
@@ -67,7 +67,7 @@ class TableTokenizer(Tokenizer):
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
-        pieces, *offsets = self._written.tokenize_with_offsets(
+        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(
             self.clean_text(text)
         )
         return self._look_up(pieces), *offsets
@@ -91,14 +91,14 @@ class TaggedTokenizer(TableTokenizer):
     def tokenize(self, text):
         """Splits text into ids."""
         tags, rest = _split_tags(self.clean_text(text))
-        pieces = self._written.tokenize(rest)
+        pieces = self._string_tokenizer.tokenize(rest)
         return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
         text = self.clean_text(text)
         tags, rest = _split_tags(text)
-        pieces, *offsets = self._written.tokenize_with_offsets(rest)
+        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(rest)
         before = tf.strings.length(text) - tf.strings.length(rest)
         tag_ends = tf.gather(before, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
@@ -118,7 +118,7 @@ class TaggedTokenizer(TableTokenizer):
     def split(self, text):
         """Splits text into pieces."""
         tags, rest = _split_tags(self.clean_text(text))
-        return tf.concat([tags, self._written.tokenize(rest)], axis=1)
+        return tf.concat([tags, self._string_tokenizer.tokenize(rest)], axis=1)
 
     def _tag_ids(self, tags):
         ids = self._pieces.string_to_id(tags.values)
@@ -146,13 +146,16 @@ class OpusTokenizer(TaggedTokenizer):
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
         for pattern, replacement in (
-            *opus_text.PUNCTUATION,
-            (opus_text.CONTROL_IN_RE2, " "),
-            *opus_text.SPACES,
+            *opus_normalization.PUNCTUATION,
+            (opus_normalization.CONTROL_IN_RE2, " "),
+            *opus_normalization.SPACES,
         ):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
 
 # By the name of the normalization in a vocabulary.
-_SOURCE_TOKENIZERS = {"": TaggedTokenizer, opus_text.OPUS_MT: OpusTokenizer}
+_SOURCE_TOKENIZERS = {
+    "": TaggedTokenizer,
+    opus_normalization.OPUS_MT: OpusTokenizer,
+}

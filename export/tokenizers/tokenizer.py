@@ -100,8 +100,8 @@ class Tokenizer(tf.Module):
             model=self.proto, add_eos=True, name=self._pieces_name
         )
         # A second tokenizer would add the model to an export once more.
-        self._written = copy.copy(self._pieces)
-        self._written.out_type = tf.string
+        self._string_tokenizer = copy.copy(self._pieces)
+        self._string_tokenizer.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
 
     def restore_resources(self):
@@ -145,7 +145,7 @@ class Tokenizer(tf.Module):
         Returns:
             RaggedTensor string [B, None], one for each id of `tokenize`.
         """
-        return self._written.tokenize(self.clean_text(text))
+        return self._string_tokenizer.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
         """Joins ids, int32 [B, T], to text, string [B].
