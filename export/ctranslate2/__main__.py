@@ -26,7 +26,6 @@ from export.ctranslate2.ctranslate2_weights import (
 )
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
-from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import target_pieces_flag
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import load_shortlist
@@ -79,15 +78,8 @@ def main(arguments):
     translator = Translator(
         model, tokenizer, **load_shortlist(search, tokenizer)
     )
-    source, target = split_vocabulary(directory.read_vocabulary())
-    save_ctranslate2(
-        model,
-        target,
-        path,
-        FLAGS.quantization,
-        source_vocabulary=None if source is target else source,
-        target_pieces=translator.target_pieces,
-    )
+    vocabulary, pieces = directory.read_vocabulary(), translator.target_pieces
+    save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:

@@ -14,7 +14,10 @@ from export.pretrained.config_files import (
     expand_names,
     find_unsupported_fields,
 )
-from export.tokenizers.vocabulary_file import count_table_pieces
+from export.tokenizers.vocabulary_file import (
+    count_table_pieces,
+    split_vocabulary,
+)
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
@@ -44,12 +47,7 @@ _SUPPORTED = expand_names(
 
 
 def save_ctranslate2(
-    model,
-    vocabulary,
-    path,
-    quantization="float32",
-    source_vocabulary=None,
-    target_pieces=None,
+    model, vocabulary, path, quantization="float32", target_pieces=None
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
@@ -58,17 +56,15 @@ def save_ctranslate2(
 
     Args:
         model: Transformer.
-        vocabulary: bytes of the SentencePiece model, or of the target's.
+        vocabulary: bytes of its `vocabulary.model`.
         path: path of the folder, which does not exist yet.
         quantization: one of QUANTIZATIONS, how matrices are stored.
-        source_vocabulary: bytes of the source's SentencePiece model; None for
-            a joint one.
         target_pieces: ids of the target's vocabulary that are written, see
             `kt.TargetPieces`; None for all.
 
     Raises:
-        InputError: ctranslate2 is not installed or cannot hold the model, a
-            vocabulary is missing or of another model, or writing fails.
+        InputError: ctranslate2 is not installed or cannot hold the model, the
+            vocabulary is of another model, or writing fails.
     """
     require_ctranslate2()
     if quantization not in QUANTIZATIONS:
@@ -78,22 +74,16 @@ def save_ctranslate2(
         )
     config = model.config
     _check_config(config)
-    if config.source_vocabulary_size and source_vocabulary is None:
-        raise InputError(
-            "This model has a vocabulary for the source, source_vocabulary_size"
-            f"={config.source_vocabulary_size}; give source_vocabulary."
-        )
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
     ids = kt.TargetPieces(ids, size).ids
     spec = _make_spec(model, ids)
-    files = {VOCABULARY_FILE: vocabulary}
-    if source_vocabulary is not None:
-        files[SOURCE_VOCABULARY_FILE] = source_vocabulary
-    spec.register_source_vocabulary(
-        _list_pieces(source_vocabulary or vocabulary, config.source_pieces)
-    )
-    pieces = _list_pieces(vocabulary, size)
+    source, target = split_vocabulary(vocabulary)
+    files = {VOCABULARY_FILE: target}
+    if source is not target:
+        files[SOURCE_VOCABULARY_FILE] = source
+    spec.register_source_vocabulary(_list_pieces(source, config.source_pieces))
+    pieces = _list_pieces(target, size)
     spec.register_target_vocabulary([pieces[number] for number in ids])
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon

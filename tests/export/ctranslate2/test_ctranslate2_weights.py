@@ -8,6 +8,7 @@ from export.ctranslate2 import ctranslate2_weights
 from export.ctranslate2.ctranslate2_translator import CTranslate2Translator
 from export.ctranslate2.ctranslate2_weights import save_ctranslate2
 from export.tokenizers.tokenizer import Tokenizer
+from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import BEGIN_ID
 from tests import made_up_text
 from tests.export import tiny
@@ -93,7 +94,7 @@ def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
     model = tiny.model(source_vocabulary_size=230, num_decoder_layers=1)
     folder = tmp_path / "folder"
     save_ctranslate2(
-        model, tokenizer.proto, folder, source_vocabulary=source_proto
+        model, join_vocabularies(source_proto, tokenizer.proto), folder
     )
     assert (folder / "source_vocabulary.model").read_bytes() == source_proto
     texts = made_up_text.sentences(100, seed=2)[:6]
@@ -155,19 +156,17 @@ def test_a_quantized_folder_is_smaller_and_close(tmp_path, tokenizer):
 
 def test_what_a_folder_cannot_hold_is_refused(tmp_path, tokenizer):
     words = {"source_words_from": 9, "target_words_from": 9}
-    own = {"source_vocabulary": tokenizer.proto}
-    for changes, given, word in (
-        ({"attention_window": 3}, {}, "attention_window"),
-        ({"positions": "words", **words}, {}, "words"),
-        ({"d_v": 4}, {}, "d_v"),
-        ({"vocabulary_size": 210}, {}, "210"),
-        ({"source_vocabulary_size": 230}, own, "230"),
-        ({"source_vocabulary_size": 200}, {}, "source_vocabulary"),
-        ({}, {"quantization": "int4"}, "int4"),
+    for changes, quantization, word in (
+        ({"attention_window": 3}, "int8", "attention_window"),
+        ({"positions": "words", **words}, "int8", "words"),
+        ({"d_v": 4}, "int8", "d_v"),
+        ({"vocabulary_size": 210}, "int8", "210"),
+        ({"source_vocabulary_size": 230}, "int8", "230"),
+        ({}, "int4", "int4"),
     ):
-        model = tiny.model(**changes)
+        model, path = tiny.model(**changes), tmp_path / "out"
         with pytest.raises(InputError, match=word):
-            save_ctranslate2(model, tokenizer.proto, tmp_path / "out", **given)
+            save_ctranslate2(model, tokenizer.proto, path, quantization)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,6 +15,7 @@ from export.pretrained.hugging_face_writer import (
     write_hugging_face,
 )
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import field_names
 from tests import made_up_text
 from tests.export import tiny
@@ -72,9 +73,9 @@ def marian(model, path):
 def ctranslate2(model, path):
     pytest.importorskip("ctranslate2")
     vocabulary = made_up_text.vocabulary()
-    has_own = model.config.source_vocabulary_size
-    source = vocabulary if has_own else None
-    save_ctranslate2(model, vocabulary, path, source_vocabulary=source)
+    if model.config.source_vocabulary_size:
+        vocabulary = join_vocabularies(vocabulary, vocabulary)
+    save_ctranslate2(model, vocabulary, path)
     return read_contents(path)
 
 
