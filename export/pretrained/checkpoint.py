@@ -173,7 +173,7 @@ def _open_shards(path):
             raise ValueError(f"{name!r} is not a file of its folder")
         if not name.endswith((".safetensors", ".bin")):
             raise ValueError(f"{name} is neither .safetensors nor .bin")
-        shard = _OPENERS[pathlib.PurePath(name).suffix](path.with_name(name))
+        shard = Checkpoint(path.with_name(name))._arrays
         if shard.keys() & arrays.keys():
             raise ValueError(f"an array of {name} is in another file too")
         arrays |= shard
