@@ -1,5 +1,7 @@
 """A CTranslate2 model folder computes what the model does."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -46,8 +48,13 @@ def to_pieces(tokenizer, ids):
 
 
 def to_ids(tokenizer, pieces):
-    ids = {tokenizer.id_to_piece(i): i for i in range(200)}
+    ids = _piece_ids(tokenizer)
     return [ids[piece] for piece in pieces]
+
+
+@functools.cache
+def _piece_ids(tokenizer):
+    return {tokenizer.id_to_piece(i): i for i in range(200)}
 
 
 def log_probability(model, source, target, allowed=None):
