@@ -500,8 +500,8 @@ MUTATIONS = [
         (
             "served scores of another beam",
             "export/translators/id_translator.py",
-            "best = tokens[:, :1]",
-            "best = tokens[:, -1:]",
+            "trim(tokens[:, :1]) if shrink_batch",
+            "trim(tokens[:, -1:]) if shrink_batch",
             "tests/export/serving tests/export/translators",
         ),
     ]

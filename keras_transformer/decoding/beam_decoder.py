@@ -141,7 +141,6 @@ class BeamDecoder:
 
     def _embed(self, ids, positions, parents, state):
         """Returns the decoder's input, float [B, K, D], and the state."""
-        del parents
         return self._model.embed_target(ids, positions), state
 
     def alignment(self, scores, layer=None):

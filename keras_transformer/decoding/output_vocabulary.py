@@ -139,7 +139,8 @@ class _FixedOutputLayer:
     """Copies the embeddings; later changes do not reach the copy."""
 
     def __init__(self, embedding, subset):
-        matrix = _embeddings_with_bias(embedding)
+        matrix = ops.convert_to_numpy(embedding.output_matrix())
+        matrix = matrix.astype("float64")
         excluded = np.ones(len(matrix), bool)
         excluded[subset.ids] = False
         excluded[UNKNOWN_ID] = True
@@ -164,7 +165,8 @@ class _FixedOutputLayer:
         return self._subset.to_vocabulary_ids(tokens)
 
     def logits(self, states, prepared):
-        states = _states_with_one(self._embedding, states)
+        states = ops.cast(states, "float32")
+        states = self._embedding.append_bias_input(states)
         spread = self._excluded.spread(states)
         return linear(
             ops.concatenate([states, spread], axis=-1), self._projection
@@ -270,7 +272,8 @@ class _ShortlistOutputLayer:
     def __init__(self, embedding, shortlist):
         self._embedding = embedding
         self._shortlist = shortlist
-        matrix = _embeddings_with_bias(embedding)
+        matrix = ops.convert_to_numpy(embedding.output_matrix())
+        matrix = matrix.astype("float64")
         self._excluded = [
             ExcludedTokensEstimate(matrix[ids])
             for ids in (shortlist.rare, shortlist.unseen)
@@ -283,18 +286,16 @@ class _ShortlistOutputLayer:
 
     def prepare(self, source):
         """Returns ids, int32 [B, L], and embeddings, float32 [B, D, L]."""
-        ids, bias = self._shortlist.ids(source), self._embedding.bias
-        rows = [ops.take(self._embedding.embeddings, ids, axis=0)]
-        if bias is not None:
-            rows.append(ops.take(bias, ids, axis=0)[..., None])
-        rows = [ops.cast(each, "float32") for each in rows]
-        return ids, ops.transpose(ops.concatenate(rows, axis=-1), (0, 2, 1))
+        ids = self._shortlist.ids(source)
+        rows = self._embedding.output_matrix(ids)
+        return ids, ops.transpose(rows, (0, 2, 1))
 
     def to_vocabulary_ids(self, tokens, prepared):
         return _take_per_sentence(prepared[0], tokens)
 
     def logits(self, states, prepared):
-        states = _states_with_one(self._embedding, states)
+        states = ops.cast(states, "float32")
+        states = self._embedding.append_bias_input(states)
         excluded = functools.reduce(
             ops.logaddexp, [each.logit(states) for each in self._excluded]
         )
@@ -352,23 +353,6 @@ def _constant(name, values, dtype="float32"):
         autocast=False,
         name=f"output_vocabulary_{name}",
     )
-
-
-def _embeddings_with_bias(embedding):
-    """Returns float64 [V, D], with an output bias [V, D + 1]."""
-    weights = [embedding.embeddings]
-    if embedding.bias is not None:
-        weights.append(ops.expand_dims(embedding.bias, 1))
-    weights = [ops.convert_to_numpy(each) for each in weights]
-    return np.concatenate(weights, axis=1).astype("float64")
-
-
-def _states_with_one(embedding, states):
-    """Returns float32 [..., D], with an output bias [..., D + 1], 1 last."""
-    states = ops.cast(states, "float32")
-    if embedding.bias is None:
-        return states
-    return ops.concatenate([states, ops.ones_like(states[..., :1])], axis=-1)
 
 
 def _take_per_sentence(ids, local_ids):
