@@ -23,7 +23,7 @@ def make_report(name, cost, hour_price, pairs, means):
         name: of the model.
         cost: TrainingCost.
         hour_price: price of one device's hour, in any currency, or None.
-        pairs: sentence pairs of the train split; None if unknown.
+        pairs: number of sentence pairs of the train split, or None.
         means: mean lengths of source and target sentences in tokens.
     """
     device = cost.device

@@ -26,13 +26,9 @@ FILLED = 0.9
 
 
 class BatchShape(typing.NamedTuple):
-    """A micro-batch of one device.
+    """A micro-batch of one device: B, S, T, and target positions with logits.
 
-    Attributes:
-        rows: B; a mean, so it may be no integer.
-        source_length: S, positions of a row.
-        target_length: T.
-        with_logits: target positions that logits are computed for.
+    `rows` is a mean and may be no integer.
     """
 
     rows: float

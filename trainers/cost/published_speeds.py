@@ -16,15 +16,10 @@ _LENGTH = 30
 
 
 class TimedUpdate(typing.NamedTuple):
-    """An update that somebody timed.
+    """A published time of an update, and the predicted one.
 
-    Attributes:
-        name: GPUs, model, precision and target tokens.
-        source: who published it.
-        seconds: measured.
-        predicted: seconds by `trainers.cost.cost_estimate`.
-        fitted: whether the assumptions were fitted to it, so that agreement
-            proves little.
+    `fitted` says that the assumptions were fitted to it, so that agreement
+    proves little.
     """
 
     name: str

@@ -101,14 +101,9 @@ class BracketCounts:
 
 @dataclasses.dataclass(frozen=True)
 class BracketScores:
-    """Scores of a set of predicted trees.
+    """BracketCounts of all sentences, of short ones and of those EVALB counts.
 
-    Attributes:
-        overall: BracketCounts of all sentences.
-        short: BracketCounts of those with a gold tree of at most `SHORT` words.
-        interval: Interval of the overall F1.
-        evalb: BracketCounts of the sentences that EVALB counts.
-        evalb_short: the short ones of them.
+    Short ones have at most `SHORT` words; `interval` is that of the overall F1.
     """
 
     overall: BracketCounts

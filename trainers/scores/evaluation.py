@@ -110,7 +110,7 @@ class Evaluation:
 
 
 def translate_sentences(translator, sources):
-    """Returns the translations as list of str, with a progress bar."""
+    """Returns the translations, a list of str, with a progress bar."""
     print(
         f"Translating {len(sources):,} sentences, beam {translator.beam_size}.",
         flush=True,

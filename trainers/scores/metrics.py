@@ -142,11 +142,8 @@ def score_compound_split(hypotheses, evaluation_set, tokenize):
 class PairedDifference:
     """The difference in BLEU of two systems on the same sentences.
 
-    Attributes:
-        difference: on all sentences, in points.
-        low: 2.5th percentile on resampled sentences.
-        high: 97.5th percentile.
-        bootstrap: samples and seed in sacreBLEU's words.
+    `low` and `high` are the 2.5th and 97.5th percentile on resampled sentences,
+    `bootstrap` has the numbers of samples and seed.
     """
 
     difference: float

@@ -40,8 +40,8 @@ def score_parser(
     Args:
         directory: ModelDirectory of a parser.
         gold: list of nltk.Tree, normalised.
-        data: dict of dataset and split.
-        provenance: dict of command, hardware and date.
+        data: dict of dataset and split, for scores.json.
+        provenance: dict of command, hardware and date, for scores.json.
         search: dict of beam_size and alpha; None for the model's own.
         batch_tokens: source positions in a batch, padding included.
         unconstrained: whether to search without the grammar as well, and
@@ -49,10 +49,6 @@ def score_parser(
 
     Returns:
         ParserScores.
-
-    Raises:
-        InputError: the directory holds no complete parser; scores.json is
-            damaged or cannot be written.
     """
     search = search or {}
     parser = Parser.from_directory(
@@ -84,11 +80,8 @@ def score_parser(
 def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     """Counts answers that are no tree over exactly a sentence's words.
 
-    Args:
-        translator: IdTranslator of a parser's model, without a grammar.
-        directory: ModelDirectory of the parser.
-        sentences: list of lists of words.
-        batch_tokens: source positions in a batch, padding included.
+    The translator is an IdTranslator of the parser's model, without a grammar;
+    each sentence is a list of words.
     """
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
