@@ -254,7 +254,7 @@ def _student(teacher):
         )
     init_layers = FLAGS.init_layers and not mismatch
     if not init_layers:
-        settings.refuse_parser_fields(config)
+        settings.validate_translator_config(config)
     return config, init_layers
 
 

@@ -12,12 +12,11 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from trainers import dataset_flags
-from trainers.training import initial_weights, launch
-from trainers.training import plan as training_plan
+from trainers.training import initial_weights, launch, training_options
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-for module in (dataset_flags, training_plan, launch, initial_weights):
+for module in (dataset_flags, training_options, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")
 
@@ -33,20 +32,20 @@ class Parsing(launch.Task):
 
     def check(self, config):
         """See the base class."""
-        training_plan.refuse_flags(_OF_TRANSLATION, "translations")
+        training_options.validate_unused_flags(_OF_TRANSLATION, "translations")
         if config.share_embeddings == "all":
             raise InputError(
                 "A parser's words and brackets share no embeddings: add "
                 "--set=share_embeddings=none, or use a preset for parsing."
             )
 
-    def settled_plan(self, plan, directory, source):
+    def finalize_options(self, plan, directory, source):
         """See the base class."""
         del directory, source
         # Attention is shown of text on both sides.
         return dataclasses.replace(plan, attention_steps=0, tokenize="none")
 
-    def known_symbols(self, directory):
+    def symbols_from_directory(self, directory):
         """See the base class."""
         # nltk takes seconds to load.
         from export.parsing.parser import symbols_of
@@ -56,9 +55,9 @@ class Parsing(launch.Task):
         )
         return symbols_of(directory) if there else None
 
-    def known_config(self, config, directory):
+    def config_from_directory(self, config, directory):
         """See the base class."""
-        symbols = self.known_symbols(directory)
+        symbols = self.symbols_from_directory(directory)
         if symbols is None:
             return None
         if directory.config_path.exists():
@@ -71,7 +70,7 @@ class Parsing(launch.Task):
                 )
         return self._with_symbols(config, symbols, directory.read_vocabulary())
 
-    def settled_config(self, config, corpus):
+    def finalize_config(self, config, corpus):
         """See the base class."""
         return self._with_symbols(config, corpus.symbols, corpus.vocabulary)
 
@@ -110,7 +109,7 @@ class Parsing(launch.Task):
         )
         print("", "Test:", *scored.lines, sep="\n", flush=True)
 
-    def name_next(self, prepared):
+    def print_next_steps(self, prepared):
         """See the base class."""
         directory = prepared.directory
         lines = [

@@ -101,7 +101,7 @@ class TrainingLog:
         run["seconds"] = round(time.monotonic() - self._started, 1)
         self._write()
 
-    def note_weights(self, step, made_from):
+    def record_weights(self, step, made_from):
         """Writes the step of model.weights.h5 and its origin in words."""
         self._content["weights"] = {"step": step, "made_from": made_from}
         self._write()

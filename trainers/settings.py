@@ -27,14 +27,14 @@ def make_config(preset, assignments, **own):
         InputError: an unknown preset or field, or a value out of range.
     """
     try:
-        changes = values_of(assignments) | own
-        changes |= shorter_cooldown(PRESETS.get(preset, {}), changes)
+        changes = parse_assignments(assignments) | own
+        changes |= scale_cooldown(PRESETS.get(preset, {}), changes)
         return kt.TransformerConfig.preset(preset, **changes)
     except ValueError as error:
         raise InputError(str(error)) from error
 
 
-def shorter_cooldown(defaults, changes):
+def scale_cooldown(defaults, changes):
     """Returns a cooldown that fits, where the default one does not.
 
     Args:
@@ -59,7 +59,7 @@ def shorter_cooldown(defaults, changes):
     return {"cooldown_steps": int(share * steps)}
 
 
-def assignments_of(config, preset):
+def format_assignments(config, preset):
     """Returns what makes a configuration of a preset.
 
     Args:
@@ -77,7 +77,7 @@ def assignments_of(config, preset):
     ]
 
 
-def refuse_parser_fields(config):
+def validate_translator_config(config):
     """Refuses what only parsers have: a source vocabulary, counted words.
 
     Args:
@@ -101,7 +101,7 @@ def refuse_parser_fields(config):
         )
 
 
-def values_of(assignments):
+def parse_assignments(assignments):
     """Returns what "name=value" texts say, a dict of the fields they name.
 
     Raises:

@@ -6,12 +6,16 @@ from export.common import command
 from export.common.errors import InputError
 from trainers import dataset_flags, settings
 from trainers.scores import bleu_tokenizers, score_records
-from trainers.training import initial_weights, launch, run
-from trainers.training import plan as training_plan
+from trainers.training import (
+    initial_weights,
+    launch,
+    training_inputs,
+    training_options,
+)
 
 FLAGS = flags.FLAGS
 # Or --help would not show them.
-for module in (dataset_flags, training_plan, launch, initial_weights):
+for module in (dataset_flags, training_options, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 
 
@@ -24,23 +28,23 @@ class Translation(launch.Task):
     def check(self, config):
         """See the base class."""
         if not (FLAGS.init_from or FLAGS.init_layers_from):
-            settings.refuse_parser_fields(config)
-        training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
+            settings.validate_translator_config(config)
+        training_options.validate_unused_flags(["dev_f1_sentences"], "parsers")
 
-    def settled_plan(self, plan, directory, source):
+    def finalize_options(self, plan, directory, source):
         """See the base class."""
         language = source.target_language
         if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
             bleu_tokenizers.refuse_if_machines_may_differ(
                 language, plan.tokenize
             )
-        return run.with_tokenizer(plan, directory, language)
+        return training_inputs.choose_tokenizer(plan, directory, language)
 
-    def known_symbols(self, directory):
+    def symbols_from_directory(self, directory):
         """See the base class."""
         del directory
 
-    def known_config(self, config, directory):
+    def config_from_directory(self, config, directory):
         """See the base class."""
         if directory.symbols_path.exists():
             raise InputError(
@@ -49,7 +53,7 @@ class Translation(launch.Task):
             )
         return config
 
-    def settled_config(self, config, corpus):
+    def finalize_config(self, config, corpus):
         """See the base class."""
         del corpus
         return config
@@ -58,7 +62,7 @@ class Translation(launch.Task):
         """See the base class."""
         score_records.score_test_split(prepared, plan.tokenize, made)
 
-    def name_next(self, prepared):
+    def print_next_steps(self, prepared):
         """See the base class."""
         score_records.print_next_steps(prepared.directory)
 

@@ -17,7 +17,7 @@ def test_times_are_summed_over_the_runs(directory, monkeypatch):
         log.note(last - 1)
         log.note(last)
         monkeypatch.undo()
-    log.note_weights(25, "the last step")
+    log.record_weights(25, "the last step")
     again = TrainingLog(directory)
     assert again.weights == {"step": 25, "made_from": "the last step"}
     assert again.summary() == {

@@ -116,7 +116,7 @@ class Distillation:
         return Step("Preparing the data", command, output)
 
     def _train(self):
-        assignments = settings.assignments_of(self.config, "base")
+        assignments = settings.format_assignments(self.config, "base")
         initial = [f"--init_layers_from={self.teachers[0].path}"]
         command = [
             "trainers.wmt",

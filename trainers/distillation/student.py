@@ -25,7 +25,7 @@ def student_config(teacher, preset, assignments):
         InputError: an unknown preset or field, a value out of range, or
             another vocabulary size.
     """
-    changes = settings.values_of(assignments)
+    changes = settings.parse_assignments(assignments)
     sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
     for name, value in sizes.items():
         if changes.get(name, value) != value:
@@ -39,7 +39,7 @@ def student_config(teacher, preset, assignments):
         return settings.make_config(preset, [*assignments, *own])
     try:
         defaults = dataclasses.asdict(teacher)
-        changes |= settings.shorter_cooldown(defaults, changes)
+        changes |= settings.scale_cooldown(defaults, changes)
         return teacher.replace(**{"num_decoder_layers": 1, **changes})
     except ValueError as error:
         raise InputError(str(error)) from error

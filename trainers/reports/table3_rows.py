@@ -98,7 +98,7 @@ def _paper_changes(name):
 
 def _make_row(name, assignments, scale):
     config = settings.make_config("base", assignments)
-    settings.refuse_parser_fields(config)
+    settings.validate_translator_config(config)
     widths = {
         field: round(scale * getattr(config, field))
         for field in field_names("width")
@@ -109,7 +109,7 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Row(name, config, settings.assignments_of(config, "base"))
+    return Row(name, config, settings.format_assignments(config, "base"))
 
 
 class RowRuns:

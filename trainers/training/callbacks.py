@@ -5,8 +5,8 @@ import time
 
 import keras
 
-from trainers.training.checkpoints import divergence
-from trainers.training.dev_scores import on_plateau
+from trainers.training.checkpoints import divergence_error
+from trainers.training.dev_scores import has_plateaued
 
 
 class TokenMeans:
@@ -87,7 +87,7 @@ class StepCounter(keras.callbacks.Callback):
         return bool(count) and self.step % count == 0
 
 
-class KeepCheckpoints(keras.callbacks.Callback):
+class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every N steps or minutes, and stops fit.
 
     Fit stops when any worker asked for it: after a signal, or when the time
@@ -129,12 +129,12 @@ class KeepCheckpoints(keras.callbacks.Callback):
 
     def stop(self):
         """Asks fit to save and stop; of use from a signal's handler."""
-        self.model.signal_vote = 1.0
+        self.model.signal_stop_flag = 1.0
 
     def on_train_batch_begin(self, batch, logs=None):
         """Votes for a stop after this step when the time is up."""
         if self._stop_time is not None and time.monotonic() >= self._stop_time:
-            self.model.time_vote = 1.0
+            self.model.time_stop_flag = 1.0
 
     def on_train_batch_end(self, batch, logs=None):
         """Saves and stops when it is time."""
@@ -157,10 +157,10 @@ class KeepCheckpoints(keras.callbacks.Callback):
 
     def _refuse_diverged(self, logs):
         if not math.isfinite(float(logs.get("loss", 0.0))):
-            raise divergence(f"The loss of step {self._counter.step:,}")
+            raise divergence_error(f"The loss of step {self._counter.step:,}")
 
 
-class MeasureDev(keras.callbacks.Callback):
+class EvaluateDev(keras.callbacks.Callback):
     """Evaluates every N updates, and after the last.
 
     Where the weights have a moving average, that is what is evaluated.
@@ -206,7 +206,7 @@ class MeasureDev(keras.callbacks.Callback):
         """Measures, and stops fit on a plateau, when it is time."""
         if self._counter.finished or self._counter.is_multiple_of(self._every):
             self._measure()
-            if on_plateau(self.history, self._patience):
+            if has_plateaued(self.history, self._patience):
                 self.model.stop_training = True
 
     def measure(self, step):
@@ -222,7 +222,7 @@ class MeasureDev(keras.callbacks.Callback):
             self._data, steps=self._batches, return_dict=True, verbose=0
         )
         if not math.isfinite(figures["loss"]):
-            raise divergence(f"The dev loss after step {step:,}")
+            raise divergence_error(f"The dev loss after step {step:,}")
         measure = {"step": step, **figures}
         if self._score is not None:
             measure[self._score.name] = self._score()

@@ -37,7 +37,7 @@ class Restored(typing.NamedTuple):
     history: list
 
 
-def divergence(what):
+def divergence_error(what):
     """Returns the InputError of a training that diverged.
 
     Args:
@@ -222,7 +222,7 @@ class Checkpoints:
         arrays = {name: variable.numpy() for name, variable in _named(model)}
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise divergence(f"A value of {name} after step {step:,}")
+                raise divergence_error(f"A value of {name} after step {step:,}")
         arrays["step"] = np.array(step, np.int64)
         arrays[_HISTORY] = np.array(json.dumps(list(history)))
         arrays[_NAMES] = np.array(sorted(arrays))

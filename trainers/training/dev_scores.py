@@ -15,20 +15,20 @@ from trainers.batches.token_pairs import decode_pairs
 from trainers.scores import bleu_tokenizers
 
 # As a measure of dev has them, and as people read them; more is better.
-TITLES = {"bleu": "BLEU", "f1": "F1"}
+SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
 
 
-def name_of(measure):
+def score_name(measure):
     """Returns which score a measure of dev has: a name of TITLES, or None.
 
     Args:
         measure: dict of step, loss and so on.
     """
-    return next((name for name in TITLES if name in measure), None)
+    return next((name for name in SCORE_TITLES if name in measure), None)
 
 
-def on_plateau(history, patience):
-    """Whether dev has not become better for too long, as `best_first` has it.
+def has_plateaued(history, patience):
+    """Whether dev has not improved for too long.
 
     Args:
         history: measures, list of dict.
@@ -36,10 +36,12 @@ def on_plateau(history, patience):
     """
     if not patience or not history:
         return False
-    return len(history) - 1 - history.index(best_first(history)[0]) >= patience
+    return (
+        len(history) - 1 - history.index(rank_measures(history)[0]) >= patience
+    )
 
 
-def best_first(history):
+def rank_measures(history):
     """Returns the measures, the best first, of equals the earliest.
 
     Better is a higher score where the latest measure has one, else a lower
@@ -48,7 +50,7 @@ def best_first(history):
     Args:
         history: measures, list of dict.
     """
-    name = name_of(history[-1]) if history else None
+    name = score_name(history[-1]) if history else None
 
     def badness(measure):
         return -measure.get(name, 0.0) if name else measure["loss"]
@@ -141,7 +143,7 @@ class DevF1(DevScore):
         return self._score(best, self._gold).overall.f1
 
 
-def new_dev_score(model, prepared, plan):
+def make_dev_score(model, prepared, plan):
     """Returns the DevScore that a plan asks for, or None.
 
     Args:

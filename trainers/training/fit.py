@@ -12,24 +12,24 @@ from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import AttentionSummaries, choose_sentences
 from trainers.provenance import TrainingLog
 from trainers.training.callbacks import (
-    KeepCheckpoints,
-    MeasureDev,
+    EvaluateDev,
+    SaveCheckpoints,
     StepCounter,
 )
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import (
-    TITLES,
-    best_first,
-    name_of,
-    new_dev_score,
-    on_plateau,
+    SCORE_TITLES,
+    has_plateaued,
+    make_dev_score,
+    rank_measures,
+    score_name,
 )
-from trainers.training.progress import Progress, describe
+from trainers.training.progress import Progress, format_metrics
 from trainers.training.strategies import (
     has_gpu,
     is_chief,
-    noticing_lost_workers,
-    refuse_unequal_steps,
+    report_lost_workers,
+    validate_equal_steps,
 )
 from trainers.training.training_model import TrainingTransformer
 
@@ -62,11 +62,11 @@ def train(prepared, plan, strategy, made, beginning=None):
     step, history = checkpoints.restore_latest(model)
     if beginning is not None:
         _begin_with(model, beginning, step)
-    refuse_unequal_steps(strategy, step)
+    validate_equal_steps(strategy, step)
     if is_chief(strategy):
         _announce(model, prepared, step)
     counter = StepCounter(step, config.train_steps)
-    if not counter.finished and not on_plateau(history, plan.patience):
+    if not counter.finished and not has_plateaued(history, plan.patience):
         log.begin(step, made)
         _fit(model, prepared, plan, checkpoints, counter, history, log)
     if is_chief(strategy):
@@ -75,7 +75,7 @@ def train(prepared, plan, strategy, made, beginning=None):
         )
         _tell_final(model, prepared, plan, (step, origin, measure), history)
         directory.write_weights(model)
-        log.note_weights(step, origin)
+        log.record_weights(step, origin)
 
 
 def _begin_with(model, beginning, step):
@@ -140,7 +140,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
 
         def report(measure):
             progress.report_dev(measure)
-            if plan.saves_best and best_first(history)[0] is measure:
+            if plan.saves_best and rank_measures(history)[0] is measure:
                 checkpoints.save_best(model, counter.step, history)
 
         def save():
@@ -158,7 +158,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
         if is_chief(strategy) and plan.attention_steps != 0:
             callbacks.append(_show_attention(model, prepared, plan, counter))
     # The last, so that what it saves knows what the others found.
-    keeper = KeepCheckpoints(
+    keeper = SaveCheckpoints(
         counter,
         save,
         save_stop,
@@ -169,7 +169,7 @@ def _fit(model, prepared, plan, checkpoints, counter, history, log):
     batches = make_plan(prepared.training, config, plan)
     with (
         StopSignals(keeper.stop) as signals,
-        noticing_lost_workers(strategy),
+        report_lost_workers(strategy),
     ):
         model.fit(
             input_pipeline.training_data(
@@ -202,7 +202,7 @@ def _measure_dev(model, prepared, plan, counter, history, report):
     data = input_pipeline.evaluation_data(
         model.distribute_strategy, prepared.dev, batches
     )
-    return MeasureDev(
+    return EvaluateDev(
         counter,
         data,
         batches.batches_per_epoch,
@@ -210,7 +210,7 @@ def _measure_dev(model, prepared, plan, counter, history, report):
         plan.patience,
         history,
         report,
-        new_dev_score(model, prepared, plan),
+        make_dev_score(model, prepared, plan),
     )
 
 
@@ -236,7 +236,7 @@ def _final_weights(model, plan, config, checkpoints, step, history):
         where they are not measured yet.
     """
     if plan.keep_best:
-        for place, measure in enumerate(best_first(history)):
+        for place, measure in enumerate(rank_measures(history)):
             if checkpoints.use(model, measure["step"]):
                 model.use_average()
                 origin = _describe_best(measure, place)
@@ -278,13 +278,16 @@ def _tell_final(model, prepared, plan, weights, history):
         dev = _measure_dev(model, prepared, plan, None, history, None)
         dev.set_model(model)
         measure = dev.measure(step)
-    print(f"Final weights: {origin}; dev {describe(measure)}.", flush=True)
-    *_, worst = best_first([*history[-1:], measure])
+    print(
+        f"Final weights: {origin}; dev {format_metrics(measure)}.", flush=True
+    )
+    *_, worst = rank_measures([*history[-1:], measure])
     if history and worst is measure and worst is not history[-1]:
         print(
             f"Warning: that is worse than at step {history[-1]['step']:,}, "
-            f"dev {describe(history[-1])}; --average_checkpoints=0 takes the "
-            "last weights, --keep_best the best."
+            f"dev {format_metrics(history[-1])}; "
+            "--average_checkpoints=0 takes the last weights, --keep_best the "
+            "best."
         )
 
 
@@ -301,9 +304,9 @@ def _averaged_from(config, step):
 def _describe_best(measure, better):
     """Says which step it is; of `better` ones there is no checkpoint."""
     kind, figure = "loss", f"{measure['loss']:.4f}"
-    name = name_of(measure)
+    name = score_name(measure)
     if name:
-        kind, figure = TITLES[name], f"{measure[name]:.2f}"
+        kind, figure = SCORE_TITLES[name], f"{measure[name]:.2f}"
     best = "the best" if not better else "the best that is left"
     print(
         f"The final weights are those of step {measure['step']:,}, whose dev "

@@ -55,13 +55,13 @@ def asked_for():
             "--init_from begins with a whole model and --init_layers_from with "
             "layers of one: leave out one of them."
         )
-    for kind in (WholeModel, TeacherLayers):
+    for kind in (ModelInitializer, LayerInitializer):
         if FLAGS[kind.flag].value:
             return kind(ModelDirectory(FLAGS[kind.flag].value))
     return None
 
 
-class WholeModel:
+class ModelInitializer:
     """All weights of a model of the same architecture.
 
     Args:
@@ -95,12 +95,12 @@ class WholeModel:
         try:
             config = self.directory.read_config()
             defaults = dataclasses.asdict(config)
-            shorter = settings.shorter_cooldown(defaults, changes)
+            shorter = settings.scale_cooldown(defaults, changes)
             return config.replace(**changes, **shorter)
         except ValueError as error:
             raise InputError(str(error)) from error
 
-    def refuse_other(self, config):
+    def validate_config(self, config):
         """Refuses a configuration that has no place for these weights.
 
         Args:
@@ -126,13 +126,13 @@ class WholeModel:
             model: TrainingTransformer.
 
         Raises:
-            InputError: as for `refuse_other`, or weights are missing.
+            InputError: as for `validate_config`, or weights are missing.
         """
-        self.refuse_other(model.config)
+        self.validate_config(model.config)
         model.set_weights(self.directory.load_model().get_weights())
 
 
-class TeacherLayers(WholeModel):
+class LayerInitializer(ModelInitializer):
     """Embeddings and layers of a teacher that has more or fewer layers."""
 
     flag = "init_layers_from"
@@ -140,7 +140,7 @@ class TeacherLayers(WholeModel):
 
     def load(self, model):
         """See the base class; says which layer begins as which."""
-        self.refuse_other(model.config)
+        self.validate_config(model.config)
         teacher = self.directory.load_model()
         origins = layer_origins(model.config, teacher.config)
         theirs = {_path(weight): weight for weight in teacher.weights}

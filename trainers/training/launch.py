@@ -30,8 +30,7 @@ from trainers.data.prepared_corpus import (
     PreparedCorpus,
     validate_symbols,
 )
-from trainers.training import initial_weights, run
-from trainers.training import plan as training_plan
+from trainers.training import initial_weights, training_inputs, training_options
 from trainers.training.fit import train
 from trainers.training.strategies import NAMES as STRATEGIES
 from trainers.training.strategies import is_chief, make_strategy, split_cpu
@@ -128,7 +127,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def settled_plan(self, plan, directory, source):
+    def finalize_options(self, plan, directory, source):
         """Returns the TrainingPlan with what data and directory decide.
 
         Args:
@@ -141,7 +140,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def known_symbols(self, directory):
+    def symbols_from_directory(self, directory):
         """Returns what a model says trees with.
 
         Args:
@@ -152,7 +151,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def known_config(self, config, directory):
+    def config_from_directory(self, config, directory):
         """Returns the TransformerConfig as far as a directory decides it.
 
         Args:
@@ -167,7 +166,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def settled_config(self, config, corpus):
+    def finalize_config(self, config, corpus):
         """Returns the TransformerConfig with what the data decide.
 
         Args:
@@ -186,7 +185,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def name_next(self, prepared):
+    def print_next_steps(self, prepared):
         """Says what a user does next.
 
         Args:
@@ -207,9 +206,9 @@ def launch(task):
     init_from = beginning and beginning.directory
     config = _asked_config(task, beginning)
     task.check(config)
-    plan = training_plan.plan()
-    training_plan.refuse_two_makers()
-    run.refuse_too_few_positions(config, plan)
+    plan = training_options.plan()
+    training_options.validate_final_weights_flags()
+    training_inputs.validate_positions(config, plan)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
@@ -217,26 +216,26 @@ def launch(task):
     # Before any of TensorFlow's operations: workers must find each other first.
     strategy = make_strategy(FLAGS.strategy)
     if init_from:
-        known = task.known_config(config, init_from)
-        beginning.refuse_other(known or config)
+        known = task.config_from_directory(config, init_from)
+        beginning.validate_config(known or config)
     corpus, directory, plan = _corpus_and_directory(
         task, config, plan, init_from
     )
     if init_from:
         # The model directory may have been begun without it.
         _refuse_other_ids(task, corpus, init_from)
-    config = task.settled_config(config, corpus)
-    prepared = run.prepare(directory, config, corpus, plan)
+    config = task.finalize_config(config, corpus)
+    prepared = training_inputs.prepare(directory, config, corpus, plan)
     made = provenance.describe_run(task.command)
     if not is_chief(strategy):
         train(prepared, plan, strategy, made, beginning)
         return
     with folder_lock(directory.path, "training"):
-        run.claim(directory, config, corpus, plan)
+        training_inputs.write_run_files(directory, config, corpus, plan)
         train(prepared, plan, strategy, made, beginning)
         if FLAGS.score:
             task.score(prepared, plan, made)
-    task.name_next(prepared)
+    task.print_next_steps(prepared)
 
 
 def _asked_config(task, beginning):
@@ -248,8 +247,8 @@ def _asked_config(task, beginning):
     }
     if beginning is None or FLAGS["preset"].present or task.kind != "text":
         return settings.make_config(FLAGS.preset, FLAGS.set, **own)
-    task.known_config(None, beginning.directory)
-    return beginning.config(settings.values_of(FLAGS.set) | own)
+    task.config_from_directory(None, beginning.directory)
+    return beginning.config(settings.parse_assignments(FLAGS.set) | own)
 
 
 def _corpus_and_directory(task, config, plan, init_from):
@@ -272,7 +271,7 @@ def _corpus_and_directory(task, config, plan, init_from):
         validate_kind(folder, corpus.manifest.kind, task.kind)
         _refuse_other_data(folder, corpus.manifest.source)
         directory = _directory(corpus.manifest.source, init_from)
-        plan = task.settled_plan(plan, directory, corpus.manifest.source)
+        plan = task.finalize_options(plan, directory, corpus.manifest.source)
         vocabulary, symbols = _given(task, directory, init_from)
         validate_vocabulary(folder, corpus.manifest, vocabulary)
         validate_symbols(folder, corpus.manifest, symbols)
@@ -287,11 +286,11 @@ def _corpus_and_directory(task, config, plan, init_from):
             normalization = manifest.source.normalization
     source = make_source(raw, config.source_pieces, stored, normalization)
     directory = _directory(source, init_from)
-    plan = task.settled_plan(plan, directory, source)
+    plan = task.finalize_options(plan, directory, source)
     # Before hours of work for nothing.
-    known = task.known_config(config, directory)
+    known = task.config_from_directory(config, directory)
     if known is not None:
-        run.refuse_other_training(directory, known, source, plan)
+        training_inputs.validate_same_training(directory, known, source, plan)
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
@@ -333,7 +332,7 @@ def _given(task, directory, init_from):
         for each in there
         if each.vocabulary_path.exists()
     )
-    symbols = filter(None, map(task.known_symbols, there))
+    symbols = filter(None, map(task.symbols_from_directory, there))
     return next(vocabularies, None), next(symbols, None)
 
 
@@ -341,4 +340,4 @@ def _refuse_other_ids(task, corpus, model):
     """Refuses data whose ids mean other things than a model's."""
     prepared = corpus.folder, corpus.manifest
     validate_vocabulary(*prepared, model.read_vocabulary())
-    validate_symbols(*prepared, task.known_symbols(model))
+    validate_symbols(*prepared, task.symbols_from_directory(model))

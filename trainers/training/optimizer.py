@@ -4,14 +4,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from trainers.training.keras_private import (
-    OneRate,
-    WarmedUpAverage,
+from trainers.training.keras_internals import (
+    SharedLearningRate,
+    WarmupAverage,
     adam_moments,
 )
 
 
-class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
+class FusedAdam(SharedLearningRate, WarmupAverage, keras.optimizers.Adam):
     """`keras.optimizers.Adam`, each variable updated by one operation.
 
     The update is memory-bound. Keras writes it as a dozen operations, each of
@@ -33,7 +33,7 @@ class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
             raise TypeError("FusedAdam has no amsgrad; use Keras' own Adam.")
         super().__init__(learning_rate, **kwargs)
 
-    def update_rate(self, learning_rate):
+    def bias_corrected_rate(self, learning_rate):
         """Returns the rate with both of Adam's bias corrections in it."""
         step = ops.cast(self.iterations + 1, learning_rate.dtype)
         of_mean = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
@@ -41,7 +41,7 @@ class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
         return learning_rate * tf.sqrt(of_square) / of_mean
 
     def update_step(self, gradient, variable, learning_rate):
-        """Updates one tf.Variable and its moments by `update_rate`'s rate."""
+        """Updates one tf.Variable and its moments."""
         momentum, velocity = adam_moments(self, variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,

@@ -9,7 +9,7 @@ from tqdm import tqdm
 from export.common.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.callbacks import TokenMeans
-from trainers.training.dev_scores import TITLES, name_of
+from trainers.training.dev_scores import SCORE_TITLES, score_name
 
 
 class Progress(keras.callbacks.Callback):
@@ -68,7 +68,7 @@ class Progress(keras.callbacks.Callback):
     def report_dev(self, measure):
         """Reports a measure of the dev split, a dict of figures."""
         figures = {n: value for n, value in measure.items() if n != "step"}
-        self._say(f"step {self._counter.step:,}: dev {describe(figures)}")
+        self._say(f"step {self._counter.step:,}: dev {format_metrics(figures)}")
         self._summarise("dev", figures)
 
     def on_train_end(self, logs=None):
@@ -84,7 +84,7 @@ class Progress(keras.callbacks.Callback):
         self._window = _Window()
         self._say(
             f"step {self._counter.step:,}/{self._counter.last:,}: "
-            f"{describe(figures)}, "
+            f"{format_metrics(figures)}, "
             f"learning rate {figures['learning_rate']:.2e}, "
             f"{figures['tokens_per_second']:,.0f} tokens/s, "
             f"{clock(self._seconds_left())} left"
@@ -131,13 +131,13 @@ class _Window:
         }
 
 
-def describe(figures):
+def format_metrics(figures):
     """Returns the figures of a measure in words."""
     described = (
         f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
         f"accuracy {figures['accuracy']:.1%}"
     )
-    name = name_of(figures)
+    name = score_name(figures)
     if name:
-        described += f", {TITLES[name]} {figures[name]:.2f}"
+        described += f", {SCORE_TITLES[name]} {figures[name]:.2f}"
     return described

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.common.errors import InputError
-from trainers.training.keras_private import all_layers, change_seeds
+from trainers.training.keras_internals import all_layers, transform_seeds
 
 _ADDRESS = re.compile(r".+:\d+")
 NAMES = ("auto", "one", "mirrored", "multiworker")
@@ -52,7 +52,7 @@ def make_strategy(name):
             f"There is no strategy {name!r}; there are: {', '.join(NAMES)}."
         )
     if name == "multiworker":
-        check_tf_config(os.environ.get("TF_CONFIG", ""))
+        validate_tf_config(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one" or (name == "auto" and len(gpus) < 2):
@@ -72,7 +72,7 @@ def is_chief(strategy):
     return resolver is None or not resolver.task_id
 
 
-def check_tf_config(text):
+def validate_tf_config(text):
     """Refuses a TF_CONFIG that TensorFlow would hang or crash on.
 
     Args:
@@ -115,7 +115,7 @@ _CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 
 
-def refuse_unequal_steps(strategy, step):
+def validate_equal_steps(strategy, step):
     """Checks that every worker found the same checkpoint.
 
     Args:
@@ -142,7 +142,7 @@ def refuse_unequal_steps(strategy, step):
 
 
 @contextlib.contextmanager
-def noticing_lost_workers(strategy):
+def report_lost_workers(strategy):
     """A block in which the loss of another worker is a clear error.
 
     Args:
@@ -192,7 +192,7 @@ class ReplicaSeeds:
         self._replica = None
         for layer in all_layers(model):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
-                change_seeds(layer.seed_generator, self._folded)
+                transform_seeds(layer.seed_generator, self._folded)
 
     @contextlib.contextmanager
     def of(self, replica):

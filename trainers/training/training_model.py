@@ -16,12 +16,12 @@ from keras_transformer.kernels import linear
 from keras_transformer.loss import projected_losses, symmetric_divergence
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
-from trainers.training.keras_private import WithoutSymbolicBuild
+from trainers.training.keras_internals import SkipSymbolicBuild
 from trainers.training.optimizer import FusedAdam
 from trainers.training.strategies import ReplicaSeeds, replicated_step
 
 
-def real_positions(labels, states):
+def non_padding_positions(labels, states):
     """Returns labels and states of the positions that are no padding.
 
     So no logits are made of padding, which are most of what a position
@@ -41,7 +41,7 @@ def real_positions(labels, states):
     return tf.gather(labels, places), tf.gather(states, places)
 
 
-class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
+class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
     Make and compile it inside the strategy's scope, and give fit what
@@ -71,10 +71,10 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
         if compile_gradient:
-            self._having_loss = _all
+            self._select_target_positions = _all
         else:
-            self._having_loss = real_positions
-        self.signal_vote = self.time_vote = 0.0
+            self._select_target_positions = non_padding_positions
+        self.signal_stop_flag = self.time_stop_flag = 0.0
         self._evaluation = TokenMeans()
         self._gradient = tf.function(
             self._loss_and_gradient,
@@ -135,7 +135,8 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
 
         def train(iterator):
             return run(
-                iterator, tf.constant([self.signal_vote, self.time_vote])
+                iterator,
+                tf.constant([self.signal_stop_flag, self.time_stop_flag]),
             )
 
         self.train_function = train
@@ -183,7 +184,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         """Measures one batch without dropout."""
         inputs, labels = data
         replica = tf.distribute.get_replica_context()
-        real = real_positions(labels, self.states(inputs))
+        real = non_padding_positions(labels, self.states(inputs))
         sums = self._sums(*real, self.output_embedding.matrix())
         sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
@@ -242,7 +243,9 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         return self._sums(*self._pass(inputs, labels), matrix)
 
     def _pass(self, inputs, labels):
-        return self._having_loss(labels, self.states(inputs, training=True))
+        return self._select_target_positions(
+            labels, self.states(inputs, training=True)
+        )
 
     def _sums_of_two_passes(self, inputs, labels, matrix):
         passes = [self._pass(inputs, labels) for _ in range(2)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainers.training_plans import changed
+from tests.trainers.training_options import changed
 from tests.trainers.wmt.slow_batches import pairs_of, some_texts
 from trainers.batches import batch_plan, make_plan
 from trainers.batches.batch_plan import (

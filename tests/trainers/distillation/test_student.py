@@ -17,7 +17,7 @@ def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     expected = {"num_decoder_layers": 2, "stop": "likely", "output_bias": True}
     assert found == TEACHER.replace(**expected)
     # As trainers.wmt gets it.
-    texts = settings.assignments_of(found, "base")
+    texts = settings.format_assignments(found, "base")
     assert settings.make_config("base", texts) == found
 
 

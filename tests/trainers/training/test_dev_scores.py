@@ -8,7 +8,12 @@ from export.parsing.linear import Symbols, delinearise, linearise
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import minute_model
 from trainers.batches.token_pairs import TokenPairs
-from trainers.training.dev_scores import TITLES, DevBleu, DevF1, name_of
+from trainers.training.dev_scores import (
+    SCORE_TITLES,
+    DevBleu,
+    DevF1,
+    score_name,
+)
 
 END = 3
 
@@ -107,7 +112,7 @@ def test_is_the_f1_of_the_trees():
 
 
 def test_a_measure_tells_its_score():
-    assert name_of({"step": 1, "loss": 2.0}) is None
+    assert score_name({"step": 1, "loss": 2.0}) is None
     for each in (DevBleu, DevF1):
-        assert name_of({"step": 1, "loss": 2.0, each.name: 0.0}) == each.name
-    assert {DevBleu.name, DevF1.name} == set(TITLES)
+        assert score_name({"step": 1, "loss": 2.0, each.name: 0.0}) == each.name
+    assert {DevBleu.name, DevF1.name} == set(SCORE_TITLES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainers.training_plans import CONFIG, changed
+from tests.trainers.training_options import CONFIG, changed
 from trainers.training import fit
 
 

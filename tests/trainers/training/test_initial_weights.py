@@ -14,8 +14,8 @@ from tests.trainers.helpers import (
     weights_of,
 )
 from trainers.training.initial_weights import (
-    TeacherLayers,
-    WholeModel,
+    LayerInitializer,
+    ModelInitializer,
     layer_origins,
 )
 
@@ -86,7 +86,7 @@ def directory(tmp_path_factory):
 def test_a_new_training_begins_with_the_weights_of_another(directory):
     model = minute_model(seed=2, **OTHER_TRAINING)
     state = [variable.numpy() for variable in model.optimizer.variables]
-    WholeModel(directory).load(model)
+    ModelInitializer(directory).load(model)
     expected = weights_of(directory.load_model())
     assert largest_difference(weights_of(model), expected) == 0
     assert largest_difference(weights_of(minute_model(2)), expected) > 0.1
@@ -102,7 +102,7 @@ def test_the_other_model_is_left_as_it_was(directory):
 
     before = contents()
     model = minute_model(seed=2)
-    WholeModel(directory).load(model)
+    ModelInitializer(directory).load(model)
     assert contents() == before
 
 
@@ -125,7 +125,7 @@ def test_another_model_is_refused(directory, name):
         changes["share_embeddings"] = "none"
     config = minute_config(**changes)
     with pytest.raises(InputError) as caught:
-        WholeModel(directory).refuse_other(config)
+        ModelInitializer(directory).validate_config(config)
     assert str(caught.value) == (
         f"The model of --init_from={directory.path} has {name}={there}, not "
         f"{value}; use --set={name}={there}."
@@ -138,20 +138,20 @@ def test_a_model_that_counts_other_words_is_refused(tmp_path, name):
     directory.write_config(minute_config(**COUNTED_WORDS))
     config = minute_config(**COUNTED_WORDS | {name: 6})
     with pytest.raises(InputError, match=f"{name}=5, not 6"):
-        WholeModel(directory).refuse_other(config)
+        ModelInitializer(directory).validate_config(config)
 
 
 def test_the_same_model_written_otherwise_is_not_refused(directory):
     config = minute_config(num_decoder_layers=minute_config().num_layers)
     assert config != directory.read_config()
-    WholeModel(directory).refuse_other(config)
+    ModelInitializer(directory).validate_config(config)
 
 
 def test_a_refused_model_changes_nothing(directory):
     model = minute_model(seed=2, d_ff=13)
     before = weights_of(model)
     with pytest.raises(InputError, match="d_ff=12, not 13"):
-        WholeModel(directory).load(model)
+        ModelInitializer(directory).load(model)
     assert largest_difference(weights_of(model), before) == 0
 
 
@@ -160,13 +160,13 @@ def test_without_weights_it_is_no_model_to_begin_with(directory, tmp_path):
     directory = ModelDirectory(tmp_path / "old")
     directory.weights_path.unlink()
     with pytest.raises(InputError, match="model.weights.h5 is missing"):
-        WholeModel(directory).load(minute_model(seed=2))
+        ModelInitializer(directory).load(minute_model(seed=2))
 
 
 def test_a_folder_that_is_no_model_directory(tmp_path):
     directory = ModelDirectory(tmp_path / "gone")
     with pytest.raises(InputError, match="must be a model directory"):
-        WholeModel(directory).refuse_other(minute_config())
+        ModelInitializer(directory).validate_config(minute_config())
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_students_layers_are_a_teachers_at_even_distances(layers, origins):
 
 def test_a_student_begins_with_layers_of_its_teacher(teacher, capsys):
     student = minute_model(seed=2, num_layers=2, num_decoder_layers=1)
-    TeacherLayers(teacher).load(student)
+    LayerInitializer(teacher).load(student)
     said = capsys.readouterr().out
     layers = f"Layers of {teacher.path} that the"
     assert f"{layers} encoder's begin as: 1, 3.\n" in said
@@ -241,7 +241,7 @@ def test_a_deeper_student_begins_as_its_teacher_does(tmp_path, norm):
     directory.write_config(model.config)
     directory.write_weights(model)
     student = minute_model(2, num_layers=5, num_decoder_layers=3, norm=norm)
-    TeacherLayers(directory).load(student)
+    LayerInitializer(directory).load(student)
     ids = np.array([[5, 7, 6, 3], [8, 3, 0, 0]], "int32")
     inputs = {"source": ids, "target": ids}
     expected = np.array(model(inputs))
@@ -252,7 +252,7 @@ def test_a_deeper_student_begins_as_its_teacher_does(tmp_path, norm):
 def test_a_student_of_other_widths_is_refused(teacher):
     config = minute_config(num_layers=1, d_ff=13)
     with pytest.raises(InputError) as caught:
-        TeacherLayers(teacher).refuse_other(config)
+        LayerInitializer(teacher).validate_config(config)
     assert str(caught.value) == (
         f"The model of --init_layers_from={teacher.path} has d_ff=12, not 13; "
         "use --set=d_ff=12."
@@ -263,4 +263,4 @@ def test_a_student_of_other_widths_is_refused(teacher):
         if name == "source_vocabulary_size":
             changes["share_embeddings"] = "none"
         with pytest.raises(InputError, match="--set="):
-            TeacherLayers(teacher).refuse_other(minute_config(**changes))
+            LayerInitializer(teacher).validate_config(minute_config(**changes))

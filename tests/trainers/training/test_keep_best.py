@@ -11,7 +11,7 @@ from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import fill, new_model, same, values_of
 from tests.trainers.wmt import weights_files
 from trainers.training.checkpoints import Checkpoints
-from trainers.training.dev_scores import best_first
+from trainers.training.dev_scores import rank_measures
 
 HISTORY = [{"step": 10, "loss": 1.0}]
 
@@ -72,7 +72,7 @@ def test_the_best_is_the_first_of_equals(key, values, order):
         {"step": step, "loss": 5.0, key: value}
         for step, value in enumerate(values)
     ]
-    assert [measure["step"] for measure in best_first(history)] == order
+    assert [measure["step"] for measure in rank_measures(history)] == order
 
 
 def _run(worker, folder, *options):

@@ -5,7 +5,7 @@ import pytest
 
 from export.common.errors import InputError
 from trainers.training import callbacks
-from trainers.training.callbacks import KeepCheckpoints, StepCounter
+from trainers.training.callbacks import SaveCheckpoints, StepCounter
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ class _Worker:
         self.saved, self.stops = [], []
         self.counter = StepCounter(first, last)
         self.model = types.SimpleNamespace(
-            stop_training=False, signal_vote=0.0, time_vote=0.0
+            stop_training=False, signal_stop_flag=0.0, time_stop_flag=0.0
         )
         defaults = {"every_steps": 0, "every_minutes": 0, "stop_time": None}
-        self.keeper = KeepCheckpoints(
+        self.keeper = SaveCheckpoints(
             self.counter,
             (lambda: self.saved.append(self.counter.step)) if saves else list,
             (lambda: self.stops.append(self.counter.step)) if saves else list,
@@ -40,8 +40,8 @@ def _step(workers, **logs):
     for worker in workers:
         worker.keeper.on_train_batch_begin(0)
     votes = {
-        "signal": sum(worker.model.signal_vote for worker in workers),
-        "time_up": sum(worker.model.time_vote for worker in workers),
+        "signal": sum(worker.model.signal_stop_flag for worker in workers),
+        "time_up": sum(worker.model.time_stop_flag for worker in workers),
     }
     for worker in workers:
         worker.counter.on_train_batch_end(0, logs)
@@ -181,7 +181,7 @@ def test_a_full_disk_ends_fit(clock):
         raise InputError("Cannot write")
 
     worker = _Worker()
-    keeper = KeepCheckpoints(worker.counter, full, full, 1, 0, None)
+    keeper = SaveCheckpoints(worker.counter, full, full, 1, 0, None)
     keeper.set_model(worker.model)
     with pytest.raises(InputError, match="Cannot write"):
         keeper.on_train_batch_end(0, {"loss": 1.0})

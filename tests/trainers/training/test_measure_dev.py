@@ -7,8 +7,8 @@ import pytest
 from export.common.errors import InputError
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches.input_pipeline import evaluation_data
-from trainers.training.callbacks import MeasureDev, StepCounter
-from trainers.training.dev_scores import on_plateau
+from trainers.training.callbacks import EvaluateDev, StepCounter
+from trainers.training.dev_scores import has_plateaued
 
 DATA = object()
 
@@ -34,7 +34,7 @@ def _run(losses, last=60, every=10, patience=0, history=(), first=0):
     counter = StepCounter(first, last)
     model = _Model(losses)
     reported = []
-    measure = MeasureDev(
+    measure = EvaluateDev(
         counter, DATA, 7, every, patience, list(history), reported.append
     )
     measure.set_model(model)
@@ -100,7 +100,7 @@ def test_gone_on_with_steps_count_from_the_very_first():
 def test_fit_stops_on_a_plateau(losses, patience, stopped):
     step, measure, _ = _run(losses, patience=patience)
     assert step == stopped
-    assert on_plateau(measure.history, patience) is (stopped < 60)
+    assert has_plateaued(measure.history, patience) is (stopped < 60)
 
 
 def test_the_patience_outlives_an_interruption():
@@ -109,12 +109,12 @@ def test_the_patience_outlives_an_interruption():
         [3, 4, 5], first=20, history=history, patience=2, last=90
     )
     assert step == 30
-    assert on_plateau(measure.history, 2)
+    assert has_plateaued(measure.history, 2)
 
 
 @pytest.mark.parametrize("patience", [0, 1])
 def test_before_the_first_measure_there_is_no_plateau(patience):
-    assert not on_plateau([], patience)
+    assert not has_plateaued([], patience)
 
 
 def test_a_real_model_gives_numbers_that_json_can_hold():
@@ -122,7 +122,7 @@ def test_a_real_model_gives_numbers_that_json_can_hold():
     plan = plan_of(pairs)
     model = minute_model()
     counter = StepCounter(3, 3)
-    measure = MeasureDev(
+    measure = EvaluateDev(
         counter,
         evaluation_data(model.distribute_strategy, pairs, plan),
         plan.batches_per_epoch,
@@ -147,9 +147,9 @@ def test_where_a_score_is_measured_it_decides(name):
         {"step": 20, "loss": 2.0, name: 19.0},
         {"step": 30, "loss": 1.0, name: 20.0},
     ]
-    assert on_plateau(history, 2)
-    assert not on_plateau(history, 3)
+    assert has_plateaued(history, 2)
+    assert not has_plateaued(history, 3)
     history[2][name] = 20.1
-    assert not on_plateau(history, 1)
+    assert not has_plateaued(history, 1)
     # Begun without it: what was not measured counts as nothing.
-    assert not on_plateau([{"step": 5, "loss": 0.5}, *history], 1)
+    assert not has_plateaued([{"step": 5, "loss": 0.5}, *history], 1)

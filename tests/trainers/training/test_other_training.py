@@ -8,14 +8,17 @@ import pytest
 from tests.trainers.data.memory_corpus import (
     contents,
 )
-from tests.trainers.training_plans import (
+from tests.trainers.training_options import (
     CONFIG,
     PLAN,
     assert_refused,
     changed,
 )
-from trainers.training import run as preparation
-from trainers.training.run import claim, refuse_other_training
+from trainers.training import training_inputs
+from trainers.training.training_inputs import (
+    validate_same_training,
+    write_run_files,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +37,8 @@ def test_how_long_to_train_and_how_to_decode_may_change(
     corpus, claimed, changes
 ):
     config = CONFIG.replace(**changes)
-    preparation.prepare(claimed, config, corpus, PLAN)
-    claim(claimed, config, corpus, PLAN)
+    training_inputs.prepare(claimed, config, corpus, PLAN)
+    write_run_files(claimed, config, corpus, PLAN)
     assert claimed.read_config() == config
 
 
@@ -57,7 +60,7 @@ def test_how_long_to_train_and_how_to_decode_may_change(
     ],
 )
 def test_how_to_compute_and_what_to_report_may_change(corpus, claimed, changes):
-    preparation.prepare(claimed, CONFIG, corpus, changed(**changes))
+    training_inputs.prepare(claimed, CONFIG, corpus, changed(**changes))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +87,8 @@ def test_another_training_is_refused_and_nothing_overwritten(
     config, plan = CONFIG.replace(**changes), changed(**plan_changes)
     source = corpus.manifest.source
     for action, arguments in (
-        (preparation.prepare, (claimed, config, corpus, plan)),
-        (refuse_other_training, (claimed, config, source, plan)),
+        (training_inputs.prepare, (claimed, config, corpus, plan)),
+        (validate_same_training, (claimed, config, source, plan)),
     ):
         told = assert_refused(message, action, *arguments)
         assert str(claimed.path) in told
@@ -105,7 +108,7 @@ def test_other_data_are_refused(corpus, claimed, name, value):
     source = dataclasses.replace(corpus.manifest.source, **{name: value})
     assert_refused(
         f"{name}={there}, not {value}; use another --model_dir",
-        refuse_other_training,
+        validate_same_training,
         claimed,
         CONFIG,
         source,
@@ -117,24 +120,24 @@ def test_changed_data_are_refused_by_the_file_that_changed(corpus, claimed):
     source = dataclasses.replace(corpus.manifest.source, fingerprint="g")
     arguments = claimed, CONFIG, source, PLAN
     message = "changed since it began: its fingerprint was f and is g; restore"
-    assert_refused(message, refuse_other_training, *arguments)
+    assert_refused(message, validate_same_training, *arguments)
 
 
 def test_how_the_data_were_prepared_is_not_of_the_training(corpus, claimed):
     """With a higher limit on stored lengths, say: the pairs are the same."""
     source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
-    refuse_other_training(claimed, CONFIG, source, PLAN)
+    validate_same_training(claimed, CONFIG, source, PLAN)
 
 
 def test_data_without_the_longer_pairs_are_others(corpus, claimed):
     source = dataclasses.replace(corpus.manifest.source, max_tokens=77)
     message = "max_tokens=100, not 77"
     arguments = (claimed, CONFIG, source, PLAN)
-    assert_refused(message, refuse_other_training, *arguments)
+    assert_refused(message, validate_same_training, *arguments)
 
 
 def test_a_new_directory_is_anybodys(corpus, directory):
-    refuse_other_training(directory, CONFIG, corpus.manifest.source, PLAN)
+    validate_same_training(directory, CONFIG, corpus.manifest.source, PLAN)
 
 
 def test_a_directory_of_an_older_release_lacks_what_is_new(corpus, claimed):
@@ -143,7 +146,7 @@ def test_a_directory_of_an_older_release_lacks_what_is_new(corpus, claimed):
     claimed.run_path.write_text(json.dumps(run))
     assert_refused(
         "batching=None, not length",
-        preparation.prepare,
+        training_inputs.prepare,
         claimed,
         CONFIG,
         corpus,
@@ -155,11 +158,11 @@ def test_a_directory_of_an_older_release_lacks_what_is_new(corpus, claimed):
 @pytest.mark.parametrize("content", ["{", "[]", "null"])
 def test_facts_that_are_none_are_refused(corpus, claimed, name, content):
     (claimed.path / name).write_text(content)
-    assert_refused(name, preparation.prepare, claimed, CONFIG, corpus, PLAN)
+    assert_refused(name, training_inputs.prepare, claimed, CONFIG, corpus, PLAN)
 
 
 def test_facts_that_are_missing_are_refused(corpus, claimed):
     claimed.run_path.unlink()
     assert_refused(
-        "run.json", preparation.prepare, claimed, CONFIG, corpus, PLAN
+        "run.json", training_inputs.prepare, claimed, CONFIG, corpus, PLAN
     )

@@ -10,22 +10,22 @@ from tests.trainers.data.memory_corpus import (
     rows,
     splits,
 )
-from tests.trainers.training_plans import (
+from tests.trainers.training_options import (
     CONFIG,
     PLAN,
     assert_refused,
     changed,
 )
-from trainers.training import run as preparation
-from trainers.training.run import (
-    claim,
-    refuse_too_few_positions,
-    with_tokenizer,
+from trainers.training import training_inputs
+from trainers.training.training_inputs import (
+    choose_tokenizer,
+    validate_positions,
+    write_run_files,
 )
 
 
 def test_everything_training_needs(corpus, directory):
-    prepared = preparation.prepare(directory, CONFIG, corpus, PLAN)
+    prepared = training_inputs.prepare(directory, CONFIG, corpus, PLAN)
     assert prepared.directory is directory
     assert prepared.config == CONFIG
     assert prepared.dataset == "text:toy"
@@ -37,7 +37,7 @@ def test_everything_training_needs(corpus, directory):
 
 
 def test_where_no_pair_is_too_long_none_is_spoken_of(corpus, directory, capsys):
-    preparation.prepare(directory, CONFIG, corpus, PLAN)
+    training_inputs.prepare(directory, CONFIG, corpus, PLAN)
     tokens = [
         corpus.pairs(name).target_lengths.sum() for name in ("train", "dev")
     ]
@@ -48,7 +48,7 @@ def test_where_no_pair_is_too_long_none_is_spoken_of(corpus, directory, capsys):
 
 
 def test_it_writes_nothing(corpus, directory, tmp_path):
-    preparation.prepare(directory, CONFIG, corpus, PLAN)
+    training_inputs.prepare(directory, CONFIG, corpus, PLAN)
     assert contents(tmp_path) == {}
     assert not directory.path.exists()
 
@@ -79,7 +79,7 @@ def test_claimed_the_directory_says_what_it_is(corpus, claimed):
 
 def test_claimed_twice_it_is_the_same(corpus, claimed):
     before = contents(claimed.path)
-    claim(claimed, CONFIG, corpus, PLAN)
+    write_run_files(claimed, CONFIG, corpus, PLAN)
     assert contents(claimed.path) == before
 
 
@@ -100,20 +100,20 @@ def test_killed_between_two_writes_it_is_nobodys(
 
             patch.setattr(directory, write, killed)
             with pytest.raises(Killed):
-                claim(directory, CONFIG, corpus, PLAN)
+                write_run_files(directory, CONFIG, corpus, PLAN)
         # Any other training may have it as well.
         for config in (other, CONFIG):
-            preparation.prepare(directory, config, corpus, PLAN)
+            training_inputs.prepare(directory, config, corpus, PLAN)
 
 
 def test_the_second_time_finds_the_same(corpus, claimed):
-    prepared = preparation.prepare(claimed, CONFIG, corpus, PLAN)
+    prepared = training_inputs.prepare(claimed, CONFIG, corpus, PLAN)
     assert len(prepared.training) == 40
 
 
 def test_splits_that_are_not_there(tmp_path, directory):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
-    prepared = preparation.prepare(directory, CONFIG, corpus, PLAN)
+    prepared = training_inputs.prepare(directory, CONFIG, corpus, PLAN)
     assert (prepared.dev, prepared.test) == (None, None)
 
 
@@ -131,7 +131,7 @@ def test_without_dev_what_measures_it_is_refused(tmp_path, directory, flag):
     (name,) = flag
     arguments = directory, CONFIG, corpus, changed(**flag)
     assert_refused(
-        f"no dev split for --{name}", preparation.prepare, *arguments
+        f"no dev split for --{name}", training_inputs.prepare, *arguments
     )
 
 
@@ -143,12 +143,12 @@ def test_without_a_train_split_there_is_nothing_to_train_on(
         corpus, "pairs", lambda name: None if name == "train" else pairs(name)
     )
     arguments = directory, CONFIG, corpus, PLAN
-    assert_refused("no train split", preparation.prepare, *arguments)
+    assert_refused("no train split", training_inputs.prepare, *arguments)
 
 
 def test_too_long_pairs_are_left_out_and_told(corpus, directory, capsys):
     limit = 9
-    prepared = preparation.prepare(
+    prepared = training_inputs.prepare(
         directory, CONFIG, corpus, changed(max_tokens=limit)
     )
     every = corpus.pairs("train")
@@ -171,7 +171,7 @@ def test_a_limit_that_leaves_no_pair(tmp_path, directory, split):
     limit = int(corpus.pairs(split).source_lengths.min()) - 1
     message = assert_refused(
         f"No sentence pair of {split} is left .3 have more",
-        preparation.prepare,
+        training_inputs.prepare,
         directory,
         CONFIG,
         corpus,
@@ -184,7 +184,7 @@ def test_data_of_another_vocabulary_size(corpus, directory):
     config = CONFIG.replace(vocabulary_size=63)
     assert_refused(
         "vocabulary_size=64, not 63; use --set=vocabulary_size=64",
-        preparation.prepare,
+        training_inputs.prepare,
         directory,
         config,
         corpus,
@@ -199,11 +199,11 @@ def test_data_of_another_vocabulary_size(corpus, directory):
 def test_sentences_must_fit_the_learned_positions(positions, kind, fits):
     config = CONFIG.replace(positions=kind, max_positions=positions)
     if fits:
-        refuse_too_few_positions(config, PLAN)
+        validate_positions(config, PLAN)
     else:
         assert_refused(
             "--max_tokens=100 pieces do not fit .* max_positions=99",
-            refuse_too_few_positions,
+            validate_positions,
             config,
             PLAN,
         )
@@ -213,7 +213,7 @@ def test_a_damaged_shard_is_refused(tmp_path, directory):
     corpus = prepare(tmp_path / "data")
     (tmp_path / "data" / "dev-00000.ids.npy").write_bytes(b"")
     arguments = directory, CONFIG, corpus, PLAN
-    assert_refused("dev-00000.ids.npy", preparation.prepare, *arguments)
+    assert_refused("dev-00000.ids.npy", training_inputs.prepare, *arguments)
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -223,28 +223,30 @@ def test_an_altered_id_is_refused(tmp_path, directory, split):
     flip_bit(path, -2)
     arguments = directory, CONFIG, corpus, PLAN
     assert_refused(
-        f"Shard {split}-00000 in .* is damaged", preparation.prepare, *arguments
+        f"Shard {split}-00000 in .* is damaged",
+        training_inputs.prepare,
+        *arguments,
     )
 
 
 def test_bleu_is_counted_as_the_target_language_wants(directory):
     asked = changed(tokenize=None)
     for language, name in (("de", "13a"), ("zh_CN", "zh")):
-        settled = with_tokenizer(asked, directory, language)
+        settled = choose_tokenizer(asked, directory, language)
         assert settled == changed(tokenize=name)
-    given = with_tokenizer(changed(tokenize="char"), directory, "zh")
+    given = choose_tokenizer(changed(tokenize="char"), directory, "zh")
     assert given.tokenize == "char"
 
 
 def test_a_training_that_goes_on_counts_as_before(corpus, directory):
-    claim(directory, CONFIG, corpus, changed(tokenize="char"))
-    settled = with_tokenizer(changed(tokenize=None), directory, "zh")
+    write_run_files(directory, CONFIG, corpus, changed(tokenize="char"))
+    settled = choose_tokenizer(changed(tokenize=None), directory, "zh")
     assert settled.tokenize == "char"
-    preparation.prepare(directory, CONFIG, corpus, settled)
-    other = with_tokenizer(changed(tokenize="intl"), directory, "zh")
+    training_inputs.prepare(directory, CONFIG, corpus, settled)
+    other = choose_tokenizer(changed(tokenize="intl"), directory, "zh")
     assert_refused(
         "tokenize=char, not intl",
-        preparation.prepare,
+        training_inputs.prepare,
         directory,
         CONFIG,
         corpus,
@@ -256,13 +258,13 @@ def test_a_training_of_before_went_by_13a(corpus, claimed):
     run = claimed.read_run()
     del run["tokenize"]
     claimed.write_run(run)
-    settled = with_tokenizer(changed(tokenize=None), claimed, "zh")
+    settled = choose_tokenizer(changed(tokenize=None), claimed, "zh")
     assert settled.tokenize == "13a"
-    preparation.prepare(claimed, CONFIG, corpus, settled)
+    training_inputs.prepare(claimed, CONFIG, corpus, settled)
 
 
 def test_a_directory_that_another_claimed_meanwhile(corpus, claimed):
     before = contents(claimed.path)
     other = CONFIG.replace(dropout=0.3)
-    assert_refused("dropout=", claim, claimed, other, corpus, PLAN)
+    assert_refused("dropout=", write_run_files, claimed, other, corpus, PLAN)
     assert contents(claimed.path) == before

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from export.common.errors import InputError
 from trainers.training.strategies import (
     NAMES,
-    check_tf_config,
     is_chief,
     make_strategy,
+    validate_tf_config,
 )
 
 ADDRESSES = ["host1:2222", "10.0.0.2:2223", "[::1]:2224"]
@@ -64,7 +64,7 @@ def _config(index=0, workers=tuple(ADDRESSES), **changes):
 
 def _refused(text):
     with pytest.raises(InputError) as caught:
-        check_tf_config(text)
+        validate_tf_config(text)
     message = str(caught.value)
     assert "\n" not in message
     assert "needs the environment variable TF_CONFIG" in message
@@ -73,14 +73,14 @@ def _refused(text):
 
 @pytest.mark.parametrize("index", [0, 1, 2, "2"])
 def test_a_config_that_names_this_worker(index):
-    check_tf_config(json.dumps(_config(index)))
+    validate_tf_config(json.dumps(_config(index)))
 
 
 def test_what_the_message_shows_is_itself_good():
     message = _refused("")
     start = message.index("{")
     example, _ = json.JSONDecoder().raw_decode(message[start:])
-    check_tf_config(json.dumps(example))
+    validate_tf_config(json.dumps(example))
 
 
 BAD = {

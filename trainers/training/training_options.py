@@ -12,7 +12,7 @@ from trainers.scores import bleu_tokenizers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
+class TrainingOptions:
     """How one command trains; see the flags of `trainers.wmt`.
 
     Attributes:
@@ -217,7 +217,7 @@ flags.DEFINE_bool(
 command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
-def refuse_flags(names, tasks):
+def validate_unused_flags(names, tasks):
     """Refuses flags that say nothing to a command.
 
     Args:
@@ -232,13 +232,13 @@ def refuse_flags(names, tasks):
             raise InputError(f"--{name} is of {tasks}; leave it out.")
 
 
-def refuse_two_makers():
+def validate_final_weights_flags():
     """Refuses flags that ask for two makers of the final weights.
 
     Raises:
         InputError: naming them.
     """
-    fields = settings.values_of(FLAGS.set)
+    fields = settings.parse_assignments(FLAGS.set)
     asked = {
         "--ema": FLAGS.ema,
         "--average_checkpoints": FLAGS.average_checkpoints,
@@ -266,7 +266,7 @@ def plan():
                 f"--{name} says nothing about --batching={FLAGS.batching}; "
                 f"leave it out, or add --batching={batching}."
             )
-    fields = dataclasses.fields(TrainingPlan)
-    return TrainingPlan(
+    fields = dataclasses.fields(TrainingOptions)
+    return TrainingOptions(
         **{each.name: FLAGS[each.name].value for each in fields}
     )

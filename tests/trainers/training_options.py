@@ -6,9 +6,9 @@ import pytest
 
 from export.common.errors import InputError
 from tests.trainers.helpers import minute_config
-from trainers.training.plan import TrainingPlan
+from trainers.training.training_options import TrainingOptions
 
-PLAN = TrainingPlan(
+PLAN = TrainingOptions(
     precision="float32",
     jit=False,
     seed=1,
@@ -35,7 +35,7 @@ PLAN = TrainingPlan(
 CONFIG = minute_config(vocabulary_size=64)
 
 
-def changed(**changes) -> TrainingPlan:
+def changed(**changes) -> TrainingOptions:
     return dataclasses.replace(PLAN, **changes)
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from trainers.training import keras_private
+from trainers.training import keras_internals as keras_private
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -43,12 +43,12 @@ def test_pyproject_allows_the_keras_seen_here_and_no_newer():
 def test_fit_asks_the_model_for_its_symbolic_build(monkeypatch):
     """Or the mixin would no longer keep it from being made."""
 
-    class Model(keras_private.WithoutSymbolicBuild, keras.Sequential):
+    class Model(keras_private.SkipSymbolicBuild, keras.Sequential):
         pass
 
     asked = []
     monkeypatch.setattr(
-        keras_private.WithoutSymbolicBuild,
+        keras_private.SkipSymbolicBuild,
         "_maybe_symbolic_build",
         lambda self, **given: asked.append(sorted(given)),
     )
@@ -95,6 +95,6 @@ def test_dropout_draws_from_the_seeds_that_were_changed():
     inputs = tf.ones((8, 8))
     first, second = (layer(inputs, training=True).numpy() for _ in range(2))
     assert (first != second).any()
-    keras_private.change_seeds(layer.seed_generator, tf.zeros_like)
+    keras_private.transform_seeds(layer.seed_generator, tf.zeros_like)
     first, second = (layer(inputs, training=True).numpy() for _ in range(2))
     np.testing.assert_array_equal(first, second)

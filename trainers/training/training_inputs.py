@@ -17,7 +17,7 @@ _FIRST_TOKENIZER = "13a"
 
 
 @dataclasses.dataclass(frozen=True)
-class Prepared:
+class TrainingInputs:
     """All that training needs.
 
     Attributes:
@@ -54,7 +54,7 @@ def prepare(directory, config, corpus, plan):
             damaged, or do not fit the configuration.
     """
     source = corpus.manifest.source
-    refuse_other_training(directory, config, source, plan)
+    validate_same_training(directory, config, source, plan)
     if source.vocabulary_size != config.source_pieces:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
@@ -84,7 +84,7 @@ def prepare(directory, config, corpus, plan):
                 f"{corpus.folder} has no dev split for --{name} to measure; "
                 "leave the flag out, or add a dev split."
             )
-    return Prepared(
+    return TrainingInputs(
         directory,
         config,
         source.dataset,
@@ -94,7 +94,7 @@ def prepare(directory, config, corpus, plan):
     )
 
 
-def with_tokenizer(plan, directory, language):
+def choose_tokenizer(plan, directory, language):
     """Settles which of sacreBLEU's tokenisers a training is scored with.
 
     A resumed training keeps its own, since a best checkpoint is found by
@@ -118,7 +118,7 @@ def with_tokenizer(plan, directory, language):
     return dataclasses.replace(plan, tokenize=name)
 
 
-def claim(directory, config, corpus, plan):
+def write_run_files(directory, config, corpus, plan):
     """Writes what makes a folder this training's model directory.
 
     Args:
@@ -131,7 +131,7 @@ def claim(directory, config, corpus, plan):
         InputError: another training claimed it meanwhile, or the system
             refused to write.
     """
-    refuse_other_training(directory, config, corpus.manifest.source, plan)
+    validate_same_training(directory, config, corpus.manifest.source, plan)
     # The configuration last, since it is what claims the directory.
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:
@@ -140,7 +140,7 @@ def claim(directory, config, corpus, plan):
     directory.write_config(config)
 
 
-def refuse_too_few_positions(config, plan):
+def validate_positions(config, plan):
     """Refuses sentences that a table of learned positions has no room for.
 
     Args:
@@ -159,7 +159,7 @@ def refuse_too_few_positions(config, plan):
         )
 
 
-def refuse_other_training(directory, config, source, plan):
+def validate_same_training(directory, config, source, plan):
     """Refuses a directory whose training is not the one asked for.
 
     Args:

@@ -7,7 +7,7 @@ and pyproject.toml allows none that it has not seen.
 from keras import ops
 
 
-class WithoutSymbolicBuild:
+class SkipSymbolicBuild:
     """A mixin for models whose weights and optimizer are built already.
 
     `fit` would reduce a first batch over replicas, which fails where their
@@ -19,20 +19,20 @@ class WithoutSymbolicBuild:
         """Does nothing."""
 
 
-class OneRate:
+class SharedLearningRate:
     """A mixin for optimizers: one rate for all variables of an update.
 
-    `update_rate` makes it of the learning rate, once an update; for each
+    `bias_corrected_rate` makes it, once an update; for each
     variable, the same few scalars would be a fifth of a training graph.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         super()._backend_update_step(
-            grads, trainable_variables, self.update_rate(learning_rate)
+            grads, trainable_variables, self.bias_corrected_rate(learning_rate)
         )
 
 
-class WarmedUpAverage:
+class WarmupAverage:
     """A mixin for optimizers: a moving average that forgets the beginning.
 
     Update n, from 0, has the momentum min(ema_momentum, n / (n + 9)), nearly
@@ -72,7 +72,7 @@ def adam_moments(optimizer, variable):
     return optimizer._momentums[number], optimizer._velocities[number]
 
 
-def change_seeds(generator, change):
+def transform_seeds(generator, change):
     """Makes a generator give other seeds from now on.
 
     Args:
