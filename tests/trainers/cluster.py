@@ -1,4 +1,4 @@
-"""Several workers on this machine: TF_CONFIG, free ports, processes."""
+"""Several workers of one cluster on this machine."""
 
 import dataclasses
 import json
@@ -13,81 +13,69 @@ from tests.trainers import commands
 
 @dataclasses.dataclass
 class Worker:
-    """A started worker, which writes to files: nobody must read it."""
+    """A started worker, which writes to files."""
 
     process: processes.Process | subprocess.Popen
     out_path: pathlib.Path
     err_path: pathlib.Path
 
-    def finish(self, seconds=300) -> commands.Result:
-        try:
-            self.process.wait(seconds)
-        finally:
-            self.process.kill()
-        return commands.Result(
-            self.process.returncode,
-            self.out_path.read_text(),
-            self.err_path.read_text(),
-        )
 
+def start(*arguments, folders, fresh_chief=False) -> list[Worker]:
+    """Starts trainers.wmt in every folder as one cluster, chief first.
 
-def start(*arguments, folders, start_chief=processes.start) -> list[Worker]:
-    """Starts trainers.wmt in every folder as one cluster, chief first."""
+    Processes of `tests.processes` are forked; a fresh one has another hash
+    seed, and so another order of sets.
+    """
     addresses = [f"localhost:{port}" for port in _free_ports(len(folders))]
     return [
-        _start_one(
-            processes.start if number else start_chief,
-            arguments,
-            folder,
-            addresses,
-            number,
-        )
+        _start(arguments, folder, addresses, number, fresh_chief and not number)
         for number, folder in enumerate(folders)
     ]
 
 
-def alone(command, arguments, folder, environment, stdout, stderr):
-    """As `processes.start`, imports and all."""
-    return subprocess.Popen(
-        [sys.executable, "-m", command["module"], *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=stdout,
-        stderr=stderr,
-    )
-
-
-def _start_one(starter, arguments, folder, addresses, number):
+def _start(arguments, folder, addresses, number, fresh):
     out, err = (folder / f"worker-{number}.{end}" for end in ("out", "err"))
     task = {"type": "worker", "index": number}
     config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+    arguments = [*arguments, "--strategy=multiworker"]
+    environment = commands.environment() | {"TF_CONFIG": config}
     with out.open("w") as out_file, err.open("w") as err_file:
-        process = starter(
-            commands.WMT,
-            [*arguments, "--strategy=multiworker"],
-            folder,
-            commands.environment() | {"TF_CONFIG": config},
-            stdout=out_file,
-            stderr=err_file,
-        )
+        files = {"stdout": out_file, "stderr": err_file}
+        if fresh:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "trainers.wmt", *arguments],
+                cwd=folder,
+                env=environment,
+                **files,
+            )
+        else:
+            process = processes.start(
+                commands.WMT, arguments, folder, environment, **files
+            )
     return Worker(process, out, err)
 
 
 def finish(workers) -> list[commands.Result]:
-    """Waits for all; returns how each ended, in the same order."""
+    """Waits for all; returns their results."""
     try:
-        return [worker.finish() for worker in workers]
+        for worker in workers:
+            worker.process.wait(300)
     finally:
         for worker in workers:
             worker.process.kill()
+    return [
+        commands.Result(
+            worker.process.returncode,
+            worker.out_path.read_text(),
+            worker.err_path.read_text(),
+        )
+        for worker in workers
+    ]
 
 
 def _free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

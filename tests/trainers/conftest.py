@@ -11,7 +11,7 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     splits,
 )
-from tests.trainers.training_options import CONFIG, PLAN
+from tests.trainers.training_options import CONFIG, OPTIONS
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.training_inputs import write_run_files
 
@@ -101,5 +101,5 @@ def directory(tmp_path):
 @pytest.fixture
 def claimed(directory, corpus):
     """A directory that a training has begun in."""
-    write_run_files(directory, CONFIG, corpus, PLAN)
+    write_run_files(directory, CONFIG, corpus, OPTIONS)
     return directory

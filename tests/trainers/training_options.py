@@ -1,14 +1,11 @@
-"""How the tests train, where that is not what they are about."""
+"""Options and configuration of a tiny training."""
 
 import dataclasses
 
-import pytest
-
-from export.common.errors import InputError
 from tests.trainers.helpers import minute_config
 from trainers.training.training_options import TrainingOptions
 
-PLAN = TrainingOptions(
+OPTIONS = TrainingOptions(
     precision="float32",
     jit=False,
     seed=1,
@@ -36,13 +33,4 @@ CONFIG = minute_config(vocabulary_size=64)
 
 
 def changed(**changes) -> TrainingOptions:
-    return dataclasses.replace(PLAN, **changes)
-
-
-def assert_refused(match, action, *arguments) -> str:
-    """Asserts that an InputError of one line is raised; returns it."""
-    with pytest.raises(InputError, match=match) as caught:
-        action(*arguments)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return dataclasses.replace(OPTIONS, **changes)

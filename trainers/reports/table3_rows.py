@@ -10,8 +10,8 @@ from export.common.command import command_line
 from export.common.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers import settings
 from trainers.reports.published_scores import PAPER
+from trainers.training import config_flags
 
 # Fields that all rows share, and what to do instead of setting them.
 _SHARED = {
@@ -97,8 +97,8 @@ def _paper_changes(name):
 
 
 def _make_row(name, assignments, scale):
-    config = settings.make_config("base", assignments)
-    settings.validate_translator_config(config)
+    config = config_flags.make_config("base", assignments)
+    config_flags.validate_translator_config(config)
     widths = {
         field: round(scale * getattr(config, field))
         for field in field_names("width")
@@ -109,7 +109,7 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Row(name, config, settings.format_assignments(config, "base"))
+    return Row(name, config, config_flags.format_assignments(config, "base"))
 
 
 class RowRuns:

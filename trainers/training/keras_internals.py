@@ -1,14 +1,14 @@
-"""The private parts of Keras that training needs, and nothing else does.
+"""The private parts of Keras that training uses, all in this module.
 
-Any release of Keras may change them. test_keras_private.py says which one did,
-and pyproject.toml allows none that it has not seen.
+Any release of Keras may change them: test_keras_internals.py tells which one
+did, and pyproject.toml allows no release that it has not seen.
 """
 
 from keras import ops
 
 
 class SkipSymbolicBuild:
-    """A mixin for models whose weights and optimizer are built already.
+    """Mixin for models whose weights and optimizer are built already.
 
     `fit` would reduce a first batch over replicas, which fails where their
     shapes differ and on several machines (keras issue 20585), and would use
@@ -20,10 +20,10 @@ class SkipSymbolicBuild:
 
 
 class SharedLearningRate:
-    """A mixin for optimizers: one rate for all variables of an update.
+    """Mixin for optimizers that compute the rate once for all variables.
 
-    `bias_corrected_rate` makes it, once an update; for each
-    variable, the same few scalars would be a fifth of a training graph.
+    The optimizer's `bias_corrected_rate` does so; for each variable, these
+    few scalars would be a fifth of a training graph.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
@@ -33,12 +33,12 @@ class SharedLearningRate:
 
 
 class WarmupAverage:
-    """A mixin for optimizers: a moving average that forgets the beginning.
+    """Mixin for optimizers: a moving average that forgets the first weights.
 
     Update n, from 0, has the momentum min(ema_momentum, n / (n + 9)), nearly
-    that of `tf.train.ExponentialMovingAverage` with `num_updates`. Keras' own,
-    the same from the first update on, would be nothing but the first weights
-    for 1 / (1 - ema_momentum) updates.
+    that of `tf.train.ExponentialMovingAverage` with `num_updates`. With Keras'
+    own constant momentum, the average would be mostly the first weights for
+    1 / (1 - ema_momentum) updates.
     """
 
     def _update_model_variables_moving_average(self, trainable_variables):
@@ -53,32 +53,22 @@ class WarmupAverage:
 
 
 def all_layers(model):
-    """Returns an iterable of a model's layers, at any depth, once each."""
+    """Returns an iterable of all layers at any depth, each once."""
     return model._flatten_layers(include_self=False)
 
 
 def adam_moments(optimizer, variable):
-    """Returns what Adam has stored of a variable's gradients.
+    """Returns the running means of a variable's gradient and its square.
 
     Args:
         optimizer: keras.optimizers.Adam, built.
         variable: tf.Variable that it updates.
-
-    Returns:
-        Two keras.Variable of the variable's shape: the running means of the
-        gradient and of its square.
     """
     number = optimizer._get_variable_index(variable)
     return optimizer._momentums[number], optimizer._velocities[number]
 
 
-def transform_seeds(generator, change):
-    """Makes a generator give other seeds from now on.
-
-    Args:
-        generator: keras.random.SeedGenerator.
-        change: function of the seed that Keras would give, an integer [2],
-            that returns the one to give.
-    """
+def transform_seeds(generator, transform):
+    """Applies a function to all seeds, integer [2], of a SeedGenerator."""
     draw = generator.next
-    generator.next = lambda ordered=True: change(draw(ordered))
+    generator.next = lambda ordered=True: transform(draw(ordered))

@@ -1,4 +1,4 @@
-"""What one training is: its directory, configuration and data."""
+"""Directory, configuration and data of one training, checked together."""
 
 import dataclasses
 
@@ -10,24 +10,20 @@ from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
 
-# What decides, beside the configuration, which update follows on which.
-_PLAN_FACTS = ("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema")
-# Of a training that was begun before run.json said so.
-_FIRST_TOKENIZER = "13a"
+# Options that decide the sequence of updates: a resumed training must have the
+# same. Those that may change although they decide an update's bits (precision,
+# jit, accumulate, strategy) are only in the commands of training.json; see
+# trainers/scores/provenance.py.
+_RECORDED_OPTIONS = (
+    *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
+    "tokenize",
+)
+_NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingInputs:
-    """All that training needs.
-
-    Attributes:
-        directory: ModelDirectory, with configuration and vocabulary in it.
-        config: TransformerConfig.
-        dataset: name of the data set.
-        training: TokenPairs.
-        dev: TokenPairs, or None where the corpus has no dev split.
-        test: EvaluationSet, or None where the corpus has no test split.
-    """
+    """All that training needs; splits that the corpus lacks are None."""
 
     directory: ModelDirectory
     config: kt.TransformerConfig
@@ -37,24 +33,24 @@ class TrainingInputs:
     test: EvaluationSet | None
 
 
-def prepare(directory, config, corpus, plan):
+def load_inputs(directory, config, corpus, options):
     """Opens and checks the data, without writing anything.
 
     Args:
         directory: ModelDirectory; new, or of the same training.
         config: TransformerConfig.
         corpus: PreparedCorpus.
-        plan: TrainingPlan.
+        options: TrainingOptions.
 
     Returns:
-        Prepared.
+        TrainingInputs.
 
     Raises:
-        InputError: the directory is of another training, the data are
-            damaged, or do not fit the configuration.
+        InputError: the directory is of another training, or the data are
+            damaged or do not fit the configuration.
     """
     source = corpus.manifest.source
-    validate_same_training(directory, config, source, plan)
+    validate_same_training(directory, config, source, options)
     if source.vocabulary_size != config.source_pieces:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
@@ -64,149 +60,123 @@ def prepare(directory, config, corpus, plan):
         )
     corpus.check()
     limits = {
-        "--max_tokens": plan.max_tokens,
+        "--max_tokens": options.max_tokens,
         "--batch_tokens": config.batch_tokens,
     }
-    training = _pairs(corpus, "train", limits)
+    training = _load_pairs(corpus, "train", limits)
     if training is None:
         raise InputError(
-            f"{corpus.folder} has no train split; there is nothing to train on."
+            f"{corpus.folder} has no train split; prepare data that have one."
         )
-    dev = _pairs(corpus, "dev", limits)
-    for name in (
-        "keep_best",
-        "patience",
-        "dev_bleu_sentences",
-        "dev_f1_sentences",
-    ):
-        if dev is None and getattr(plan, name):
+    dev = _load_pairs(corpus, "dev", limits)
+    for name in _NEED_DEV:
+        if dev is None and getattr(options, name):
             raise InputError(
-                f"{corpus.folder} has no dev split for --{name} to measure; "
-                "leave the flag out, or add a dev split."
+                f"{corpus.folder} has no dev split, which --{name} needs; "
+                "drop the flag, or add a dev split."
             )
+    test = corpus.test_set()
     return TrainingInputs(
-        directory,
-        config,
-        source.dataset,
-        training,
-        dev,
-        corpus.test_set(),
+        directory, config, source.dataset, training, dev, test
     )
 
 
-def choose_tokenizer(plan, directory, language):
-    """Settles which of sacreBLEU's tokenisers a training is scored with.
+def choose_tokenizer(options, directory, language):
+    """Returns the TrainingOptions with sacreBLEU's tokenizer chosen.
 
-    A resumed training keeps its own, since a best checkpoint is found by
-    comparing BLEU of now with BLEU of then.
+    A resumed training keeps its own, since its best checkpoint is found by
+    comparing BLEU of different runs.
 
     Args:
-        plan: TrainingPlan, as the flags have it.
+        options: TrainingOptions.
         directory: ModelDirectory.
         language: code of the target language.
 
-    Returns:
-        TrainingPlan whose `tokenize` is a name.
+    Raises:
+        InputError: the tokenizer is not available here.
+    """
+    name = options.tokenize
+    if name is None and directory.config_path.exists():
+        name = directory.read_run().get("tokenize")
+    name = bleu_tokenizers.choose(language, name)
+    return dataclasses.replace(options, tokenize=name)
+
+
+def write_run_files(directory, config, corpus, options):
+    """Writes config.json, run.json, vocabulary and symbols.
+
+    Arguments are those of `load_inputs`.
 
     Raises:
-        InputError: the one asked for cannot be used here.
+        InputError: the directory is of another training by now, or cannot be
+            written.
     """
-    asked = plan.tokenize
-    if asked is None and directory.config_path.exists():
-        asked = directory.read_run().get("tokenize", _FIRST_TOKENIZER)
-    name = bleu_tokenizers.choose(language, asked)
-    return dataclasses.replace(plan, tokenize=name)
-
-
-def write_run_files(directory, config, corpus, plan):
-    """Writes what makes a folder this training's model directory.
-
-    Args:
-        directory: ModelDirectory; new, or of the same training.
-        config: TransformerConfig.
-        corpus: PreparedCorpus.
-        plan: TrainingPlan.
-
-    Raises:
-        InputError: another training claimed it meanwhile, or the system
-            refused to write.
-    """
-    validate_same_training(directory, config, corpus.manifest.source, plan)
-    # The configuration last, since it is what claims the directory.
+    source = corpus.manifest.source
+    validate_same_training(directory, config, source, options)
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:
         directory.write_symbols(corpus.symbols.to_json())
-    directory.write_run(_facts(corpus.manifest.source, plan))
+    directory.write_run(_run_facts(source, options))
+    # Last: it makes the directory this training's.
     directory.write_config(config)
 
 
-def validate_positions(config, plan):
-    """Refuses sentences that a table of learned positions has no room for.
-
-    Args:
-        config: TransformerConfig.
-        plan: TrainingPlan.
-
-    Raises:
-        InputError: there may be longer ones.
-    """
+def validate_positions(config, options):
+    """Raises InputError if --max_tokens exceeds learned positions."""
     learned = config.positions == "learned"
-    if learned and plan.max_tokens > config.max_positions:
+    if learned and options.max_tokens > config.max_positions:
         raise InputError(
-            f"Sentences of --max_tokens={plan.max_tokens} pieces do not fit "
-            f"the learned table of max_positions={config.max_positions}; "
-            "lower the one or raise the other."
+            f"Expected --max_tokens of at most max_positions="
+            f"{config.max_positions} with positions=learned, got "
+            f"{options.max_tokens}; lower the one or raise the other."
         )
 
 
-def validate_same_training(directory, config, source, plan):
-    """Refuses a directory whose training is not the one asked for.
+def validate_same_training(directory, config, source, options):
+    """Raises InputError if a directory holds another training.
 
     Args:
         directory: ModelDirectory.
         config: TransformerConfig.
         source: Source of the prepared data.
-        plan: TrainingPlan.
-
-    Raises:
-        InputError: saying what differs.
+        options: TrainingOptions.
     """
     if not directory.config_path.exists():
         return
-    old = dataclasses.asdict(directory.read_config())
-    old |= {"tokenize": _FIRST_TOKENIZER} | directory.read_run()
-    new = dataclasses.asdict(config) | _facts(source, plan)
+    old = dataclasses.asdict(directory.read_config()) | directory.read_run()
+    new = dataclasses.asdict(config) | _run_facts(source, options)
     may_change = field_names("ending", "decoding")
     for name, value in new.items():
-        if name not in may_change and old.get(name) != value:
-            if name == "fingerprint":
-                change = describe_fingerprint_change(str(old.get(name)), value)
-                raise InputError(
-                    f"The data of the training in {directory.path} changed "
-                    f"since it began: {change}; restore them to go on with "
-                    "it, or train on them in another --model_dir."
-                )
+        if name in may_change or old.get(name) == value:
+            continue
+        if name == "fingerprint":
+            change = describe_fingerprint_change(str(old.get(name)), value)
             raise InputError(
-                f"{directory.path} holds a training with "
-                f"{name}={old.get(name)}, not {value}; use another "
-                "--model_dir, or the same flags as before to go on with it."
+                f"The data of the training in {directory.path} changed since "
+                f"it began: {change}; restore them to resume, or train on "
+                "them in another --model_dir."
             )
+        raise InputError(
+            f"{directory.path} holds a training with {name}={old.get(name)}, "
+            f"not {value}; use another --model_dir, or the same flags as "
+            "before to resume."
+        )
 
 
-def _facts(source, plan):
+def _run_facts(source, options):
+    """Returns run.json: what besides config.json a resume must repeat."""
     return {
         "dataset": source.dataset,
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
-        **{name: getattr(plan, name) for name in _PLAN_FACTS},
-        # What is longer is not there, however it was left out.
-        "max_tokens": min(plan.max_tokens, source.max_tokens),
-        "tokenize": plan.tokenize,
+        **{name: getattr(options, name) for name in _RECORDED_OPTIONS},
+        # Longer pairs are missing, whichever limit removed them.
+        "max_tokens": min(options.max_tokens, source.max_tokens),
     }
 
 
-def _pairs(corpus, split, limits):
+def _load_pairs(corpus, split, limits):
     pairs = corpus.pairs(split)
     if pairs is None:
         return None
@@ -214,8 +184,8 @@ def _pairs(corpus, split, limits):
     max_tokens = limits[flag]
     kept = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
-    left_out = "".join(
-        f", {count:,} pairs of more than {limit:,} left out"
+    skipped = "".join(
+        f", {count:,} pairs of more than {limit:,} skipped"
         for count, limit in (
             (manifest.splits[split].dropped, manifest.source.max_tokens),
             (kept.dropped, max_tokens),
@@ -224,13 +194,13 @@ def _pairs(corpus, split, limits):
     )
     print(
         f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
-        f"tokens{left_out}.",
+        f"tokens{skipped}.",
         flush=True,
     )
     if not len(kept):
         raise InputError(
-            f"No sentence pair of {split} is left ({kept.dropped:,} have more "
-            f"than {flag}={max_tokens} pieces on a side); raise it, or "
-            "check the data set."
+            f"No sentence pair of {split} is left: {kept.dropped:,} have more "
+            f"than {flag}={max_tokens} tokens on a side; raise it, or check "
+            "the data set."
         )
     return kept

@@ -1,4 +1,4 @@
-"""What a training does besides what the configuration says, and its flags."""
+"""Options of a training that the model's configuration does not hold."""
 
 import dataclasses
 
@@ -6,47 +6,18 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers import settings
 from trainers.batches import BATCHINGS
 from trainers.scores import bleu_tokenizers
+from trainers.training import config_flags
+
+FLAGS = flags.FLAGS
+# Otherwise --help would not show them.
+flags.adopt_module_key_flags(bleu_tokenizers)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How one command trains; see the flags of `trainers.wmt`.
-
-    Attributes:
-        precision: Keras dtype policy.
-        jit: whether XLA compiles loss and gradient; None for where there are
-            GPUs.
-        seed: of weights, dropout and the data's order.
-        max_tokens: pairs with a longer side are left out.
-        batching: "length" or "pack".
-        shapes: how many padded lengths batches may have; 0 chooses
-            automatically.
-        row_tokens: positions a row of packed pairs has.
-        accumulate: micro-batches of an update.
-        ema: momentum of an average of the weights; 0 for none.
-        train_minutes: limit from the first update on; 0 is none.
-        patience: measures of dev without a better one before training
-            stops; 0 is no limit.
-        report_steps: updates between reports.
-        dev_steps: updates between measures of the dev split.
-        dev_bleu_sentences: how many of its sentences are translated each
-            time; 0 for none.
-        dev_f1_sentences: how many of its sentences a parser parses each time;
-            0 for none.
-        tokenize: name of sacreBLEU's tokeniser for dev BLEU and the test
-            split's; None for the target language's own.
-        attention_steps: updates between pictures of attention; None for
-            `dev_steps`, 0 for none.
-        attention_sentences: how many dev sentences they show.
-        checkpoint_steps: updates between checkpoints; 0 is none.
-        checkpoint_minutes: minutes between checkpoints; 0 is none.
-        keep_checkpoints: how many are kept.
-        keep_best: whether the best of dev, or with `ema` the average at that
-            step, becomes the final weights.
-    """
+    """Values of the flags of the same names, which say what each is."""
 
     precision: str
     jit: bool | None
@@ -71,27 +42,40 @@ class TrainingOptions:
     keep_checkpoints: int
     keep_best: bool
 
+    @classmethod
+    def from_flags(cls):
+        """Returns the TrainingOptions that the flags give.
+
+        Raises:
+            InputError: a flag has no effect with this --batching.
+        """
+        for name, batching in {
+            "shapes": "length",
+            "row_tokens": "pack",
+        }.items():
+            if FLAGS[name].present and FLAGS.batching != batching:
+                raise InputError(
+                    f"--{name} has no effect with --batching={FLAGS.batching}; "
+                    f"drop it, or add --batching={batching}."
+                )
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: FLAGS[name].value for name in names})
+
     @property
     def saves_best(self):
-        """Whether a checkpoint of the best of dev is kept."""
+        """Whether the best checkpoint by dev is kept."""
         scored = self.dev_bleu_sentences or self.dev_f1_sentences
         return self.keep_best or bool(scored)
 
 
-FLAGS = flags.FLAGS
-# Or --help would not show them.
-flags.adopt_module_key_flags(bleu_tokenizers)
-
-_OF_ONE_BATCHING = {"shapes": "length", "row_tokens": "pack"}
-
 flags.DEFINE_float(
     "train_minutes",
     0.0,
-    "Stop so many minutes after training began; 0 is no limit.",
+    "Minutes from the first update after which to stop; 0 for no limit.",
     lower_bound=0.0,
 )
 flags.DEFINE_integer(
-    "max_tokens", 256, "Pairs with a longer side are left out, in pieces."
+    "max_tokens", 256, "Pairs with more tokens on a side are skipped."
 )
 flags.DEFINE_enum(
     "batching",
@@ -103,8 +87,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "shapes",
     16,
-    "With --batching=length, how many padded lengths batches may have: more "
-    "make less padding, and each is compiled once; 0 chooses automatically.",
+    "With --batching=length, number of padded batch shapes: more make less "
+    "padding, and each is compiled once; 0 chooses automatically.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -116,7 +100,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "accumulate",
     1,
-    "Work off each update in so many parts, one after the other: less memory, "
+    "Micro-batches of an update, computed one after the other: less memory, "
     "the same update.",
     lower_bound=1,
     upper_bound=1024,
@@ -125,8 +109,8 @@ flags.DEFINE_enum(
     "precision",
     "float32",
     ["float32", "mixed_bfloat16"],
-    "Of activations and products; weights, norms, softmax and loss are "
-    "float32 in both.",
+    "Keras dtype policy, of activations and products; weights, norms, softmax "
+    "and loss are float32 in both.",
 )
 flags.DEFINE_bool(
     "jit",
@@ -137,16 +121,16 @@ flags.DEFINE_bool(
 flags.DEFINE_float(
     "ema",
     0.0,
-    "Momentum of an exponential moving average of the weights, such as "
-    "0.9999, that takes the place of averaged checkpoints and is what dev "
-    "measures; update n has n / (n + 9) while that is less; 0 for none.",
+    "Momentum of an exponential moving average of the weights, such as 0.9999, "
+    "which is evaluated on dev and becomes the final weights; update n has "
+    "n / (n + 9) while that is less; 0 for none.",
     lower_bound=0.0,
     upper_bound=0.999999,
 )
 flags.DEFINE_integer(
     "seed",
     1,
-    "Of weights, dropout and the data's order.",
+    "Seed of weights, dropout and the order of the data.",
     lower_bound=0,
     upper_bound=2**32 - 1,
 )
@@ -156,40 +140,39 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "dev_steps",
     1000,
-    "Updates between measures of the dev split.",
+    "Updates between evaluations on the dev split.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
     "dev_bleu_sentences",
     0,
-    "Of trainers.wmt: translate so many dev sentences at each measure and "
-    "report their BLEU; the best checkpoint by it is kept beside the last; 0 "
-    "for the loss alone.",
+    "Of trainers.wmt: number of dev sentences to translate at each evaluation "
+    "for BLEU; the best checkpoint by BLEU is kept as well; 0 for the loss "
+    "only.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
     "dev_f1_sentences",
     0,
-    "Of trainers.parsing: parse so many dev sentences at each measure and "
-    "report the F1 of their trees; the best checkpoint by it is kept beside "
-    "the last; 0 for the loss alone.",
+    "Of trainers.parsing: number of dev sentences to parse at each evaluation "
+    "for F1; the best checkpoint by F1 is kept as well; 0 for the loss only.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
     "attention_steps",
     None,
-    "Updates between pictures of attention; default: --dev_steps; 0 for none.",
+    "Updates between attention pictures; default: --dev_steps; 0 for none.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
-    "attention_sentences", 2, "How many dev sentences they show.", lower_bound=1
+    "attention_sentences", 2, "Number of dev sentences in them.", lower_bound=1
 )
 flags.DEFINE_integer(
     "patience",
     0,
-    "Stop after so many measures of the dev split without a lower loss, or "
-    "with --dev_bleu_sentences a higher BLEU, with --dev_f1_sentences a higher "
-    "F1; 0 for never.",
+    "Evaluations on dev without a lower loss (with --dev_bleu_sentences a "
+    "higher BLEU, with --dev_f1_sentences a higher F1) after which to stop; 0 "
+    "for no limit.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -205,68 +188,38 @@ flags.DEFINE_float(
     lower_bound=0.0,
 )
 flags.DEFINE_integer(
-    "keep_checkpoints", 5, "How many checkpoints are kept.", lower_bound=1
+    "keep_checkpoints", 5, "Number of latest checkpoints kept.", lower_bound=1
 )
 flags.DEFINE_bool(
     "keep_best",
     False,
-    "Make the final weights of the best checkpoint by dev BLEU or F1 (without "
-    "--dev_bleu_sentences and --dev_f1_sentences by dev loss), in the place of "
-    "an average of checkpoints; with --ema of its average.",
+    "Take the final weights from the best checkpoint by dev BLEU or F1 "
+    "(without --dev_bleu_sentences and --dev_f1_sentences by dev loss) instead "
+    "of averaging checkpoints; with --ema, its moving average.",
 )
 command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
 def validate_unused_flags(names, tasks):
-    """Refuses flags that say nothing to a command.
-
-    Args:
-        names: list of names.
-        tasks: what they are of, such as "translations".
-
-    Raises:
-        InputError: one was given.
-    """
+    """Raises InputError if a flag is given that is for `tasks` only."""
     for name in names:
         if FLAGS[name].present:
-            raise InputError(f"--{name} is of {tasks}; leave it out.")
+            raise InputError(f"--{name} is for {tasks}; drop it.")
 
 
 def validate_final_weights_flags():
-    """Refuses flags that ask for two makers of the final weights.
-
-    Raises:
-        InputError: naming them.
-    """
-    fields = settings.parse_assignments(FLAGS.set)
-    asked = {
+    """Raises InputError if flags ask for two kinds of final weights."""
+    fields = config_flags.parse_assignments(FLAGS.set)
+    values = {
         "--ema": FLAGS.ema,
         "--average_checkpoints": FLAGS.average_checkpoints,
         "--set=average_checkpoints": fields.get("average_checkpoints"),
         "--keep_best": FLAGS.keep_best,
     }
-    makers = [f"{name}={value}" for name, value in asked.items() if value]
-    # The best average by dev is one maker.
-    if len(makers) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
+    given = [f"{name}={value}" for name, value in values.items() if value]
+    # --keep_best with --ema takes the average at the best step.
+    if len(given) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
         raise InputError(
-            f"{makers[0]} and {makers[1]} cannot both make the final weights; "
-            "leave out one of them."
+            f"{given[0]} and {given[1]} cannot both make the final weights; "
+            "drop one of them."
         )
-
-
-def plan():
-    """Returns the TrainingPlan that the flags ask for.
-
-    Raises:
-        InputError: a flag was given that the way of batching has no use for.
-    """
-    for name, batching in _OF_ONE_BATCHING.items():
-        if FLAGS[name].present and FLAGS.batching != batching:
-            raise InputError(
-                f"--{name} says nothing about --batching={FLAGS.batching}; "
-                f"leave it out, or add --batching={batching}."
-            )
-    fields = dataclasses.fields(TrainingOptions)
-    return TrainingOptions(
-        **{each.name: FLAGS[each.name].value for each in fields}
-    )

@@ -92,7 +92,7 @@ def test_a_rows_own_values_come_before_those_for_all():
 
 
 def test_the_flags_make_the_same_configuration():
-    from trainers.settings import make_config
+    from trainers.training.config_flags import make_config
 
     for row in make_rows(["A32", "E-learned"], ["o:norm=pre"], [], 0.25, 9):
         made = make_config("base", row.assignments)
