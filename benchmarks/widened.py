@@ -28,7 +28,7 @@ from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from trainers.settings import make_config
+from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
 

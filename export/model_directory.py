@@ -23,7 +23,12 @@ class ModelDirectory:
     """A folder that holds a model, its vocabulary and how it was made.
 
     - `config.json`: TransformerConfig.
-    - `run.json`: data set, languages, seed: what else decides the weights.
+    - `run.json`: data set, languages, seed: what else decides the weights and
+      must stay the same in a resumed training.
+    - `training.json`: command, hardware, date, steps and seconds of each
+      run, and the step of the weights to use.
+    - `training.lock`: locked while a training runs.
+    - `data/`: prepared data, unless they are elsewhere.
     - `vocabulary.model`: SentencePiece model; of a pretrained model, of each
       side.
     - `symbols.json`: of a parser, the vocabulary of its trees.

@@ -436,7 +436,7 @@ MUTATIONS = [
             "trainers/training/checkpoints.py",
             "for n, v in enumerate(others)),",
             "for n, v in enumerate(others[:0])),",
-            f"{_CHECKPOINTS} tests/trainers/training/test_run.py",
+            f"{_CHECKPOINTS} tests/trainers/wmt/test_resume.py",
         ),
         # Scores.
         (

@@ -1,9 +1,8 @@
-"""Commands that learn: train, evaluate, prepare data, reproduce Table 3.
+"""Commands that train, evaluate, prepare data and reproduce Table 3.
 
-Commands and what they share stand here; the rooms are `corpora`, `prepared`,
-`batches`, `training`, `scores`, `pictures`, `reports` and `cost`. This floor
-imports export and keras_transformer.
+The modules of this package are the commands and what they share. Imports
+export and keras_transformer.
 """
 
-# First of all: it keeps TensorFlow's start-up notes off the commands' output.
+# First: it silences TensorFlow's start-up notes.
 import export  # noqa: F401

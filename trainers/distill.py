@@ -31,8 +31,7 @@ from export.common.processes import folder_lock, run_subcommand
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers import dataset_flags, settings
-from trainers.data import dataset_kind
+from trainers.data import dataset_flags, dataset_kind
 from trainers.data.manifest import validate_kind
 from trainers.distillation.journal import (
     JOURNAL_FILE,
@@ -47,6 +46,7 @@ from trainers.distillation.student import (
 )
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import hash_model_files
+from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
@@ -261,7 +261,7 @@ def _student(teacher):
         )
     init_layers = FLAGS.init_layers and not mismatch
     if not init_layers:
-        settings.refuse_parser_fields(config)
+        config_flags.validate_translator_config(config)
     return config, init_layers
 
 

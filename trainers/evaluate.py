@@ -24,10 +24,9 @@ from export.lines.files import join_lines, read_references
 from export.translators.batches import BATCH_TOKENS
 from export.translators.load import load_translator
 from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS
-from trainers import dataset_flags, provenance
-from trainers.data import dataset_kind
+from trainers.data import dataset_flags, dataset_kind
 from trainers.data.manifest import validate_kind
-from trainers.scores import bleu_tokenizers
+from trainers.scores import bleu_tokenizers, provenance
 from trainers.scores.evaluation import (
     evaluate,
     measure_perplexity,
@@ -35,7 +34,7 @@ from trainers.scores.evaluation import (
 )
 
 FLAGS = flags.FLAGS
-# Or --help would not show them.
+# Otherwise --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 

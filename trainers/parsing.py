@@ -2,7 +2,7 @@
 
 As trainers.wmt, on trees: --dataset=trees:PREFIX, files PREFIX.train.ptb and
 PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size is that of the words'
-pieces; what trees are said with follows from the data.
+tokens; the output vocabulary, brackets and tags, follows from the data.
 """
 
 import dataclasses
@@ -11,128 +11,122 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers import dataset_flags
-from trainers.training import initial_weights, launch
-from trainers.training import plan as training_plan
+from trainers.data import dataset_flags
+from trainers.training import initial_weights, launch, training_options
 
 FLAGS = flags.FLAGS
-# Or --help would not show them.
-for module in (dataset_flags, training_plan, launch, initial_weights):
+# Otherwise --help would not show them.
+for module in (dataset_flags, training_options, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")
 
-# Of trainers.wmt, and of no use here.
-_OF_TRANSLATION = ("dev_bleu_sentences", "tokenize", "attention_steps")
+_TRANSLATION_FLAGS = ("dev_bleu_sentences", "tokenize", "attention_steps")
 
 
 class Parsing(launch.Task):
-    """Words in, a line of brackets and tags out."""
+    """Words in, a sequence of brackets and tags out."""
 
     command = "trainers.parsing"
     kind = "trees"
 
     def check(self, config):
-        """See the base class."""
-        training_plan.refuse_flags(_OF_TRANSLATION, "translations")
+        """As `Task.check`."""
+        training_options.validate_unused_flags(
+            _TRANSLATION_FLAGS, "translations"
+        )
         if config.share_embeddings == "all":
             raise InputError(
                 "A parser's words and brackets share no embeddings: add "
                 "--set=share_embeddings=none, or use a preset for parsing."
             )
 
-    def settled_plan(self, plan, directory, source):
-        """See the base class."""
-        del directory, source
-        # Attention is shown of text on both sides.
-        return dataclasses.replace(plan, attention_steps=0, tokenize="none")
+    def finalize_options(self, options, directory, source):
+        """Drops what is for text on both sides."""
+        return dataclasses.replace(options, attention_steps=0, tokenize="none")
 
-    def known_symbols(self, directory):
-        """See the base class."""
+    def symbols_from_directory(self, directory):
+        """As `Task.symbols_from_directory`."""
         # nltk takes seconds to load.
         from export.parsing.parser import load_symbols
 
-        there = (
+        exists = (
             directory.config_path.exists() or directory.symbols_path.exists()
         )
-        return load_symbols(directory) if there else None
+        return load_symbols(directory) if exists else None
 
-    def known_config(self, config, directory):
-        """See the base class."""
-        symbols = self.known_symbols(directory)
+    def config_from_directory(self, config, directory):
+        """Adds the sizes of the directory's symbols, if there are any."""
+        symbols = self.symbols_from_directory(directory)
         if symbols is None:
             return None
         if directory.config_path.exists():
-            pieces = directory.read_config().source_pieces
-            if pieces != config.vocabulary_size:
+            tokens = directory.read_config().source_pieces
+            if tokens != config.vocabulary_size:
                 raise InputError(
-                    f"The parser in {directory.path} makes words of {pieces} "
-                    f"pieces, not of {config.vocabulary_size}; use "
-                    f"--set=vocabulary_size={pieces}."
+                    f"The parser in {directory.path} has a vocabulary of "
+                    f"{tokens} tokens, not {config.vocabulary_size}; use "
+                    f"--set=vocabulary_size={tokens}."
                 )
-        return self._with_symbols(config, symbols, directory.read_vocabulary())
+        return _with_symbols(config, symbols, directory.read_vocabulary())
 
-    def settled_config(self, config, corpus):
-        """See the base class."""
-        return self._with_symbols(config, corpus.symbols, corpus.vocabulary)
+    def finalize_config(self, config, corpus):
+        """Adds the sizes of the corpus' symbols."""
+        return _with_symbols(config, corpus.symbols, corpus.vocabulary)
 
-    def _with_symbols(self, config, symbols, vocabulary):
-        # It loads TensorFlow Text.
-        from export.parsing.word_tokenizer import WordTokenizer
-
-        changes = {
-            "vocabulary_size": symbols.vocabulary_size,
-            "source_vocabulary_size": config.vocabulary_size,
-        }
-        if config.uses_word_positions:
-            words = WordTokenizer(vocabulary)
-            changes["source_words_from"] = words.first_word_id
-            changes["target_words_from"] = symbols.first_tag_id
-        return config.replace(**changes)
-
-    def score(self, prepared, plan, made):
-        """See the base class."""
-        del plan
-        if prepared.test is None:
+    def score(self, inputs, options, run_info):
+        """Saves F1 of the test split."""
+        if inputs.test is None:
             print(
-                "The data set has no test split, so no F1 is measured at the "
-                "end; dev does not take its place."
+                "The data set has no test split, so there is no F1 score; dev "
+                "is not scored in its place."
             )
             return
         # nltk takes seconds to load.
         from export.parsing.trees import read_tree
         from trainers.scores.parser_scores import score_parser
 
-        scored = score_parser(
-            prepared.directory,
-            [read_tree(text) for (text,) in prepared.test.references],
-            {"dataset": prepared.dataset, "split": "test"},
-            made,
+        scores = score_parser(
+            inputs.directory,
+            [read_tree(text) for (text,) in inputs.test.references],
+            {"dataset": inputs.dataset, "split": "test"},
+            run_info,
         )
-        print("", "Test:", *scored.lines, sep="\n", flush=True)
+        print("", "Test:", *scores.lines, sep="\n", flush=True)
 
-    def name_next(self, prepared):
-        """See the base class."""
-        directory = prepared.directory
-        lines = [
-            command.command_line("tensorboard", "--logdir", directory.logs_path)
-        ]
-        if prepared.test is None and prepared.dev is not None:
+    def print_next_steps(self, inputs):
+        """As `Task.print_next_steps`."""
+        path = inputs.directory.path
+        logs = inputs.directory.logs_path
+        lines = [command.command_line("tensorboard", "--logdir", logs)]
+        if inputs.test is None and inputs.dev is not None:
             lines.append(
                 command.command_line(
-                    *("trainers.evaluate", f"--model_dir={directory.path}"),
-                    "--split=dev",
+                    "trainers.evaluate", f"--model_dir={path}", "--split=dev"
                 )
             )
-        parse = command.command_line(
-            "export.parse", f"--model={directory.path}"
-        )
+        parse = command.command_line("export.parse", f"--model={path}")
         command.print_next(
             *lines, f'echo "The protein binds to DNA ." | {parse}'
         )
 
 
+def _with_symbols(config, symbols, vocabulary):
+    # It loads TensorFlow Text.
+    from export.parsing.word_tokenizer import WordTokenizer
+
+    changes = {
+        "vocabulary_size": symbols.vocabulary_size,
+        "source_vocabulary_size": config.vocabulary_size,
+    }
+    if config.uses_word_positions:
+        words = WordTokenizer(vocabulary)
+        changes["source_words_from"] = words.first_word_id
+        changes["target_words_from"] = symbols.first_tag_id
+    return config.replace(**changes)
+
+
 def main(arguments):
-    """Trains and says what to do next."""
+    """Trains, scores and prints what to do next."""
     del arguments
     launch.launch(Parsing())
 

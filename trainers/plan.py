@@ -18,7 +18,7 @@ from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
 from trainers.cost.memory import PRECISIONS
 from trainers.cost.published_speeds import published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
-from trainers.settings import make_config
+from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
 

@@ -6,11 +6,11 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers import dataset_flags, settings
-from trainers.data import preparation_flags
+from trainers.data import dataset_flags, preparation_flags
 from trainers.data.manifest import training_command
 from trainers.data.preparation import MAX_STORED_TOKENS, prepare_corpus
 from trainers.data.shards import MAX_SENTENCE_LENGTH
+from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
@@ -25,7 +25,7 @@ flags.DEFINE_string(
     "trees parsing-small.",
 )
 flags.DEFINE_integer(
-    "vocabulary_size", None, "Number of pieces; by default the preset's."
+    "vocabulary_size", None, "Number of tokens; by default the preset's."
 )
 flags.DEFINE_string(
     "vocabulary",
@@ -44,7 +44,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "max_tokens",
     MAX_STORED_TOKENS,
-    "Pairs with a side of more pieces, the end counted, are skipped and "
+    "Pairs with more tokens on a side, the end included, are skipped and "
     "counted.",
     lower_bound=1,
     upper_bound=MAX_SENTENCE_LENGTH,
@@ -60,10 +60,10 @@ def main(arguments):
         raise InputError("Give --output_dir, the folder of the prepared data.")
     if FLAGS.preset:
         # A wrong name is refused before any data are unpacked.
-        settings.make_config(FLAGS.preset, [])
+        config_flags.make_config(FLAGS.preset, [])
     corpus = dataset_flags.corpus()
     preset = FLAGS.preset or _PRESETS[corpus.kind]
-    default_size = settings.make_config(preset, []).vocabulary_size
+    default_size = config_flags.make_config(preset, []).vocabulary_size
     size = FLAGS.vocabulary_size
     if size is None:
         size = default_size

@@ -1,8 +1,8 @@
 """Makes a lexical shortlist: `python -m trainers.shortlist --model=M ...`.
 
 Line N of --translations is the translation of line N of --input, as in the
-two sides of the training data. The model's attention while it force-decodes
-them tells which target pieces each source piece becomes. The file is for
+two sides of the training data. The model's attention during force-decoding
+gives the likely target tokens of each source token. The file is for
 --shortlist of export.saved_model and export.translate, in Marian's format.
 Blank lines and pairs that are too long are skipped.
 """
@@ -33,7 +33,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory; given several times, models that decode together.",
+    "Model directory; repeat it for an ensemble.",
     required=True,
 )
 flags.DEFINE_string("input", None, "File of source lines.", required=True)
@@ -46,19 +46,19 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "best",
     100,
-    "Maximum number of target pieces of a source piece.",
+    "Maximum number of target tokens of a source token.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
     "max_tokens",
     128,
-    "Pairs with a side of more pieces, the end counted, are skipped.",
+    "Pairs with more tokens on a side, the end included, are skipped.",
     lower_bound=2,
 )
 
 # Lines in memory at a time.
 _CHUNK = 8192
-# Source pieces that share a target piece: the most attended ones.
+# Source tokens that share a target token: the most attended ones.
 _SHARED_BY = 4
 
 
@@ -92,7 +92,7 @@ def main(arguments):
     if not total:
         raise InputError(
             f"No pair of {files[0]} and {files[1]} has text on both sides and "
-            f"at most --max_tokens={FLAGS.max_tokens} pieces."
+            f"at most --max_tokens={FLAGS.max_tokens} tokens."
         )
     open_text = gzip.open if FLAGS.output.endswith(".gz") else open
     with (

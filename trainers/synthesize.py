@@ -32,7 +32,7 @@ from export.common.errors import InputError
 from export.lines.files import join_lines
 from export.translators import sampling_flags, search_flags
 from export.translators.batches import BATCH_TOKENS
-from trainers import dataset_flags
+from trainers.data import dataset_flags
 from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers

@@ -18,14 +18,14 @@ from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.processes import run_subcommand
-from trainers import dataset_flags
+from trainers.data import dataset_flags
 from trainers.reports import table3_page
 from trainers.reports.published_scores import TABLE_3
 from trainers.reports.table3_rows import Table3Runs, make_table3_rows
 from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
-# Or --help would not show them.
+# Otherwise --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 

@@ -4,14 +4,19 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers import dataset_flags, settings
+from trainers.data import dataset_flags
 from trainers.scores import bleu_tokenizers, score_records
-from trainers.training import initial_weights, launch, run
-from trainers.training import plan as training_plan
+from trainers.training import (
+    config_flags,
+    initial_weights,
+    launch,
+    training_inputs,
+    training_options,
+)
 
 FLAGS = flags.FLAGS
-# Or --help would not show them.
-for module in (dataset_flags, training_plan, launch, initial_weights):
+# Otherwise --help would not show them.
+for module in (dataset_flags, training_options, launch, initial_weights):
     flags.adopt_module_key_flags(module)
 
 
@@ -22,47 +27,40 @@ class Translation(launch.Task):
     kind = "text"
 
     def check(self, config):
-        """See the base class."""
+        """As `Task.check`."""
         if not (FLAGS.init_from or FLAGS.init_layers_from):
-            settings.refuse_parser_fields(config)
-        training_plan.refuse_flags(["dev_f1_sentences"], "parsers")
+            config_flags.validate_translator_config(config)
+        training_options.validate_unused_flags(["dev_f1_sentences"], "parsers")
 
-    def settled_plan(self, plan, directory, source):
-        """See the base class."""
+    def finalize_options(self, options, directory, source):
+        """Chooses sacreBLEU's tokenizer."""
         language = source.target_language
-        if FLAGS.strategy == "multiworker" and plan.dev_bleu_sentences:
-            bleu_tokenizers.require_explicit_tokenizer(language, plan.tokenize)
-        return run.with_tokenizer(plan, directory, language)
+        if FLAGS.strategy == "multiworker" and options.dev_bleu_sentences:
+            bleu_tokenizers.require_explicit_tokenizer(
+                language, options.tokenize
+            )
+        return training_inputs.choose_tokenizer(options, directory, language)
 
-    def known_symbols(self, directory):
-        """See the base class."""
-        del directory
-
-    def known_config(self, config, directory):
-        """See the base class."""
+    def config_from_directory(self, config, directory):
+        """Returns the config; a parser's directory is refused."""
         if directory.symbols_path.exists():
             raise InputError(
-                f"{directory.path} holds a parser, no translator; use "
-                "trainers.parsing, or another folder."
+                f"{directory.path} holds a parser, not a translation model; "
+                "use trainers.parsing, or another folder."
             )
         return config
 
-    def settled_config(self, config, corpus):
-        """See the base class."""
-        del corpus
-        return config
+    def score(self, inputs, options, run_info):
+        """Saves BLEU of the test split."""
+        score_records.score_test_split(inputs, options.tokenize, run_info)
 
-    def score(self, prepared, plan, made):
-        """See the base class."""
-        score_records.score_test_split(prepared, plan.tokenize, made)
-
-    def name_next(self, prepared):
-        """See the base class."""
-        score_records.print_next_steps(prepared.directory)
+    def print_next_steps(self, inputs):
+        """As `Task.print_next_steps`."""
+        score_records.print_next_steps(inputs.directory)
 
 
 def main(arguments):
-    """Trains, scores and says what to do next."""
+    """Trains, scores and prints what to do next."""
     del arguments
     launch.launch(Translation())
 

@@ -1,8 +1,7 @@
-"""`python -m trainers.wmt` as a process, and many of it in one process."""
+"""Runs `python -m trainers.wmt`, once or many times in one process."""
 
 import json
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -43,38 +42,17 @@ MINUTE = (
 )
 
 
-def start(*arguments, folder, **options) -> subprocess.Popen:
-    """Starts the command as a user does, imports and all."""
-    return subprocess.Popen(
+def wmt_alone(*arguments, folder) -> Result:
+    """Runs the command as a user does, imports and all."""
+    done = subprocess.run(
         [sys.executable, "-m", "trainers.wmt", *arguments],
         cwd=folder,
         env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         encoding="utf-8",
-        preexec_fn=_heed_interrupts,
-        **options,
+        timeout=300,
     )
-
-
-def _heed_interrupts():
-    # A shell starts what runs in its background with SIGINT ignored, and the
-    # tests may run there.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def finish(process: subprocess.Popen) -> Result:
-    """Waits for a started command."""
-    try:
-        out, err = process.communicate(timeout=300)
-    finally:
-        process.kill()
-    return Result(process.returncode, out, err)
-
-
-def wmt_alone(*arguments, folder) -> Result:
-    """Runs the command as a user does, imports and all."""
-    return finish(start(*arguments, folder=folder))
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def wmt(*arguments, folder) -> Result:

@@ -11,9 +11,9 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     splits,
 )
-from tests.trainers.training_plans import CONFIG, PLAN
+from tests.trainers.training_options import CONFIG, OPTIONS
 from trainers.training.checkpoints import Checkpoints
-from trainers.training.run import claim
+from trainers.training.training_inputs import write_run_files
 
 
 @pytest.fixture(scope="session")
@@ -101,5 +101,5 @@ def directory(tmp_path):
 @pytest.fixture
 def claimed(directory, corpus):
     """A directory that a training has begun in."""
-    claim(directory, CONFIG, corpus, PLAN)
+    write_run_files(directory, CONFIG, corpus, OPTIONS)
     return directory

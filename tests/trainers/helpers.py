@@ -1,4 +1,4 @@
-"""What the tests of this folder share: minute models and made-up data."""
+"""Tiny models and random data."""
 
 import dataclasses
 

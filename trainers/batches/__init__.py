@@ -10,17 +10,10 @@ from trainers.batches.packed import plan_packed
 BATCHINGS = ("length", "pack")
 
 
-def make_plan(pairs, config, plan):
-    """Returns the BatchPlan of a training.
-
-    Args:
-        pairs: TokenPairs.
-        config: TransformerConfig, for its `batch_tokens`.
-        plan: TrainingPlan.
-    """
+def make_plan(pairs, config, options):
+    """Returns the BatchPlan of TokenPairs that TrainingOptions ask for."""
     lengths = pairs.source_lengths, pairs.target_lengths
-    if plan.batching == "pack":
-        return plan_packed(
-            *lengths, config.batch_tokens, plan.row_tokens, plan.seed
-        )
-    return plan_by_length(*lengths, config.batch_tokens, plan.shapes, plan.seed)
+    tokens, seed = config.batch_tokens, options.seed
+    if options.batching == "pack":
+        return plan_packed(*lengths, tokens, options.row_tokens, seed)
+    return plan_by_length(*lengths, tokens, options.shapes, seed)

@@ -1,6 +1,7 @@
 """Assigns pairs to the batches of each epoch.
 
-A pure function of plan, seed and epoch, so any step can be reached at once.
+Batches are a pure function of plan, seed and epoch, so that a training resumes
+at any step without reading the batches before it.
 """
 
 import dataclasses
@@ -32,13 +33,12 @@ class BatchShape(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """The pairs of one batch.
+    """The global batch of one update; replicas share its rows.
 
     Attributes:
         pairs: int64 [N], indices of pairs.
-        rows: int64 [N], ascending: the row of each pair, behind the pairs of
-            the same row that precede it. A row without a pair is padding.
-        shape: BatchShape.
+        rows: int64 [N], ascending: the row of each pair. Pairs of a row follow
+            each other; a row without a pair is padding.
     """
 
     pairs: np.ndarray
@@ -53,7 +53,6 @@ class Bucket:
     Attributes:
         pairs: int64 [N], indices of pairs, row by row.
         starts: int64 [R + 1]; row r holds pairs[starts[r]:starts[r + 1]].
-        shape: BatchShape of every batch.
     """
 
     pairs: np.ndarray
@@ -99,10 +98,9 @@ class Bucket:
 class BatchPlan:
     """The batches of every epoch.
 
-    Attributes:
-        buckets: tuple of Bucket; together they hold every pair once.
-        seed: of the order, at least 0.
-        batches_per_epoch: number of batches that hold every pair once.
+    Args:
+        buckets: iterable of Bucket, which together hold every pair once.
+        seed: seed of the order, at least 0.
     """
 
     def __init__(self, buckets, seed):
@@ -166,9 +164,8 @@ class _Epoch:
 def max_rows(source_length, target_length, batch_tokens):
     """Returns the number of rows of these lengths that fit into a batch.
 
-    A multiple of 8, or 1 to 7 if fewer fit; 1 for a row that exceeds
-    `batch_tokens` (maximum of positions on each side) by itself. Here and
-    below, arguments may be arrays.
+    A multiple of 8, or 1 to 7 if fewer fit; at least 1. `batch_tokens` is the
+    maximum of positions on each side. Here and below, arguments may be arrays.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
     few = rows < _ROW_MULTIPLE
@@ -176,12 +173,7 @@ def max_rows(source_length, target_length, batch_tokens):
 
 
 def balanced_rows(rows, limit):
-    """Returns the least rows per batch that make no more batches.
-
-    Args:
-        rows: total number of rows, at least 1.
-        limit: maximum of rows per batch, as of `max_rows`.
-    """
+    """Returns the least rows per batch for the fewest batches of `limit`."""
     batches = -(-rows // limit)
     multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
     return -(-rows // (batches * multiple)) * multiple

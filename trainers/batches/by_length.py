@@ -28,18 +28,15 @@ _MAX_CELLS = 1000
 
 
 def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
-    """Sorts pairs into buckets of similar source and target lengths.
+    """Returns a BatchPlan of pairs of similar lengths, one pair per row.
 
     Args:
-        source_lengths: int [pairs], 1 to `batch_tokens` each.
-        target_lengths: int [pairs], 1 to `batch_tokens` each.
+        source_lengths: int [pairs], 1 to `batch_tokens`.
+        target_lengths: int [pairs], 1 to `batch_tokens`.
         batch_tokens: maximum of positions of a batch, on each side.
         shapes: maximum number of batch shapes; 0 for the fewest that keep
             padding at about 3 %, at most 128.
-        seed: of the order in which batches come, at least 0.
-
-    Returns:
-        BatchPlan with one pair per row.
+        seed: seed of the order of batches.
     """
     cells, cell_of_pair = _count_cells(
         source_lengths, target_lengths, batch_tokens
@@ -64,10 +61,8 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
     Full batches of two lengths make one cell and the remainder another one,
     which may better join other lengths.
 
-    Returns:
-        int64 [3, n]: pairs, source length and target length of each cell;
-        and int64 [pairs], a number for the two lengths of each pair, in the
-        order of the cells.
+    Returns int64 [3, n], pairs, source and target length of each cell; and
+    int64 [pairs], a number of each pair's lengths, in the order of the cells.
     """
     width = int(target_lengths.max()) + 1
     lengths, lengths_of_pair, counts = np.unique(
@@ -108,9 +103,8 @@ def _buckets(cells, batch_tokens, shapes):
 def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
     """Takes the first candidate within `max_positions`, or the last one.
 
-    Returns:
-        Number of buckets (infinite if there are too many positions), their
-        cost, and the bucket of each cell.
+    Returns the number of buckets (infinite if there are too many positions),
+    their cost, and the bucket of each cell.
     """
     for bucket_of in candidates:
         buckets = _merge_cells(cells, bucket_of)
@@ -167,8 +161,7 @@ def optimal_segments(cells, order, limit, batch_tokens):
         batch_tokens: maximum of positions of a batch, on each side.
 
     Yields:
-        int64 [n], the segment of each cell, from 0 without a gap: for one
-        segment, for at most two, and so on.
+        int64 [n], the segment of each cell, for 1 to `limit` segments.
     """
     group_of = np.empty_like(order)
     group_of[order] = _group_neighbors(cells[:, order])

@@ -10,9 +10,11 @@ from trainers.batches.token_pairs import ranges
 
 
 def shard_for_replica(arrays, replica, replicas):
-    """Returns one replica's rows of a batch, (inputs, labels).
+    """Returns one replica's rows of the global batch, (inputs, labels).
 
-    Replicas differ by one row at most.
+    This is where a batch is divided among replicas, whose numbers of rows
+    differ by at most one. Their losses are put together in
+    trainers/training/training_model.py.
     """
     inputs, labels = arrays
     first, last = (
@@ -23,24 +25,19 @@ def shard_for_replica(arrays, replica, replicas):
 
 
 def make_batch(pairs, batch):
-    """Returns inputs and labels of a batch with one pair per row.
-
-    Args:
-        pairs: TokenPairs.
-        batch: Batch.
+    """Returns inputs and labels of a Batch with one pair per row.
 
     Returns:
-        ({"source", "target"}, labels), int32 [rows, S], [rows, T] and
-        [rows, T].
+        ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
     """
     return _make_batch(pairs, batch, is_packed=False)
 
 
 def make_packed_batch(pairs, batch):
-    """Returns inputs and labels of a batch with several pairs per row.
+    """As `make_batch`, with several pairs per row.
 
-    As `make_batch`, with `source_segments`, `target_segments`,
-    `source_positions` and `target_positions` among the inputs.
+    The inputs also have `source_segments`, `target_segments`,
+    `source_positions` and `target_positions`.
     """
     return _make_batch(pairs, batch, is_packed=True)
 

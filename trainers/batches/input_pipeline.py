@@ -14,18 +14,12 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def training_data(strategy, pairs, plan, step):
-    """Returns endless batches, skipping the first `step` ones.
-
-    Args:
-        strategy: tf.distribute.Strategy.
-        pairs: TokenPairs.
-        plan: BatchPlan.
-        step: number of batches already used.
+    """Returns endless batches of TokenPairs, skipping the first `step` ones.
 
     Returns:
         tf.distribute.DistributedDataset of (inputs, labels), see
-        `collate.make_batch`. Each replica gets its share of the rows of the
-        global batch, which is the same for any number of replicas.
+        `collate.make_batch`. Each replica gets its rows of the global batch
+        (`shard_for_replica`), which is the same for any number of replicas.
     """
     return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 
@@ -70,11 +64,9 @@ def _dataset(shards, is_packed, prefetch):
     signature = (dict.fromkeys(names, _IDS), _IDS)
     dataset = tf.data.Dataset.from_generator(shards, output_signature=signature)
     options = tf.data.Options()
-    # There is nothing to tune, and the tuning thread sleeps up to a minute
-    # when its iterator is freed.
+    # Freeing an iterator waits up to a minute for its tuning thread.
     options.autotune.enabled = False
-    # Of unknown cardinality, every step would first ask all replicas whether
-    # they have data left.
+    # Otherwise every step would first ask all replicas whether data are left.
     endless = tf.data.experimental.assert_cardinality(
         tf.data.INFINITE_CARDINALITY
     )

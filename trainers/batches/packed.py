@@ -32,15 +32,14 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     """Packs pairs into rows, once; the rows are shuffled each epoch.
 
     Args:
-        source_lengths: int [pairs], 1 to `batch_tokens` each.
-        target_lengths: int [pairs], 1 to `batch_tokens` each.
+        source_lengths: int [pairs], 1 to `batch_tokens`.
+        target_lengths: int [pairs], 1 to `batch_tokens`.
         batch_tokens: maximum of positions of a batch, on each side.
         row_tokens: positions of a row's longer side, see `row_lengths`.
-        seed: of packing and order, at least 0.
+        seed: seed of packing and order.
 
     Returns:
-        BatchPlan of one bucket, plus one for each group of pairs so long
-        that the rows of all pairs would have to be longer.
+        BatchPlan of one bucket, or more if very long pairs need longer rows.
     """
     mean = max(source_lengths.mean(), target_lengths.mean())
     # Long sentences are packed in units of several positions: so there are
@@ -104,16 +103,12 @@ def _shares_rows(lengths, batch_tokens, row_tokens):
 def row_lengths(source_lengths, target_lengths, batch_tokens, row_tokens):
     """Returns row lengths (S, T) whose sides fill up together.
 
-    Args:
-        source_lengths: int [pairs].
-        target_lengths: int [pairs].
-        batch_tokens: maximum of positions of a batch, on each side.
-        row_tokens: maximum of the longer side; up to an eighth less if that
-            fills batches better, and more if the longest sentence needs it.
+    Lengths have the ratio of all source ids to all target ids. The longer side
+    has `row_tokens`; up to an eighth less if that fills batches better, and
+    more if the longest sentence needs it.
 
     Returns:
-        List of (S, T) in the ratio of all source ids to all target ids,
-        the cheapest first.
+        List of (S, T), the cheapest first.
     """
     both = np.stack([source_lengths, target_lengths])
     lengths, cost = _row_costs(both, batch_tokens, row_tokens)
@@ -160,14 +155,10 @@ def _pack(source_lengths, target_lengths, row, seed):
 class LengthHistogram:
     """Counts of the pairs not packed yet, by their two lengths.
 
-    A kind is a (source length, target length). Rows are made by patterns,
-    lists of kinds, and a pattern is repeated as often as the counts allow: so
-    each uses up a kind, and work grows with the kinds and not with the pairs.
-
-    Attributes:
-        kinds: int64 [pairs], the kind of each pair: source length x (longest
-            target + 1) + target length.
-        remaining: number of pairs not packed yet.
+    A kind is a (source length, target length), the number source length x
+    (longest target + 1) + target length. Rows are made by patterns, lists of
+    kinds, and a pattern is repeated as often as the counts allow: so each uses
+    up a kind, and work grows with the kinds and not with the pairs.
     """
 
     def __init__(self, source_lengths, target_lengths):
@@ -194,12 +185,7 @@ class LengthHistogram:
         The largest remaining pair comes first, so that none is left over at
         the end; then pairs drawn at random; then those that fit best.
 
-        Args:
-            space: (S, T) of a row.
-            draws: endless iterator of kinds.
-
-        Returns:
-            (int64 [n], kinds of a row's pairs; int, number of rows).
+        Returns the kinds of a row of lengths `space`, and the number of rows.
         """
         row = []
         space = self._take(self._largest(space), row, space)

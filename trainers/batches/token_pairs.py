@@ -12,8 +12,6 @@ class TokenPairs:
             [pairs, 2].
 
     Attributes:
-        source_lengths: int32 [pairs].
-        target_lengths: int32 [pairs].
         dropped: number of pairs removed by `filter_by_length`.
     """
 

@@ -8,10 +8,10 @@ from export.common.atomic_files import remove_temporary_files
 from export.common.progress_bar import ProgressBar
 from export.lines.files import aligned_lines
 from export.model_directory import ModelDirectory
-from trainers import settings
 from trainers.data import Corpus
 from trainers.distillation.journal import Step
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
+from trainers.training import config_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Distillation:
         return Step("Preparing the data", command, output)
 
     def _train(self):
-        assignments = settings.assignments_of(self.config, "base")
+        assignments = config_flags.format_assignments(self.config, "base")
         initial = [f"--init_layers_from={self.teachers[0].path}"]
         command = [
             "trainers.wmt",

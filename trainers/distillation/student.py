@@ -5,8 +5,8 @@ import dataclasses
 from export.common.atomic_files import write_json
 from export.common.errors import InputError
 from export.lines.files import read_sentences
-from trainers import settings
 from trainers.scores.metrics import bleu_difference, score_bleu
+from trainers.training import config_flags
 
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
@@ -25,7 +25,7 @@ def student_config(teacher, preset, assignments):
         InputError: an unknown preset or field, a value out of range, or
             another vocabulary size.
     """
-    changes = settings.values_of(assignments)
+    changes = config_flags.parse_assignments(assignments)
     sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
     for name, value in sizes.items():
         if changes.get(name, value) != value:
@@ -35,10 +35,10 @@ def student_config(teacher, preset, assignments):
             )
     if preset is not None:
         own = [f"{name}={value}" for name, value in sizes.items()]
-        return settings.make_config(preset, [*assignments, *own])
+        return config_flags.make_config(preset, [*assignments, *own])
     try:
         defaults = dataclasses.asdict(teacher)
-        changes |= settings.shorter_cooldown(defaults, changes)
+        changes |= config_flags.scale_cooldown(defaults, changes)
         return teacher.replace(**{"num_decoder_layers": 1, **changes})
     except ValueError as error:
         raise InputError(str(error)) from error

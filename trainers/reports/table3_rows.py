@@ -10,8 +10,8 @@ from export.common.command import command_line
 from export.common.errors import InputError
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers import settings
 from trainers.reports.published_scores import TABLE_3
+from trainers.training import config_flags
 
 # Fields that all rows share, and what to do instead of setting them.
 _SHARED = {
@@ -95,8 +95,8 @@ def _paper_changes(name):
 
 
 def _make_row(name, assignments, scale):
-    config = settings.make_config("base", assignments)
-    settings.refuse_parser_fields(config)
+    config = config_flags.make_config("base", assignments)
+    config_flags.validate_translator_config(config)
     widths = {
         field: round(scale * getattr(config, field))
         for field in field_names("width")
@@ -107,7 +107,9 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Table3Row(name, config, settings.assignments_of(config, "base"))
+    return Table3Row(
+        name, config, config_flags.format_assignments(config, "base")
+    )
 
 
 class Table3Runs:

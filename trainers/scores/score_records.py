@@ -2,8 +2,8 @@
 
 from export.common import command
 from export.translators.translator import Translator
-from trainers.provenance import TrainingLog
 from trainers.scores.evaluation import evaluate, translate_sentences
+from trainers.scores.provenance import TrainingLog
 
 # Entries that agree in these are of the same evaluation.
 _IDENTITY = (
@@ -57,7 +57,10 @@ def save_scores(directory, model, scores, config, data, provenance):
 def score_test_split(prepared, tokenize, provenance):
     """Scores the test split, if there is one, and prints translations.
 
-    The weights are those in the directory of `prepared`.
+    Args:
+        prepared: TrainingInputs, whose directory has the weights to use.
+        tokenize: name of sacreBLEU's tokenizer.
+        provenance: dict of command, hardware and date.
     """
     evaluation_set = prepared.test
     if evaluation_set is None:

@@ -1,68 +1,64 @@
-"""What happens between two updates: counting, measuring, saving, stopping."""
+"""Keras callbacks: counts updates, evaluates on dev, saves and stops."""
 
 import math
 import time
 
 import keras
 
-from trainers.training.checkpoints import divergence
-from trainers.training.dev_scores import on_plateau
+from trainers.training.checkpoints import divergence_error
+from trainers.training.dev_scores import has_plateaued
 
 
 class TokenMeans:
-    """Loss, perplexity and accuracy, every target token weighing alike.
+    """Loss, perplexity and accuracy, averaged over target tokens.
 
-    What is added is kept as it is until it is asked for, so that a step need
-    not be waited for.
-
-    Perplexity is exp of the mean negative log-probability without label
-    smoothing; with smoothing it would not be a perplexity.
+    Batches are converted to numbers only when a mean is read, so that adding
+    one does not wait for its step. Perplexity is exp of the mean negative
+    log-probability without label smoothing.
     """
 
     def __init__(self):
-        self._waiting = []
+        self._pending = []
         self._tokens = 0.0
         self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
 
-    def add(self, figures):
-        """Adds a batch: its means, and `tokens`, how many they are over."""
-        self._waiting.append(figures)
+    def add(self, metrics):
+        """Adds the means of a batch, and `tokens`, their number of tokens."""
+        self._pending.append(metrics)
 
     @property
     def tokens(self):
         """Number of target tokens so far, float."""
-        self._take()
+        self._add_pending()
         return self._tokens
 
-    def figures(self):
-        """Returns a dict of the three means; of no token 0, 1 and 0."""
-        self._take()
+    def means(self):
+        """Returns a dict of the three means; without tokens 0, 1 and 0."""
+        self._add_pending()
         tokens = max(self._tokens, 1.0)
         means = {name: total / tokens for name, total in self._sums.items()}
         return {**means, "perplexity": math.exp(means["perplexity"])}
 
-    def _take(self):
-        for figures in self._waiting:
-            tokens = float(figures["tokens"])
+    def _add_pending(self):
+        for metrics in self._pending:
+            tokens = float(metrics["tokens"])
             self._tokens += tokens
             for name in self._sums:
-                value = float(figures[name])
+                value = float(metrics[name])
                 if name == "perplexity":
                     value = math.log(value)
                 self._sums[name] += tokens * value
-        self._waiting = []
+        self._pending = []
 
 
 class StepCounter(keras.callbacks.Callback):
-    """Knows how many updates were made; stands first among the callbacks.
+    """Counts updates over all runs of a training; must be the first callback.
 
     Args:
         first: updates made before this run.
-        last: updates to be made in all; fit is stopped there.
+        last: total number of updates, after which fit stops.
 
     Attributes:
-        first: as given.
-        last: as given.
         step: updates made so far.
     """
 
@@ -83,20 +79,21 @@ class StepCounter(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def is_multiple_of(self, count):
-        """Whether the step just made is one of every `count`."""
+        """Whether the step is a multiple of `count`; False for 0."""
         return bool(count) and self.step % count == 0
 
 
-class KeepCheckpoints(keras.callbacks.Callback):
+class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every N steps or minutes, and stops fit.
 
-    Fit stops when any worker asked for it: after a signal, or when the time
-    is up. All workers hear of it after the same step.
+    Fit stops when a worker received a signal or its time is up. Workers learn
+    of it by the stop flags that each training step sums over all of them, so
+    all stop after the same step.
 
     Args:
         counter: StepCounter.
-        save: function that saves a checkpoint of the step just made.
-        save_stop: the same where nothing but a signal is the reason.
+        save: function that saves a checkpoint of the current step.
+        save_stop: function for a step that is saved only because of a signal.
         every_steps: steps between checkpoints; 0 for none by steps.
         every_minutes: minutes between checkpoints; 0 for none by minutes.
         stop_time: `time.monotonic()` at which fit is stopped, or None.
@@ -105,17 +102,11 @@ class KeepCheckpoints(keras.callbacks.Callback):
         interrupted: whether fit was stopped by a signal.
 
     Raises:
-        InputError: the loss became infinite or no number; it is not saved.
+        InputError: the loss is not finite; that step is not saved.
     """
 
     def __init__(
-        self,
-        counter,
-        save,
-        save_stop,
-        every_steps,
-        every_minutes,
-        stop_time,
+        self, counter, save, save_stop, every_steps, every_minutes, stop_time
     ):
         super().__init__()
         self.interrupted = False
@@ -128,18 +119,19 @@ class KeepCheckpoints(keras.callbacks.Callback):
         self._saved_time = time.monotonic()
 
     def stop(self):
-        """Asks fit to save and stop; of use from a signal's handler."""
-        self.model.signal_vote = 1.0
+        """Makes fit save and stop; may be called by a signal handler."""
+        self.model.signal_stop_flag = 1.0
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Votes for a stop after this step when the time is up."""
+        """Sets the stop flag when the time is up."""
         if self._stop_time is not None and time.monotonic() >= self._stop_time:
-            self.model.time_vote = 1.0
+            self.model.time_stop_flag = 1.0
 
     def on_train_batch_end(self, batch, logs=None):
         """Saves and stops when it is time."""
         logs = logs or {}
-        self._refuse_diverged(logs)
+        if not math.isfinite(float(logs.get("loss", 0.0))):
+            raise divergence_error(f"The loss of step {self._counter.step:,}")
         self.interrupted = float(logs.get("signal", 0.0)) > 0.0
         time_is_up = float(logs.get("time_up", 0.0)) > 0.0
         if self._is_due() or time_is_up or self.model.stop_training:
@@ -151,34 +143,27 @@ class KeepCheckpoints(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _is_due(self):
-        since = time.monotonic() - self._saved_time
-        by_time = self._every_seconds and since >= self._every_seconds
+        elapsed = time.monotonic() - self._saved_time
+        by_time = self._every_seconds and elapsed >= self._every_seconds
         return by_time or self._counter.is_multiple_of(self._every_steps)
 
-    def _refuse_diverged(self, logs):
-        if not math.isfinite(float(logs.get("loss", 0.0))):
-            raise divergence(f"The loss of step {self._counter.step:,}")
 
+class EvaluateDev(keras.callbacks.Callback):
+    """Evaluates on dev every N updates and after the last.
 
-class MeasureDev(keras.callbacks.Callback):
-    """Evaluates every N updates, and after the last.
-
-    Where the weights have a moving average, that is what is evaluated.
+    With a moving average of the weights, the average is evaluated.
 
     Args:
         counter: StepCounter.
-        data: what `model.evaluate` takes.
-        batches: how many of its batches hold the whole split.
-        every: updates between measures.
-        patience: so many measures without a better one end the training; 0
-            for never.
-        history: measures so far, list of dict; added to.
-        report: function of a measure: a dict of step, loss, perplexity,
-            accuracy and, where it is measured, a score by its name.
+        data: argument of `model.evaluate`.
+        batches: number of its batches that hold the whole split.
+        every: updates between evaluations.
+        patience: evaluations without a better one that end the training; 0
+            for no limit.
+        history: evaluations so far, list of dict; appended to.
+        report: function of an evaluation: a dict of step, loss, perplexity,
+            accuracy and, with `score`, its name.
         score: DevScore, or None.
-
-    Attributes:
-        history: the measures, the latest last.
     """
 
     def __init__(
@@ -203,33 +188,28 @@ class MeasureDev(keras.callbacks.Callback):
         self._score = score
 
     def on_train_batch_end(self, batch, logs=None):
-        """Measures, and stops fit on a plateau, when it is time."""
-        if self._counter.finished or self._counter.is_multiple_of(self._every):
-            self._measure()
-            if on_plateau(self.history, self._patience):
+        """Evaluates when it is time, and stops fit on a plateau."""
+        counter = self._counter
+        if counter.finished or counter.is_multiple_of(self._every):
+            with self.model.averaged_weights():
+                evaluation = self.evaluate(counter.step)
+            self.history.append(evaluation)
+            self._report(evaluation)
+            if has_plateaued(self.history, self._patience):
                 self.model.stop_training = True
 
-    def measure(self, step):
-        """Returns the measure of the model's weights, a dict.
-
-        Args:
-            step: that the weights are of.
+    def evaluate(self, step):
+        """Returns the evaluation of the current weights, made by `step`.
 
         Raises:
-            InputError: the loss is infinite or no number.
+            InputError: the loss is not finite.
         """
-        figures = self.model.evaluate(
+        metrics = self.model.evaluate(
             self._data, steps=self._batches, return_dict=True, verbose=0
         )
-        if not math.isfinite(figures["loss"]):
-            raise divergence(f"The dev loss after step {step:,}")
-        measure = {"step": step, **figures}
+        if not math.isfinite(metrics["loss"]):
+            raise divergence_error(f"The dev loss after step {step:,}")
+        evaluation = {"step": step, **metrics}
         if self._score is not None:
-            measure[self._score.name] = self._score()
-        return measure
-
-    def _measure(self):
-        with self.model.averaged_weights():
-            measure = self.measure(self._counter.step)
-        self.history.append(measure)
-        self._report(measure)
+            evaluation[self._score.name] = self._score()
+        return evaluation

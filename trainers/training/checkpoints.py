@@ -1,11 +1,24 @@
-"""Checkpoints: all that a training needs to go on as if never stopped.
+"""Checkpoints: all that a training needs to resume exactly.
 
-A checkpoint is one file, `step-00001000.npz`, written whole or not at all:
-the model's variables (random states of dropout among them), the optimizer's,
-the measures of the dev split so far, and the step, from which the place in the
-data follows. Its zip format holds a checksum of every array. The best of dev so
-far may lie beside the latest ones, as `best-00000750.npz`, and what a signal
-stopped, as `stop-00000813.npz`.
+A checkpoint is one file, `step-00001000.npz`, written atomically. It holds:
+
+- `weight/*`: the model's weights,
+- `state/*`: its other variables, the random states of dropout,
+- `optimizer/*`: the optimizer's variables: Adam's moments, the number of
+  updates, a moving average of the weights if there is one,
+- `step`: the number of updates. It alone gives the position in the data,
+  because batch n is a function of seed and n (trainers/batches/batch_plan.py),
+- `history`: the evaluations on dev so far, JSON,
+- `names`: all of the above, so that a missing array is noticed.
+
+So a resumed training repeats, bit for bit, what an uninterrupted one computes
+(with `--deterministic` on GPUs), unless `--precision`, `--jit`,
+`--accumulate`, `--strategy` or the hardware changed; run.json does not record
+these, only the commands in training.json show them.
+
+Beside the latest checkpoints there may be the best one by dev,
+`best-00000750.npz`, and one written because of a signal, `stop-00000813.npz`.
+The zip format has a checksum of each array.
 """
 
 import json
@@ -19,33 +32,24 @@ from absl import logging
 from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
 
-# Checksums cover the arrays and not what the archive calls them.
+# The zip format's checksums do not cover the names of arrays.
 _NAMES = "names"
 _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
 class Restored(typing.NamedTuple):
-    """Where a training resumes.
-
-    Attributes:
-        step: updates made.
-        history: measures of the dev split so far, list of dict.
-    """
+    """Where a training resumes: updates made, and evaluations on dev."""
 
     step: int
     history: list
 
 
-def divergence(what):
-    """Returns the InputError of a training that diverged.
-
-    Args:
-        what: is infinite or no number, such as "The loss of step 7".
-    """
+def divergence_error(what):
+    """Returns the InputError for `what`, such as "The loss of step 7"."""
     return InputError(
         f"{what} is not a finite number: training diverged. The earlier "
-        "checkpoints are kept; begin anew with a lower learning_rate_scale or "
+        "checkpoints are kept; start again with a lower learning_rate_scale or "
         "more warmup_steps, in another --model_dir."
     )
 
@@ -54,8 +58,8 @@ class Checkpoints:
     """The checkpoints of one training.
 
     Args:
-        folder: where they lie; it need not exist yet.
-        keep: how many of the latest are kept.
+        folder: their folder; it need not exist yet.
+        keep: number of latest ones to keep.
     """
 
     def __init__(self, folder, keep):
@@ -63,33 +67,24 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self):
-        """Returns the steps that are kept as the latest, ascending."""
-        return [step for step, kind in self._found() if kind == "step"]
+        """Returns the steps of the latest checkpoints, ascending."""
+        return [step for step, kind in self._list() if kind == "step"]
 
-    def path(self, step):
-        """Returns the file of one of the latest steps."""
-        return self._path(step, "step")
-
-    def best_path(self, step):
-        """Returns the file of the step that was the best of dev."""
-        return self._path(step, "best")
-
-    def stop_path(self, step):
-        """Returns the file of the step that a signal stopped training at."""
-        return self._path(step, "stop")
+    def path(self, step, kind="step"):
+        """Returns the file of a step; kind is "step", "best" or "stop"."""
+        return self.folder / f"{kind}-{step:08d}.npz"
 
     def save(self, model, step, history=()):
-        """Writes a checkpoint and removes those that are of no more use.
+        """Writes a checkpoint and removes those no longer needed.
 
         Args:
             model: a compiled model with its optimizer built.
             step: number of updates made.
-            history: measures of the dev split so far, list of dict of
-                numbers.
+            history: evaluations on dev so far, list of dict of numbers.
 
         Raises:
-            InputError: the system refused to write, or a value is infinite or
-                no number; earlier checkpoints are untouched.
+            InputError: the file cannot be written, or a value is not finite;
+                earlier checkpoints are untouched.
         """
         self._write(self.path(step), model, step, history)
         for old in self.steps()[: -self.keep]:
@@ -97,53 +92,33 @@ class Checkpoints:
         self._remove("stop")
 
     def save_best(self, model, step, history):
-        """Writes a checkpoint that stays until a better one takes its place.
-
-        Args:
-            model: as for `save`.
-            step: as for `save`.
-            history: as for `save`; its last measure is the best.
-
-        Raises:
-            InputError: as for `save`.
-        """
-        self._write(self.best_path(step), model, step, history)
-        self._remove("best", all_but=step)
+        """Writes a checkpoint, as `save`, that replaces the earlier best."""
+        self._write(self.path(step, "best"), model, step, history)
+        self._remove("best", except_step=step)
 
     def save_stop(self, model, step, history):
-        """Writes a checkpoint to go on from, until the next is saved.
+        """Writes a checkpoint, as `save`, which the next `save` removes.
 
-        It is none of those that are averaged, or a training that was stopped
-        would end with another average than one that was not.
-
-        Args:
-            model: as for `save`.
-            step: as for `save`.
-            history: as for `save`.
-
-        Raises:
-            InputError: as for `save`.
+        It is never averaged: otherwise a training that was interrupted would
+        end with another average than one that was not.
         """
-        self._write(self.stop_path(step), model, step, history)
-        self._remove("stop", all_but=step)
+        self._write(self.path(step, "stop"), model, step, history)
+        self._remove("stop", except_step=step)
 
     def restore_latest(self, model):
-        """Sets a model and its optimizer to the latest whole checkpoint.
+        """Sets a model and its optimizer to the latest valid checkpoint.
 
-        A damaged one is passed over with a warning.
-
-        Args:
-            model: as given to `save`.
+        A damaged one is skipped with a warning.
 
         Returns:
-            Restored; step 0 when there is no checkpoint.
+            Restored; step 0 without a checkpoint.
 
         Raises:
             InputError: a checkpoint is of another model, or all are damaged.
         """
-        found = self._found()
+        found = self._list()
         for step, kind in reversed(found):
-            path = self._path(step, kind)
+            path = self.path(step, kind)
             arrays = _read(path)
             if arrays is not None:
                 _assign(model, arrays, path)
@@ -151,37 +126,29 @@ class Checkpoints:
         if found:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
-                "folder to begin anew."
+                "folder to start again."
             )
         return Restored(0, [])
 
-    def use(self, model, step):
-        """Sets a model and its optimizer to one step.
-
-        Args:
-            model: as given to `save`.
-            step: number of updates.
-
-        Returns:
-            Whether there is a whole checkpoint of that step.
-        """
-        for path in (self.best_path(step), self.path(step)):
+    def restore_step(self, model, step):
+        """Sets a model to one step; returns whether that was possible."""
+        for path in (self.path(step, "best"), self.path(step)):
             arrays = _read(path) if path.exists() else None
             if arrays is not None:
                 _assign(model, arrays, path)
                 return True
         return False
 
-    def average(self, model, count, first=0):
-        """Sets a model to the mean of its latest checkpoints (section 6.1).
+    def load_average(self, model, count, first=0):
+        """Sets the weights to the mean of checkpoints (section 6.1).
 
         Args:
-            model: as given to `save`; its optimizer is left alone.
-            count: how many, at most.
-            first: step of the earliest that may go in.
+            model: a model as in `save`; its optimizer is not changed.
+            count: maximum number of checkpoints, the latest ones.
+            first: step of the earliest that may be averaged.
 
         Returns:
-            The steps of the checkpoints that went in.
+            The steps of the averaged checkpoints.
         """
         used, sums = [], None
         for step in reversed(self.steps()):
@@ -203,26 +170,25 @@ class Checkpoints:
             variable.assign((total / len(used)).astype(np.float32))
         return sorted(used)
 
-    def _found(self):
+    def _list(self):
         """Returns (step, kind) of each file, ascending."""
         if not self.folder.is_dir():
             return []
         matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
         return sorted((int(match[2]), match[1]) for match in matches if match)
 
-    def _remove(self, kind, all_but=None):
-        for step, found in self._found():
-            if found == kind and step != all_but:
-                self._path(step, kind).unlink()
-
-    def _path(self, step, kind):
-        return self.folder / f"{kind}-{step:08d}.npz"
+    def _remove(self, kind, except_step=None):
+        for step, found in self._list():
+            if found == kind and step != except_step:
+                self.path(step, kind).unlink()
 
     def _write(self, path, model, step, history):
-        arrays = {name: variable.numpy() for name, variable in _named(model)}
+        arrays = {
+            name: variable.numpy() for name, variable in _named_variables(model)
+        }
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise divergence(f"A value of {name} after step {step:,}")
+                raise divergence_error(f"A value of {name} after step {step:,}")
         arrays["step"] = np.array(step, np.int64)
         arrays[_HISTORY] = np.array(json.dumps(list(history)))
         arrays[_NAMES] = np.array(sorted(arrays))
@@ -238,7 +204,7 @@ def _weights(model):
     ]
 
 
-def _named(model):
+def _named_variables(model):
     weights = _weights(model)
     known = {id(variable) for _, variable in weights}
     metrics = {id(v) for metric in model.metrics for v in metric.variables}
@@ -263,17 +229,17 @@ def _read(path):
             arrays = {name: file[name] for name in file.files}
         names = arrays.pop(_NAMES)
         if sorted(arrays) != names.tolist():
-            raise ValueError("its list of arrays is not its own")
+            raise ValueError("arrays are missing")
         return arrays
-    # What a damaged archive raises is anything between BadZipFile and
+    # A damaged archive raises anything from BadZipFile to
     # NotImplementedError ("zip file version 10.9").
     except Exception as error:
-        logging.warning("Passing over the damaged %s: %s", path, error)
+        logging.warning("Skipping the damaged %s: %s", path, error)
         return None
 
 
 def _assign(model, arrays, path):
-    named = _named(model)
+    named = _named_variables(model)
     names = {name for name, _ in named} | {"step", _HISTORY}
     fits = names == set(arrays) and all(
         arrays[name].shape == tuple(variable.shape) for name, variable in named

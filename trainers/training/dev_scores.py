@@ -1,8 +1,8 @@
-"""Scores of a model's own answers to dev sentences, and which step is the best.
+"""BLEU or F1 of the model's own output on dev, and the best step by dev.
 
-The loss of dev is of given targets. What the model answers by itself is scored
-where --dev_bleu_sentences or --dev_f1_sentences asks for it; that score then
-says which step is the best, and without one the loss does.
+The dev loss is that of the references. With --dev_bleu_sentences or
+--dev_f1_sentences the model's own output is scored too, and that score decides
+which step is the best; otherwise the loss does.
 """
 
 import abc
@@ -14,75 +14,63 @@ from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
 from trainers.scores import bleu_tokenizers
 
-# As a measure of dev has them, and as people read them; more is better.
-TITLES = {"bleu": "BLEU", "f1": "F1"}
+# Key in an evaluation, and its name in reports; more is better.
+SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
 
 
-def name_of(measure):
-    """Returns which score a measure of dev has: a name of TITLES, or None.
-
-    Args:
-        measure: dict of step, loss and so on.
-    """
-    return next((name for name in TITLES if name in measure), None)
+def score_name(evaluation):
+    """Returns the key of SCORE_TITLES that an evaluation has, or None."""
+    return next((name for name in SCORE_TITLES if name in evaluation), None)
 
 
-def on_plateau(history, patience):
-    """Whether dev has not become better for too long, as `best_first` has it.
+def has_plateaued(history, patience):
+    """Whether the last `patience` evaluations were no better than before.
 
     Args:
-        history: measures, list of dict.
-        patience: measures without a better one; 0 for never too long.
+        history: evaluations, list of dict.
+        patience: number of evaluations; 0 for no limit.
     """
     if not patience or not history:
         return False
-    return len(history) - 1 - history.index(best_first(history)[0]) >= patience
+    best = history.index(rank_evaluations(history)[0])
+    return len(history) - 1 - best >= patience
 
 
-def best_first(history):
-    """Returns the measures, the best first, of equals the earliest.
+def rank_evaluations(history):
+    """Returns the evaluations, best first, earliest first among equals.
 
-    Better is a higher score where the latest measure has one, else a lower
-    loss.
-
-    Args:
-        history: measures, list of dict.
+    By the score that the latest evaluation has, else by the loss.
     """
-    name = name_of(history[-1]) if history else None
+    name = score_name(history[-1]) if history else None
 
-    def badness(measure):
-        return -measure.get(name, 0.0) if name else measure["loss"]
+    def badness(evaluation):
+        return -evaluation.get(name, 0.0) if name else evaluation["loss"]
 
     return sorted(history, key=badness)
 
 
 class DevScore(abc.ABC):
-    """Answers the same dev sentences each time it is called.
-
-    Attributes:
-        name: of the score, one of TITLES.
-    """
+    """Scores the model's output for the same dev sentences at each call."""
 
     name: str
 
     @abc.abstractmethod
     def __call__(self):
-        """Returns the score of the weights of the moment, 0 to 100."""
+        """Returns the score of the current weights, 0 to 100."""
 
 
 class DevBleu(DevScore):
     """BLEU of translations.
 
-    The references are the stored pieces joined again, so spelling that the
-    vocabulary normalises is normalised in them too; final scores are made
-    from the text itself.
+    The references are the stored tokens, decoded, so they are normalised as
+    the vocabulary does; final scores use the original text.
 
     Args:
-        model: Transformer, with the weights of the moment.
+        model: Transformer.
         tokenizer: Tokenizer.
         pairs: TokenPairs of the dev split.
-        sentences: how many, from all over the split.
-        tokenize: name of sacreBLEU's tokeniser.
+        sentences: number of sentences, evenly spread over the split.
+        tokenize: name of sacreBLEU's tokenizer.
     """
 
     name = "bleu"
@@ -94,26 +82,26 @@ class DevBleu(DevScore):
         self._sources, self._references = decode_pairs(tokenizer, pairs, sample)
 
     def __call__(self):
-        """See the base class."""
-        found = self._translator.translate(self._sources)
-        texts = [translation.text for translation in found]
+        """Returns BLEU."""
+        translations = self._translator.translate(self._sources)
+        texts = [translation.text for translation in translations]
         return self._metric.corpus_score(texts, [self._references]).score
 
 
 class DevF1(DevScore):
     """EVALB's F1 of trees (`trainers.scores.brackets`).
 
-    The gold trees are the stored symbols, over words that are told apart by
-    their pieces. Trees with a label or tag that the train split lacks are not
-    among the stored ones, nor are those longer than --max_tokens: as for the
-    loss. Final scores are made from the text itself, of all trees.
+    The gold trees are the stored symbols over words named by their token ids.
+    As for the loss, trees with a label or tag that the train split lacks and
+    those longer than --max_tokens are excluded; final scores use the original
+    trees.
 
     Args:
-        parser: export.parsing.parser.Parser, with the weights of the moment.
-        first_word_id: the source ids from here on begin a word.
+        parser: export.parsing.parser.Parser.
+        first_word_id: source ids from here on begin a word.
         symbols: SymbolVocabulary.
         pairs: TokenPairs of the dev split.
-        sentences: how many, from all over the split.
+        sentences: number of sentences, evenly spread over the split.
     """
 
     name = "f1"
@@ -135,30 +123,24 @@ class DevF1(DevScore):
         ]
 
     def __call__(self):
-        """See the base class."""
-        found = self._parser.parse_ids(self._sources, self._words)
-        best = [parses[0].tree for parses in found]
-        return self._score(best, self._gold).overall.f1
+        """Returns F1."""
+        parses = self._parser.parse_ids(self._sources, self._words)
+        trees = [best.tree for best, *_ in parses]
+        return self._score(trees, self._gold).overall.f1
 
 
-def new_dev_score(model, prepared, plan):
-    """Returns the DevScore that a plan asks for, or None.
-
-    Args:
-        model: Transformer, with the weights of the moment.
-        prepared: Prepared.
-        plan: TrainingPlan.
-    """
-    directory, dev = prepared.directory, prepared.dev
-    if plan.dev_bleu_sentences:
+def make_dev_score(model, inputs, options):
+    """Returns the DevScore that TrainingOptions ask for, or None."""
+    directory, dev = inputs.directory, inputs.dev
+    if options.dev_bleu_sentences:
         return DevBleu(
             model,
             directory.load_tokenizer(),
             dev,
-            plan.dev_bleu_sentences,
-            plan.tokenize,
+            options.dev_bleu_sentences,
+            options.tokenize,
         )
-    if plan.dev_f1_sentences:
+    if options.dev_f1_sentences:
         # nltk takes seconds to load.
         from export.parsing.parser import Parser, load_symbols
         from export.parsing.word_tokenizer import WordTokenizer
@@ -166,23 +148,22 @@ def new_dev_score(model, prepared, plan):
         symbols = load_symbols(directory)
         words = WordTokenizer(directory.read_vocabulary())
         parser = Parser(model, words, symbols)
-        sentences = plan.dev_f1_sentences
+        sentences = options.dev_f1_sentences
         return DevF1(parser, words.first_word_id, symbols, dev, sentences)
     return None
 
 
 def _spread(pairs, count):
-    """Returns numbers of so many pairs, from all over a split."""
     stride = max(len(pairs) // count, 1)
     return np.arange(0, len(pairs), stride)[:count]
 
 
 def _words(ids, first_word_id):
-    """Returns a name for each word of a source: its pieces' ids."""
+    """Returns a name for each word of a source: its token ids."""
     words = []
-    for piece in ids[ids != END_ID].tolist():
-        if piece >= first_word_id:
-            words.append(f"{piece}")
+    for token in ids[ids != END_ID].tolist():
+        if token >= first_word_id:
+            words.append(f"{token}")
         else:
-            words[-1] += f"-{piece}"
+            words[-1] += f"-{token}"
     return words

@@ -1,4 +1,4 @@
-"""Trains through `model.fit`, from the first step or where it stopped."""
+"""Trains through `model.fit`, from the first step or the latest checkpoint."""
 
 import sys
 import time
@@ -13,303 +13,290 @@ from trainers.pictures.summaries import (
     AttentionSummaries,
     choose_attention_sentences,
 )
-from trainers.provenance import TrainingLog
+from trainers.scores.provenance import TrainingLog
 from trainers.training.callbacks import (
-    KeepCheckpoints,
-    MeasureDev,
+    EvaluateDev,
+    SaveCheckpoints,
     StepCounter,
 )
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import (
-    TITLES,
-    best_first,
-    name_of,
-    new_dev_score,
-    on_plateau,
+    SCORE_TITLES,
+    has_plateaued,
+    make_dev_score,
+    rank_evaluations,
+    score_name,
 )
-from trainers.training.progress import Progress, describe
+from trainers.training.progress import Progress, to_text
 from trainers.training.strategies import (
     has_gpu,
     is_chief,
-    noticing_lost_workers,
-    refuse_unequal_steps,
+    report_lost_workers,
+    validate_equal_steps,
 )
 from trainers.training.training_model import new_training_model
 
 
-def train(prepared, plan, strategy, made, beginning=None):
-    """Trains until the configured step, the time limit, a plateau or a signal.
+def train(inputs, options, strategy, run_info, initializer=None):
+    """Trains until the last step, the time limit, a plateau or a signal.
+
+    Then writes the final weights into the model directory.
 
     Args:
-        prepared: Prepared.
-        plan: TrainingPlan.
+        inputs: TrainingInputs.
+        options: TrainingOptions.
         strategy: tf.distribute.Strategy.
-        made: dict of command, hardware and date, for the training's log.
-        beginning: of initial_weights, what a new training begins with; None
-            for fresh weights.
-
-    The model directory then holds the weights to use.
+        run_info: dict of command, hardware and date, for training.json.
+        initializer: of `initial_weights`; None for random weights.
 
     Raises:
-        InputError: a checkpoint does not fit, or cannot be written, or the
-            training diverged; the weights to use are as before.
+        InputError: a checkpoint does not fit or cannot be written, or the
+            training diverged; the final weights are unchanged.
         SystemExit: SIGINT or SIGTERM came; a checkpoint was saved.
     """
-    config, directory = prepared.config, prepared.directory
-    model = _new_model(config, plan, strategy)
+    config, directory = inputs.config, inputs.directory
+    model = _make_model(config, options, strategy)
     checkpoints = Checkpoints(
         directory.checkpoints_path,
-        max(plan.keep_checkpoints, config.average_checkpoints),
+        max(options.keep_checkpoints, config.average_checkpoints),
     )
     log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
-    if beginning is not None:
-        _begin_with(model, beginning, step)
-    refuse_unequal_steps(strategy, step)
-    if is_chief(strategy):
-        _announce(model, prepared, step)
-    counter = StepCounter(step, config.train_steps)
-    if not counter.finished and not on_plateau(history, plan.patience):
-        log.begin(step, made)
-        _fit(model, prepared, plan, checkpoints, counter, history, log)
-    if is_chief(strategy):
-        step, origin, measure = _final_weights(
-            model, plan, config, checkpoints, counter.step, history
+    if initializer is not None and not step:
+        initializer.load(model)
+    elif initializer is not None:
+        print(
+            f"{initializer.flag_text} is ignored: this training has begun, "
+            "and resumes from its own checkpoint.",
+            flush=True,
         )
-        _tell_final(model, prepared, plan, (step, origin, measure), history)
+    validate_equal_steps(strategy, step)
+    if is_chief(strategy):
+        replicas = strategy.num_replicas_in_sync
+        start = f"Resuming from step {step:,}."
+        print(
+            f"Model: {model.count_params():,} parameters, on {replicas} "
+            f"device{'s' * (replicas > 1)}. "
+            f"{start if step else 'The first steps are slow.'}",
+            f"TensorBoard: tensorboard --logdir {directory.logs_path}",
+            sep="\n",
+            flush=True,
+        )
+    counter = StepCounter(step, config.train_steps)
+    if not counter.finished and not has_plateaued(history, options.patience):
+        log.start_run(step, run_info)
+        _fit(model, inputs, options, checkpoints, counter, history, log)
+    if is_chief(strategy):
+        step, origin, evaluation = _load_final_weights(
+            model, options, config, checkpoints, counter.step, history
+        )
+        _report_final_weights(
+            model, inputs, options, (step, origin, evaluation), history
+        )
         directory.write_weights(model)
-        log.note_weights(step, origin)
+        log.record_weights(step, origin)
 
 
-def _begin_with(model, beginning, step):
-    if not step:
-        beginning.load(model)
-        return
-    print(
-        f"{beginning.said} is not read: the training has begun, and resumes "
-        "from its own checkpoint.",
-        flush=True,
-    )
-
-
-def _new_model(config, plan, strategy):
-    # Keras draws all weights and dropout from this; the data's order has a
-    # generator of its own.
-    keras.utils.set_random_seed(plan.seed)
+def _make_model(config, options, strategy):
+    # Keras draws weights and dropout from this seed; the order of the data has
+    # generators of its own.
+    keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = new_training_model(
             config,
-            compile_gradient=has_gpu() if plan.jit is None else plan.jit,
-            micro_batches=plan.accumulate,
-            dtype=plan.precision,
+            compile_gradient=has_gpu() if options.jit is None else options.jit,
+            micro_batches=options.accumulate,
+            dtype=options.precision,
         )
-        model.compile_for_training(plan.ema)
+        model.compile_for_training(options.ema)
     return model
 
 
-def _announce(model, prepared, first_step):
-    replicas = model.distribute_strategy.num_replicas_in_sync
-    print(
-        f"Model: {model.count_params():,} parameters, on {replicas} "
-        f"device{'s' * (replicas > 1)}. "
-        + (
-            f"Resuming from step {first_step:,}."
-            if first_step
-            else "The first steps are slow."
-        ),
-        f"TensorBoard: tensorboard --logdir {prepared.directory.logs_path}",
-        sep="\n",
-        flush=True,
-    )
-
-
-def _fit(model, prepared, plan, checkpoints, counter, history, log):
+def _fit(model, inputs, options, checkpoints, counter, history, log):
     strategy = model.distribute_strategy
-    config = prepared.config
     stop_time = None
-    if plan.train_minutes:
-        stop_time = time.monotonic() + 60 * plan.train_minutes
-    callbacks, report = [counter], _say_nothing
-    save = save_stop = _write_nothing
+    if options.train_minutes:
+        stop_time = time.monotonic() + 60 * options.train_minutes
+    callbacks = [counter]
+    # Only the chief reports and writes.
+    report = save = save_stop = _do_nothing
     if is_chief(strategy):
         progress = Progress(
             counter,
-            prepared.directory.logs_path,
-            plan.report_steps,
+            inputs.directory.logs_path,
+            options.report_steps,
             stop_time,
             sys.stdout,
         )
         callbacks.append(progress)
 
-        def report(measure):
-            progress.report_dev(measure)
-            if plan.saves_best and best_first(history)[0] is measure:
+        def report(evaluation):
+            progress.report_dev(evaluation)
+            if (
+                options.saves_best
+                and rank_evaluations(history)[0] is evaluation
+            ):
                 checkpoints.save_best(model, counter.step, history)
 
         def save():
             checkpoints.save(model, counter.step, history)
-            log.note(counter.step)
+            log.record_step(counter.step)
 
         def save_stop():
             checkpoints.save_stop(model, counter.step, history)
-            log.note(counter.step)
+            log.record_step(counter.step)
 
-    if prepared.dev is not None:
+    if inputs.dev is not None:
         callbacks.append(
-            _measure_dev(model, prepared, plan, counter, history, report)
+            _evaluate_dev(model, inputs, options, counter, history, report)
         )
-        if is_chief(strategy) and plan.attention_steps != 0:
-            callbacks.append(_show_attention(model, prepared, plan, counter))
-    # The last, so that what it saves knows what the others found.
-    keeper = KeepCheckpoints(
+        if is_chief(strategy) and options.attention_steps != 0:
+            callbacks.append(
+                _attention_summaries(model, inputs, options, counter)
+            )
+    # Last, so that it saves what the other callbacks computed.
+    saver = SaveCheckpoints(
         counter,
         save,
         save_stop,
-        plan.checkpoint_steps,
-        plan.checkpoint_minutes,
+        options.checkpoint_steps,
+        options.checkpoint_minutes,
         stop_time,
     )
-    batches = make_plan(prepared.training, config, plan)
-    with (
-        StopSignals(keeper.stop) as signals,
-        noticing_lost_workers(strategy),
-    ):
+    batches = make_plan(inputs.training, inputs.config, options)
+    with StopSignals(saver.stop) as signals, report_lost_workers(strategy):
         model.fit(
             input_pipeline.training_data(
-                strategy, prepared.training, batches, counter.first
+                strategy, inputs.training, batches, counter.first
             ),
             steps_per_epoch=counter.last - counter.first,
-            callbacks=[*callbacks, keeper],
+            callbacks=[*callbacks, saver],
             shuffle=False,
             verbose=0,
         )
-    if keeper.interrupted:
-        _leave(counter.step, signals.received)
+    if saver.interrupted:
+        print(
+            f"Saved at step {counter.step:,}; the same command resumes.",
+            flush=True,
+        )
+        # Without a signal of its own, this worker learnt of another's.
+        sys.exit(128 + (signals.received or 15))
 
 
-def _show_attention(model, prepared, plan, counter):
-    tokenizer = prepared.directory.load_tokenizer()
-    numbers = choose_attention_sentences(prepared.dev, plan.attention_sentences)
+def _do_nothing(*_):
+    pass
+
+
+def _attention_summaries(model, inputs, options, counter):
+    tokenizer = inputs.directory.load_tokenizer()
+    numbers = choose_attention_sentences(
+        inputs.dev, options.attention_sentences
+    )
     return AttentionSummaries(
         counter,
         model,
         tokenizer,
-        *decode_pairs(tokenizer, prepared.dev, numbers),
-        prepared.directory.logs_path,
-        plan.attention_steps or plan.dev_steps,
+        *decode_pairs(tokenizer, inputs.dev, numbers),
+        inputs.directory.logs_path,
+        options.attention_steps or options.dev_steps,
     )
 
 
-def _measure_dev(model, prepared, plan, counter, history, report):
-    batches = make_plan(prepared.dev, prepared.config, plan)
+def _evaluate_dev(model, inputs, options, counter, history, report):
+    batches = make_plan(inputs.dev, inputs.config, options)
     data = input_pipeline.evaluation_data(
-        model.distribute_strategy, prepared.dev, batches
+        model.distribute_strategy, inputs.dev, batches
     )
-    return MeasureDev(
+    return EvaluateDev(
         counter,
         data,
         batches.batches_per_epoch,
-        plan.dev_steps,
-        plan.patience,
+        options.dev_steps,
+        options.patience,
         history,
         report,
-        new_dev_score(model, prepared, plan),
+        make_dev_score(model, inputs, options),
     )
 
 
-def _say_nothing(measure):
-    """Another worker reports."""
-
-
-def _write_nothing():
-    """Another worker writes."""
-
-
-def _leave(step, signal_number):
-    print(f"Saved at step {step:,}; the same command resumes.", flush=True)
-    # A worker that only heard of another's signal was asked to stop as well.
-    sys.exit(128 + (signal_number or 15))
-
-
-def _final_weights(model, plan, config, checkpoints, step, history):
-    """Gives the model the weights to use.
+def _load_final_weights(model, options, config, checkpoints, step, history):
+    """Sets the model to the final weights.
 
     Returns:
-        Their step, their origin in words, and their measure of dev, or None
-        where they are not measured yet.
+        Their step, a text of their origin, and their evaluation on dev or None.
     """
-    if plan.keep_best:
-        for place, measure in enumerate(best_first(history)):
-            if checkpoints.use(model, measure["step"]):
+    if options.keep_best:
+        for rank, evaluation in enumerate(rank_evaluations(history)):
+            if checkpoints.restore_step(model, evaluation["step"]):
                 model.use_average()
-                origin = _describe_best(measure, place)
-                return measure["step"], origin, measure
-        print("No checkpoint of a measured step is left: the last is used.")
+                origin = _describe_best(evaluation, rank)
+                return evaluation["step"], origin, evaluation
+        print("No evaluated step has a checkpoint: the last step is used.")
     model.use_average()
     last = next((each for each in history if each["step"] == step), None)
-    if plan.ema:
-        return step, f"moving average of momentum {plan.ema}", last
+    if options.ema:
+        return step, f"moving average of momentum {options.ema}", last
     if config.average_checkpoints > 1:
-        used = checkpoints.average(
-            model, config.average_checkpoints, _averaged_from(config, step)
+        used = checkpoints.load_average(
+            model, config.average_checkpoints, _first_averaged(config, step)
         )
         if used:
             print("Averaged the checkpoints of steps", *used)
             steps = ", ".join(map(str, used))
-            measure = last if used == [step] else None
-            return step, f"average of the checkpoints of steps {steps}", measure
+            last = last if used == [step] else None
+            return step, f"average of the checkpoints of steps {steps}", last
         print("There is no checkpoint to average: the last step is used.")
     return step, "the last step", last
 
 
-def _tell_final(model, prepared, plan, weights, history):
-    """Says what dev measures of the weights to use, and where they are worse.
+def _first_averaged(config, step):
+    """Returns the step of the earliest checkpoint that may be averaged.
+
+    While the rate falls to 0 the model improves so much that checkpoints of
+    the first two thirds of the cooldown would undo part of it.
+    """
+    first = config.train_steps - config.cooldown_steps // 3
+    return first if config.cooldown_steps and step >= first else 0
+
+
+def _describe_best(evaluation, rank):
+    kind, value = "loss", f"{evaluation['loss']:.4f}"
+    name = score_name(evaluation)
+    if name:
+        kind, value = SCORE_TITLES[name], f"{evaluation[name]:.2f}"
+    # Better ones have no checkpoint any more.
+    best = "the best that is left" if rank else "the best"
+    print(
+        f"The final weights are those of step {evaluation['step']:,}, whose "
+        f"dev {kind} was {best}, {value}."
+    )
+    return f"{best} step by dev {kind}, {value}"
+
+
+def _report_final_weights(model, inputs, options, weights, history):
+    """Prints the evaluation of the final weights, and whether it is worse.
 
     Raises:
-        InputError: they are of no use.
+        InputError: their loss is not finite.
     """
-    step, origin, measure = weights
-    if prepared.dev is None:
-        print(f"Final weights: {origin}; there is no dev split to measure on.")
+    step, origin, evaluation = weights
+    if inputs.dev is None:
+        print(f"Final weights: {origin}; there is no dev split to evaluate.")
         return
-    if measure is None:
+    if evaluation is None:
         if model.distribute_strategy.cluster_resolver is not None:
-            # The other workers do not take part.
+            # Without the other workers.
             alone = tf.distribute.get_strategy()
-            model, trained = _new_model(prepared.config, plan, alone), model
+            trained, model = model, _make_model(inputs.config, options, alone)
             model.set_weights(trained.get_weights())
-        dev = _measure_dev(model, prepared, plan, None, history, None)
+        dev = _evaluate_dev(model, inputs, options, None, history, None)
         dev.set_model(model)
-        measure = dev.measure(step)
-    print(f"Final weights: {origin}; dev {describe(measure)}.", flush=True)
-    *_, worst = best_first([*history[-1:], measure])
-    if history and worst is measure and worst is not history[-1]:
+        evaluation = dev.evaluate(step)
+    print(f"Final weights: {origin}; dev {to_text(evaluation)}.", flush=True)
+    *_, worst = rank_evaluations([*history[-1:], evaluation])
+    if history and worst is evaluation and worst is not history[-1]:
         print(
             f"Warning: that is worse than at step {history[-1]['step']:,}, "
-            f"dev {describe(history[-1])}; --average_checkpoints=0 takes the "
+            f"dev {to_text(history[-1])}; --average_checkpoints=0 takes the "
             "last weights, --keep_best the best."
         )
-
-
-def _averaged_from(config, step):
-    """Returns the step from which on checkpoints may be averaged.
-
-    While the rate falls to 0 a model gains so much that those of its first
-    two thirds would undo some of it. What ended before has nothing to undo.
-    """
-    settled = config.train_steps - config.cooldown_steps // 3
-    return settled if config.cooldown_steps and step >= settled else 0
-
-
-def _describe_best(measure, better):
-    """Says which step it is; of `better` ones there is no checkpoint."""
-    kind, figure = "loss", f"{measure['loss']:.4f}"
-    name = name_of(measure)
-    if name:
-        kind, figure = TITLES[name], f"{measure[name]:.2f}"
-    best = "the best" if not better else "the best that is left"
-    print(
-        f"The final weights are those of step {measure['step']:,}, whose dev "
-        f"{kind} was {best}, {figure}."
-    )
-    return f"{best} step by dev {kind}, {figure}"

@@ -1,10 +1,9 @@
-"""A training command from its flags to its model, whatever it learns.
+"""A training command, from flags to a trained model.
 
-A command gives its `Task`: which corpora it takes, what a configuration becomes
-once the data are there, and what to say at the end.
+Commands differ in their `Task`: the corpora they take, what the data decide of
+the configuration, and the scores.
 """
 
-import abc
 import pathlib
 
 import tensorflow as tf
@@ -14,8 +13,7 @@ from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
-from trainers import dataset_flags, provenance, settings
-from trainers.data import preparation_flags
+from trainers.data import dataset_flags, preparation_flags
 from trainers.data.manifest import (
     read_manifest,
     validate_kind,
@@ -30,51 +28,56 @@ from trainers.data.prepared_corpus import (
     PreparedCorpus,
     validate_symbols,
 )
-from trainers.training import initial_weights, run
-from trainers.training import plan as training_plan
+from trainers.scores import provenance
+from trainers.training import (
+    config_flags,
+    initial_weights,
+    training_inputs,
+    training_options,
+)
 from trainers.training.fit import train
 from trainers.training.strategies import NAMES as STRATEGIES
 from trainers.training.strategies import is_chief, make_strategy, split_cpu
+from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
-# What adopts this module's flags has these as well.
+# Commands that adopt this module's flags get these as well.
 flags.adopt_module_key_flags(preparation_flags)
 
 flags.DEFINE_string(
     "prepared_dir",
     None,
-    "Folder of prepared data, as trainers.prepare makes it; several trainings "
-    "may share one. Made first where it is not there yet. Default: data in "
-    "the model directory.",
+    "Folder of prepared data, as trainers.prepare writes it, which several "
+    "trainings may share; created if it is missing. Default: data in the model "
+    "directory.",
 )
 flags.DEFINE_string(
     "preset",
     "tiny",
-    f"A named TransformerConfig: {', '.join(PRESETS)}. Of text, where "
-    "--init_from or --init_layers_from is given and this is not, the "
-    "configuration of that model.",
+    f"A named TransformerConfig: {', '.join(PRESETS)}. With text and "
+    "--init_from or --init_layers_from, by default that model's.",
 )
 flags.DEFINE_multi_string(
     "set",
     [],
-    "A field of the configuration, such as --set=dropout=0; the fields: "
-    f"{', '.join(settings.FIELDS)}. help(keras_transformer.TransformerConfig) "
-    "in Python says what each is.",
+    "A field of the configuration, such as --set=dropout=0; "
+    "help(keras_transformer.TransformerConfig) in Python explains them: "
+    f"{', '.join(config_flags.FIELDS)}.",
 )
 flags.DEFINE_string(
     "model_dir",
     None,
-    "Where the model goes; an unfinished training there is resumed. "
-    "Default: runs/PRESET-SOURCE-TARGET.",
+    "Folder of the model; an unfinished training in it is resumed. Default: "
+    "runs/PRESET-SOURCE-TARGET.",
 )
 flags.DEFINE_integer(
-    "train_steps", None, "Updates in all; the preset's own by default."
+    "train_steps", None, "Total updates; by default as the preset says."
 )
 flags.DEFINE_integer(
     "batch_tokens",
     None,
-    "Positions a side in one update, over all replicas; the preset's own by "
-    "default.",
+    "Positions per side in an update, over all replicas; by default as the "
+    "preset says.",
 )
 flags.DEFINE_enum(
     "strategy",
@@ -86,178 +89,142 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "logical_cpus",
     1,
-    "Split the CPU into so many devices, to try mirrored without GPUs.",
+    "Number of devices to split the CPU into, to test mirrored without GPUs.",
     lower_bound=1,
 )
 flags.DEFINE_bool(
     "deterministic",
     False,
-    "Use operations that give the same bits each time, which may be slower.",
+    "Use operations with reproducible bits, which may be slower.",
 )
-flags.DEFINE_bool("score", True, "Decode and score the test split at the end.")
+flags.DEFINE_bool(
+    "score", True, "Translate and score the test split at the end."
+)
 flags.DEFINE_integer(
     "average_checkpoints",
     None,
-    "How many of the last checkpoints are averaged into the final weights; "
-    "the preset's own by default, 0 for none.",
+    "Number of last checkpoints averaged into the final weights; 0 for none; "
+    "by default as the preset says.",
 )
 
-_OWN_FIELDS = ("train_steps", "batch_tokens", "average_checkpoints")
 
-
-class Task(abc.ABC):
+class Task:
     """What a training command has of its own.
 
     Attributes:
-        command: its name, for the log.
-        kind: of the corpora it takes, "text" or "trees".
+        command: its name, for training.json.
+        kind: kind of the corpora it takes, "text" or "trees".
     """
 
     command: str
     kind: str
 
-    @abc.abstractmethod
     def check(self, config):
-        """Refuses a configuration that this task cannot have.
+        """Raises InputError for flags or a config that the task cannot have."""
+        raise NotImplementedError
+
+    def finalize_options(self, options, directory, source):
+        """Returns the TrainingOptions with values that depend on the data.
 
         Args:
-            config: TransformerConfig, as the flags have it.
-
-        Raises:
-            InputError: saying what is wrong.
-        """
-
-    @abc.abstractmethod
-    def settled_plan(self, plan, directory, source):
-        """Returns the TrainingPlan with what data and directory decide.
-
-        Args:
-            plan: TrainingPlan, as the flags have it.
+            options: TrainingOptions, as the flags give them.
             directory: ModelDirectory.
             source: Source of the prepared data.
 
         Raises:
-            InputError: a flag is of no use here.
+            InputError: a flag has no effect here.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def known_symbols(self, directory):
-        """Returns what a model says trees with.
+    def symbols_from_directory(self, directory):
+        """Returns a SymbolVocabulary of a ModelDirectory, or None."""
 
-        Args:
-            directory: ModelDirectory, new or not.
+    def config_from_directory(self, config, directory):
+        """Returns the config with the sizes that a ModelDirectory decides.
 
         Returns:
-            SymbolVocabulary, or None where it has none.
-        """
-
-    @abc.abstractmethod
-    def known_config(self, config, directory):
-        """Returns the TransformerConfig as far as a directory decides it.
-
-        Args:
-            config: TransformerConfig, as the flags have it.
-            directory: ModelDirectory, new or not.
-
-        Returns:
-            The configuration, or None where only the data can tell.
+            TransformerConfig, or None if only the data can tell.
 
         Raises:
             InputError: the directory is of a model of another kind.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def settled_config(self, config, corpus):
-        """Returns the TransformerConfig with what the data decide.
+    def finalize_config(self, config, corpus):
+        """Returns the config with the sizes that a PreparedCorpus decides."""
+        return config
 
-        Args:
-            config: TransformerConfig, as the flags have it.
-            corpus: PreparedCorpus.
-        """
+    def score(self, inputs, options, run_info):
+        """Scores the test split, if there is one."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def score(self, prepared, plan, made):
-        """Scores the test split where there is one.
-
-        Args:
-            prepared: Prepared.
-            plan: TrainingPlan.
-            made: dict of command, hardware and date.
-        """
-
-    @abc.abstractmethod
-    def name_next(self, prepared):
-        """Says what a user does next.
-
-        Args:
-            prepared: Prepared.
-        """
+    def print_next_steps(self, inputs):
+        """Prints commands to run next."""
+        raise NotImplementedError
 
 
 def launch(task):
-    """Trains, scores and says what to do next.
-
-    Args:
-        task: Task.
+    """Trains, scores and prints what to do next.
 
     Raises:
-        InputError: something given is wrong.
+        InputError: flags, data or model directory are invalid.
     """
-    beginning = initial_weights.asked_for()
-    init_from = beginning and beginning.directory
-    config = _asked_config(task, beginning)
+    initializer = initial_weights.from_flags()
+    init_directory = initializer and initializer.directory
+    config = _config_from_flags(task, initializer)
     task.check(config)
-    plan = training_plan.plan()
-    training_plan.refuse_two_makers()
-    run.refuse_too_few_positions(config, plan)
+    options = TrainingOptions.from_flags()
+    training_options.validate_final_weights_flags()
+    training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
         split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
         tf.config.experimental.enable_op_determinism()
-    # Before any of TensorFlow's operations: workers must find each other first.
+    # Before any TensorFlow operation: workers must find each other first.
     strategy = make_strategy(FLAGS.strategy)
-    if init_from:
-        known = task.known_config(config, init_from)
-        beginning.refuse_other(known or config)
-    corpus, directory, plan = _corpus_and_directory(
-        task, config, plan, init_from
+    if init_directory:
+        known = task.config_from_directory(config, init_directory)
+        initializer.validate_config(known or config)
+    corpus, directory, options = _open_data(
+        task, config, options, init_directory
     )
-    if init_from:
-        # The model directory may have been begun without it.
-        _refuse_other_ids(task, corpus, init_from)
-    config = task.settled_config(config, corpus)
-    prepared = run.prepare(directory, config, corpus, plan)
-    made = provenance.describe_run(task.command)
+    if init_directory:
+        # A resumed model directory may have begun without the initial model.
+        prepared = corpus.folder, corpus.manifest
+        validate_vocabulary(*prepared, init_directory.read_vocabulary())
+        validate_symbols(*prepared, task.symbols_from_directory(init_directory))
+    config = task.finalize_config(config, corpus)
+    inputs = training_inputs.load_inputs(directory, config, corpus, options)
+    run_info = provenance.describe_run(task.command)
     if not is_chief(strategy):
-        train(prepared, plan, strategy, made, beginning)
+        train(inputs, options, strategy, run_info, initializer)
         return
     with folder_lock(directory.path, "training"):
-        run.claim(directory, config, corpus, plan)
-        train(prepared, plan, strategy, made, beginning)
+        training_inputs.write_run_files(directory, config, corpus, options)
+        train(inputs, options, strategy, run_info, initializer)
         if FLAGS.score:
-            task.score(prepared, plan, made)
-    task.name_next(prepared)
+            task.score(inputs, options, run_info)
+    task.print_next_steps(inputs)
 
 
-def _asked_config(task, beginning):
-    """Returns the TransformerConfig of --preset, or of the model there."""
+def _config_from_flags(task, initializer):
+    """Returns the TransformerConfig of --preset, or of the initial model."""
     own = {
         name: FLAGS[name].value
-        for name in _OWN_FIELDS
+        for name in ("train_steps", "batch_tokens", "average_checkpoints")
         if FLAGS[name].value is not None
     }
-    if beginning is None or FLAGS["preset"].present or task.kind != "text":
-        return settings.make_config(FLAGS.preset, FLAGS.set, **own)
-    task.known_config(None, beginning.directory)
-    return beginning.config(settings.values_of(FLAGS.set) | own)
+    if initializer is None or FLAGS["preset"].present or task.kind != "text":
+        return config_flags.make_config(FLAGS.preset, FLAGS.set, **own)
+    task.config_from_directory(None, initializer.directory)
+    return initializer.config(config_flags.parse_assignments(FLAGS.set) | own)
 
 
-def _corpus_and_directory(task, config, plan, init_from):
-    """Opens the prepared data, and makes them first where needed.
+def _open_data(task, config, options, init_directory):
+    """Opens the prepared data, or prepares them.
 
     Returns:
-        (PreparedCorpus, ModelDirectory, the plan with all that is left to the
-        data and the directory).
+        (PreparedCorpus, ModelDirectory, final TrainingOptions).
     """
     folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
     if FLAGS.strategy == "multiworker" and not folder:
@@ -266,79 +233,78 @@ def _corpus_and_directory(task, config, plan, init_from):
             "workers read; make it with python -m trainers.prepare."
         )
     manifest = folder and read_manifest(folder)
-    named = FLAGS["dataset"].present
-    if FLAGS.strategy == "multiworker" or (manifest and not named):
+    if FLAGS.strategy == "multiworker" or (
+        manifest and not FLAGS["dataset"].present
+    ):
         corpus = PreparedCorpus(folder)
+        source = corpus.manifest.source
         validate_kind(folder, corpus.manifest.kind, task.kind)
-        _refuse_other_data(folder, corpus.manifest.source)
-        directory = _directory(corpus.manifest.source, init_from)
-        plan = task.settled_plan(plan, directory, corpus.manifest.source)
-        vocabulary, symbols = _given(task, directory, init_from)
+        _validate_data_flags(folder, source)
+        directory = _model_directory(source, init_directory)
+        options = task.finalize_options(options, directory, source)
+        vocabulary, symbols = _known_ids(task, directory, init_directory)
         validate_vocabulary(folder, corpus.manifest, vocabulary)
         validate_symbols(folder, corpus.manifest, symbols)
-        return corpus, directory, plan
+        return corpus, directory, options
     raw = dataset_flags.corpus()
     validate_kind(raw.name, raw.kind, task.kind)
-    stored = max(MAX_STORED_TOKENS, plan.max_tokens)
+    max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
     normalization = FLAGS.normalization
     if manifest:
-        stored = manifest.source.max_tokens
+        max_tokens = manifest.source.max_tokens
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
-    source = make_data_source(raw, config.source_pieces, stored, normalization)
-    directory = _directory(source, init_from)
-    plan = task.settled_plan(plan, directory, source)
-    # Before hours of work for nothing.
-    known = task.known_config(config, directory)
+    source = make_data_source(
+        raw, config.source_pieces, max_tokens, normalization
+    )
+    directory = _model_directory(source, init_directory)
+    options = task.finalize_options(options, directory, source)
+    # Before the data are prepared, which may take hours.
+    known = task.config_from_directory(config, directory)
     if known is not None:
-        run.refuse_other_training(directory, known, source, plan)
+        training_inputs.validate_same_training(
+            directory, known, source, options
+        )
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
         config.source_pieces,
-        stored,
+        max_tokens,
         dataset_flags.workers(),
-        *_given(task, directory, init_from),
+        *_known_ids(task, directory, init_directory),
         normalization,
         FLAGS.max_unknown,
     )
-    return corpus, directory, plan
+    return corpus, directory, options
 
 
-def _refuse_other_data(folder, source):
+def _validate_data_flags(folder, source):
     names = ("dataset", "source_language", "target_language", "normalization")
     for name in names:
-        there = getattr(source, name)
-        if FLAGS[name].present and FLAGS[name].value != there:
+        value = getattr(source, name)
+        if FLAGS[name].present and FLAGS[name].value != value:
             raise InputError(
-                f"--prepared_dir={folder} holds {name}={there}, not "
-                f"{FLAGS[name].value}; leave out --{name}, or prepare that "
-                "data in another folder."
+                f"--prepared_dir={folder} holds {name}={value}, not "
+                f"{FLAGS[name].value}; drop --{name}, or prepare that data in "
+                "another folder."
             )
 
 
-def _directory(source, init_from):
+def _model_directory(source, init_directory):
     kind = FLAGS.preset
-    if init_from and not FLAGS["preset"].present:
-        kind = f"{init_from.path.resolve().name}-tuned"
+    if init_directory and not FLAGS["preset"].present:
+        kind = f"{init_directory.path.resolve().name}-tuned"
     name = f"{kind}-{source.source_language}-{source.target_language}"
     return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
 
 
-def _given(task, directory, init_from):
-    """Returns vocabulary and Symbols that the model has already, or None."""
-    there = [each for each in (directory, init_from) if each]
+def _known_ids(task, directory, init_directory):
+    """Returns vocabulary and SymbolVocabulary of an existing model, each or None."""
+    directories = [each for each in (directory, init_directory) if each]
     vocabularies = (
         each.read_vocabulary()
-        for each in there
+        for each in directories
         if each.vocabulary_path.exists()
     )
-    symbols = filter(None, map(task.known_symbols, there))
+    symbols = filter(None, map(task.symbols_from_directory, directories))
     return next(vocabularies, None), next(symbols, None)
-
-
-def _refuse_other_ids(task, corpus, model):
-    """Refuses data whose ids mean other things than a model's."""
-    prepared = corpus.folder, corpus.manifest
-    validate_vocabulary(*prepared, model.read_vocabulary())
-    validate_symbols(*prepared, task.known_symbols(model))

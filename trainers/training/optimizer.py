@@ -4,28 +4,27 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from trainers.training.keras_private import (
-    OneRate,
-    WarmedUpAverage,
+from trainers.training.keras_internals import (
+    SharedLearningRate,
+    WarmupAverage,
     adam_moments,
 )
 
 
-class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
+class FusedAdam(SharedLearningRate, WarmupAverage, keras.optimizers.Adam):
     """`keras.optimizers.Adam`, each variable updated by one operation.
 
-    The update is memory-bound. Keras writes it as a dozen operations, each of
-    which reads and writes arrays of the variable's size; TensorFlow's own
-    kernel reads variable, moments and gradient once and writes them once.
-    The formula and the variables are the same, so checkpoints of one go on
-    with the other.
+    The update is memory-bound: Keras makes it of a dozen operations that each
+    read and write arrays of the variable's size, TensorFlow's own kernel reads
+    and writes each once. Formula and variables are the same, so each resumes
+    from the other's checkpoints.
 
     Args:
         learning_rate: number or LearningRateSchedule.
-        **kwargs: of `keras.optimizers.Adam`.
+        **kwargs: arguments of `keras.optimizers.Adam`, except `amsgrad`.
 
     Raises:
-        TypeError: `amsgrad` is asked for, which the kernel does not do.
+        TypeError: `amsgrad` is set, which the kernel does not have.
     """
 
     def __init__(self, learning_rate=0.001, **kwargs):
@@ -33,21 +32,21 @@ class FusedAdam(OneRate, WarmedUpAverage, keras.optimizers.Adam):
             raise TypeError("FusedAdam has no amsgrad; use Keras' own Adam.")
         super().__init__(learning_rate, **kwargs)
 
-    def update_rate(self, learning_rate):
-        """Returns the rate with both of Adam's bias corrections in it."""
+    def bias_corrected_rate(self, learning_rate):
+        """Returns the rate times both of Adam's bias corrections."""
         step = ops.cast(self.iterations + 1, learning_rate.dtype)
         of_mean = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
         of_square = 1 - tf.pow(tf.cast(self.beta_2, step.dtype), step)
         return learning_rate * tf.sqrt(of_square) / of_mean
 
     def update_step(self, gradient, variable, learning_rate):
-        """Updates one tf.Variable and its moments by `update_rate`'s rate."""
+        """Updates a tf.Variable and its moments; the rate is corrected."""
         momentum, velocity = adam_moments(self, variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.value.handle,
             v=velocity.value.handle,
-            # With these the kernel corrects nothing itself.
+            # 0, so that the kernel corrects nothing itself.
             beta1_power=tf.zeros((), variable.dtype),
             beta2_power=tf.zeros((), variable.dtype),
             lr=tf.cast(learning_rate, variable.dtype),

@@ -1,4 +1,4 @@
-"""Tells how a training goes, on the terminal and to TensorBoard."""
+"""Reports a training on the terminal and to TensorBoard."""
 
 import time
 
@@ -9,23 +9,22 @@ from tqdm import tqdm
 from export.common.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.callbacks import TokenMeans
-from trainers.training.dev_scores import TITLES, name_of
+from trainers.training.dev_scores import SCORE_TITLES, score_name
 
 
 class Progress(keras.callbacks.Callback):
-    """Reports every few steps, each figure weighted by target tokens.
+    """Reports means over target tokens every N steps, and dev evaluations.
 
-    On a terminal a bar shows rate and time left, with a line above it per
-    report; without one there are only the lines. TensorBoard gets loss,
-    perplexity, accuracy, learning rate and tokens per second, and the same
-    of the dev split when fit measures it.
+    On a terminal there is a progress bar below the lines. TensorBoard gets
+    loss, perplexity, accuracy, learning rate and tokens per second of train,
+    and what is evaluated of dev.
 
     Args:
         counter: StepCounter.
         log_dir: TensorBoard's folder.
         every: steps between reports.
         stop_time: `time.monotonic()` at which training will stop, or None.
-        stream: where to print.
+        stream: file to print to.
 
     Raises:
         InputError: TensorBoard's files cannot be written.
@@ -40,12 +39,12 @@ class Progress(keras.callbacks.Callback):
         self._writers = {
             run: EventWriter(log_dir, run) for run in ("train", "dev")
         }
-        self._window = _Window()
+        self._reset_means()
 
     def on_train_begin(self, logs=None):
         """Starts the clock."""
         self._started = time.monotonic()
-        self._window = _Window()
+        self._reset_means()
         self._bar = tqdm(
             total=self._counter.last,
             initial=self._counter.first,
@@ -58,86 +57,67 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Reports when it is time."""
         self._bar.update()
-        self._window.add(logs)
-        # The first steps include compiling; a newcomer should see early that
-        # something happens.
+        self._means.add(logs)
+        # Early too, since the first steps include compilation.
         early = self._counter.step - self._counter.first in (1, 10)
         if early or self._counter.is_multiple_of(self._every):
-            self._report()
+            self._report(float(logs["learning_rate"]))
 
-    def report_dev(self, measure):
-        """Reports a measure of the dev split, a dict of figures."""
-        figures = {n: value for n, value in measure.items() if n != "step"}
-        self._say(f"step {self._counter.step:,}: dev {describe(figures)}")
-        self._summarise("dev", figures)
+    def report_dev(self, evaluation):
+        """Reports an evaluation on the dev split."""
+        metrics = {n: value for n, value in evaluation.items() if n != "step"}
+        self._print(f"step {self._counter.step:,}: dev {to_text(metrics)}")
+        self._write_scalars("dev", metrics)
 
     def on_train_end(self, logs=None):
-        """Puts away the bar."""
-        self.close()
-
-    def close(self):
-        """Puts away the bar; safe to call twice."""
+        """Removes the progress bar."""
         self._bar.close()
 
-    def _report(self):
-        figures = self._window.figures()
-        self._window = _Window()
-        self._say(
+    def _reset_means(self):
+        self._means_started = time.monotonic()
+        self._means = TokenMeans()
+
+    def _report(self, learning_rate):
+        seconds = max(time.monotonic() - self._means_started, 1e-9)
+        metrics = {
+            **self._means.means(),
+            "tokens_per_second": self._means.tokens / seconds,
+            "learning_rate": learning_rate,
+        }
+        self._reset_means()
+        self._print(
             f"step {self._counter.step:,}/{self._counter.last:,}: "
-            f"{describe(figures)}, "
-            f"learning rate {figures['learning_rate']:.2e}, "
-            f"{figures['tokens_per_second']:,.0f} tokens/s, "
+            f"{to_text(metrics)}, learning rate {learning_rate:.2e}, "
+            f"{metrics['tokens_per_second']:,.0f} tokens/s, "
             f"{clock(self._seconds_left())} left"
         )
-        self._summarise("train", figures)
+        self._write_scalars("train", metrics)
 
     def _seconds_left(self):
-        now = time.monotonic()
-        counter = self._counter
+        now, counter = time.monotonic(), self._counter
         done = counter.step - counter.first
         left = (counter.last - counter.step) * (now - self._started) / done
         if self._stop_time is not None:
             left = min(left, self._stop_time - now)
         return max(left, 0.0)
 
-    def _say(self, line):
+    def _print(self, line):
         tqdm.write(line, file=self._stream)
         self._stream.flush()
 
-    def _summarise(self, run, figures):
+    def _write_scalars(self, run, metrics):
         with self._writers[run].at_step(self._counter.step):
-            for name, value in figures.items():
+            for name, value in metrics.items():
                 tf.summary.scalar(name, value)
 
 
-class _Window:
-    """The steps since the last report."""
-
-    def __init__(self):
-        self._started = time.monotonic()
-        self._means = TokenMeans()
-        self._last = None
-
-    def add(self, logs):
-        self._means.add(logs)
-        self._last = logs
-
-    def figures(self):
-        seconds = max(time.monotonic() - self._started, 1e-9)
-        return {
-            **self._means.figures(),
-            "tokens_per_second": self._means.tokens / seconds,
-            "learning_rate": float(self._last["learning_rate"]),
-        }
-
-
-def describe(figures):
-    """Returns the figures of a measure in words."""
-    described = (
-        f"loss {figures['loss']:.3f}, perplexity {figures['perplexity']:.2f}, "
-        f"accuracy {figures['accuracy']:.1%}"
+def to_text(metrics):
+    """Returns the text of loss, perplexity, accuracy and score."""
+    text = (
+        f"loss {metrics['loss']:.3f}, perplexity {metrics['perplexity']:.2f}, "
+        f"accuracy {metrics['accuracy']:.1%}"
     )
-    name = name_of(figures)
+    name = score_name(metrics)
     if name:
-        described += f", {TITLES[name]} {figures[name]:.2f}"
-    return described
+        text += f", {SCORE_TITLES[name]} {metrics[name]:.2f}"
+    return text

@@ -1,4 +1,4 @@
-"""Which devices, of which machines, a training runs on, and a step on all."""
+"""tf.distribute strategies, their workers, and dropout on each replica."""
 
 import contextlib
 import json
@@ -10,19 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from export.common.errors import InputError
-from trainers.training.keras_private import all_layers, change_seeds
+from trainers.training.keras_internals import all_layers, transform_seeds
 
 _ADDRESS = re.compile(r".+:\d+")
 NAMES = ("auto", "one", "mirrored", "multiworker")
 
 
 def split_cpu(count):
-    """Makes one CPU look like several devices, to try replicas without GPUs.
+    """Splits the CPU into logical devices, to test replicas without GPUs.
 
-    Call it before TensorFlow runs anything.
-
-    Args:
-        count: number of logical devices.
+    To be called before TensorFlow runs anything.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
@@ -35,24 +32,16 @@ def make_strategy(name):
 
     Args:
         name: "one" for a single device, "mirrored" for all GPUs of this
-            machine (or all logical CPUs when it has none), "multiworker" for
-            the machines that TF_CONFIG names, "auto" for mirrored where
-            there are several GPUs and one where not. Make "multiworker"
-            before TensorFlow runs anything; it waits for all workers.
-
-    Returns:
-        tf.distribute.Strategy.
+            machine (all logical CPUs without GPUs), "multiworker" for the
+            machines of TF_CONFIG, "auto" for mirrored with several GPUs and
+            one otherwise. "multiworker" must be made before TensorFlow runs
+            anything, and waits for all workers.
 
     Raises:
-        InputError: there is no such strategy, or TF_CONFIG is missing or
-            wrong.
+        InputError: TF_CONFIG is missing or invalid.
     """
-    if name not in NAMES:
-        raise InputError(
-            f"There is no strategy {name!r}; there are: {', '.join(NAMES)}."
-        )
     if name == "multiworker":
-        check_tf_config(os.environ.get("TF_CONFIG", ""))
+        validate_tf_config(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one" or (name == "auto" and len(gpus) < 2):
@@ -62,24 +51,20 @@ def make_strategy(name):
 
 
 def has_gpu():
-    """Returns whether this machine has a GPU that TensorFlow can use."""
+    """Whether TensorFlow sees a GPU."""
     return bool(tf.config.list_logical_devices("GPU"))
 
 
 def is_chief(strategy):
-    """Whether this process writes what is the same on all workers."""
+    """Whether this is the worker that writes and reports."""
     resolver = strategy.cluster_resolver
     return resolver is None or not resolver.task_id
 
 
-def check_tf_config(text):
-    """Refuses a TF_CONFIG that TensorFlow would hang or crash on.
+def validate_tf_config(text):
+    """Raises InputError for a TF_CONFIG that TensorFlow hangs or crashes on.
 
-    Args:
-        text: of the environment variable.
-
-    Raises:
-        InputError: it does not name this worker among the cluster's.
+    It must list the cluster's workers and this worker among them.
     """
     example = (
         '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
@@ -95,13 +80,7 @@ def check_tf_config(text):
             and task["type"] == "worker"
             and 0 <= int(str(task["index"])) < len(workers)
         )
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-    ):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         fits = False
     if not fits:
         raise InputError(
@@ -110,21 +89,13 @@ def check_tf_config(text):
         )
 
 
-# What TensorFlow's long messages say of it.
+# Cause and worker in TensorFlow's long messages.
 _CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 
 
-def refuse_unequal_steps(strategy, step):
-    """Checks that every worker found the same checkpoint.
-
-    Args:
-        strategy: tf.distribute.Strategy.
-        step: updates made, as this worker read it.
-
-    Raises:
-        InputError: another worker resumes from another step.
-    """
+def validate_equal_steps(strategy, step):
+    """Raises InputError if a worker resumes from another step than `step`."""
     if strategy.cluster_resolver is None:
         return
 
@@ -142,30 +113,23 @@ def refuse_unequal_steps(strategy, step):
 
 
 @contextlib.contextmanager
-def noticing_lost_workers(strategy):
-    """A block in which the loss of another worker is a clear error.
-
-    Args:
-        strategy: tf.distribute.Strategy.
-
-    Raises:
-        InputError: another worker stopped or cannot be reached.
-    """
+def report_lost_workers(strategy):
+    """Context that raises InputError when another worker is lost."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         if strategy.cluster_resolver is None:
             raise
-        seen = _seen(error.message, strategy.cluster_resolver)
+        cause = _lost_workers(error.message, strategy.cluster_resolver)
         raise InputError(
-            f"Another worker stopped or cannot be reached ({seen}). Start the "
+            f"Another worker stopped or cannot be reached ({cause}). Start the "
             "same command on all workers again: it resumes from the last "
             "checkpoint."
         ) from error
 
 
-def _seen(message, resolver):
-    """Returns which workers failed this one and how, as far as it is said."""
+def _lost_workers(message, resolver):
+    """Returns the workers and the cause that a message of TensorFlow names."""
     numbers = set(map(int, _WORKER.findall(message))) - {resolver.task_id}
     cluster = resolver.cluster_spec()
     workers = [
@@ -177,63 +141,31 @@ def _seen(message, resolver):
     return ": ".join([*workers, cause])
 
 
-# The golden ratio's bits: multiples of it lie far apart.
+# The golden ratio's bits, whose multiples are far apart.
 _STRIDE = 0x9E3779B9
 
 
 class ReplicaSeeds:
-    """Folds a replica's number into all seeds of a model.
-
-    Args:
-        model: a built keras.Model.
-    """
+    """Gives each replica dropout masks of its own in a built keras.Model."""
 
     def __init__(self, model):
-        self._replica = None
+        self._replica_id = None
         for layer in all_layers(model):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
-                change_seeds(layer.seed_generator, self._folded)
+                transform_seeds(layer.seed_generator, self._fold_in)
 
     @contextlib.contextmanager
-    def of(self, replica):
-        """A block in which seeds are those of a replica.
-
-        Args:
-            replica: its number, int32 scalar tensor.
-        """
-        self._replica = replica
+    def for_replica(self, replica_id):
+        """Context in which seeds are those of a replica, an int32 scalar."""
+        self._replica_id = replica_id
         try:
             yield
         finally:
-            self._replica = None
+            self._replica_id = None
 
-    def _folded(self, seed):
-        if self._replica is None:
+    def _fold_in(self, seed):
+        if self._replica_id is None:
             return seed
         stride = tf.cast(_STRIDE, seed.dtype)
-        offset = tf.cast(self._replica, seed.dtype) * stride
+        offset = tf.cast(self._replica_id, seed.dtype) * stride
         return seed + tf.stack([offset, tf.zeros_like(offset)])
-
-
-def replicated_step(strategy, step):
-    """Returns a function that takes a batch and runs a step with it.
-
-    Args:
-        strategy: tf.distribute.Strategy.
-        step: function of a replica's part of the batch and of further
-            tensors; returns a dict of tensors, the same on every replica.
-
-    Returns:
-        Function of a distributed iterator and further tensors; returns what
-        one replica returned.
-    """
-
-    @tf.function(autograph=False)
-    def run(iterator, *others):
-        outputs = strategy.run(step, args=(iterator.get_next(), *others))
-        return {
-            name: strategy.experimental_local_results(value)[0]
-            for name, value in outputs.items()
-        }
-
-    return run

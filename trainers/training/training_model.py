@@ -1,9 +1,15 @@
 """The Transformer with the training step that tf.distribute needs.
 
-Keras normalises a loss per replica and averages the replicas, which weighs
-tokens unequally when padding differs. Here the loss is the sum over target
-tokens divided by the tokens of the global batch: of all replicas, all
-machines and all micro-batches.
+How an update of several replicas (devices of one or several machines) is made:
+
+1. `trainers/batches/collate.py`, `shard_for_replica`: each replica gets its
+   part of the rows of the global batch.
+2. `train_step` sums the numbers of target tokens over all replicas.
+3. `_loss_and_gradient` divides the replica's sum of token losses by that
+   number. With micro-batches, it does so for each of them.
+4. The optimizer sums the gradients over replicas: that of the mean loss over
+   the tokens of the global batch. Keras would average the means of replicas,
+   which weighs tokens unequally when padding differs.
 """
 
 import contextlib
@@ -17,17 +23,17 @@ from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
 from keras_transformer.parsing.parser_transformer import ParserTransformer
 from keras_transformer.schedule import update_schedule
 from trainers.training.callbacks import TokenMeans
-from trainers.training.keras_private import WithoutSymbolicBuild
+from trainers.training.keras_internals import SkipSymbolicBuild
 from trainers.training.optimizer import FusedAdam
-from trainers.training.strategies import ReplicaSeeds, replicated_step
+from trainers.training.strategies import ReplicaSeeds
 
 
-def real_positions(labels, states):
-    """Returns labels and states of the positions that are no padding.
+def non_padding_positions(labels, states):
+    """Returns labels and states of the positions that are not padding.
 
-    So no logits are made of padding, which are most of what a position
-    costs. Their number differs from batch to batch, so this is not for XLA,
-    which compiles for each shape anew.
+    Logits of padding would be most of the cost of a position. The result's
+    shape differs from batch to batch, so it is not for XLA, which compiles for
+    each shape.
 
     Args:
         labels: int32 [B, T], 0 on padding.
@@ -37,31 +43,31 @@ def real_positions(labels, states):
         int32 [N] and float [N, D].
     """
     labels = tf.reshape(labels, [-1])
-    places = tf.where(labels != PAD_ID)[:, 0]
+    indices = tf.where(labels != PAD_ID)[:, 0]
     states = tf.reshape(states, [-1, states.shape[-1]])
-    return tf.gather(labels, places), tf.gather(states, places)
+    return tf.gather(labels, indices), tf.gather(states, indices)
 
 
-class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
+class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
-    Make and compile it inside the strategy's scope, and give fit what
-    `trainers.batches.input_pipeline` makes.
+    Create and compile it in the strategy's scope; the data of fit come from
+    `trainers.batches.input_pipeline`.
 
     Args:
         config: TransformerConfig.
         compile_gradient: whether XLA compiles loss and gradient, once for
             each shape. Keras' own `jit_compile` wraps the strategy and
             breaks with several replicas.
-        micro_batches: a replica's batch is worked off in so many parts of
-            about as many rows, one after the other, to need less memory; the
+        micro_batches: number of parts of a replica's batch, of about as many
+            rows, computed one after the other to need less memory; the
             update is the same.
-        **kwargs: of `keras.Model`.
+        **kwargs: arguments of `keras.Model`.
 
     Attributes:
-        votes: two numbers, each the sum over all workers of what they set
-            it to, reported by every step: whether a signal to stop came, and
-            whether the time is up. So all workers stop after the same step.
+        signal_stop_flag: 1.0 after a signal to stop, else 0.0. Each step
+            returns the sum over all workers, so all stop after the same step.
+        time_stop_flag: the same for the end of the training time.
     """
 
     def __init__(
@@ -71,11 +77,13 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
-        if compile_gradient:
-            self._having_loss = _all
-        else:
-            self._having_loss = real_positions
-        self.signal_vote = self.time_vote = 0.0
+        # XLA needs the full shape.
+        self._select_target_positions = (
+            (lambda labels, states: (labels, states))
+            if compile_gradient
+            else non_padding_positions
+        )
+        self.signal_stop_flag = self.time_stop_flag = 0.0
         self._evaluation = TokenMeans()
         self._gradient = tf.function(
             self._loss_and_gradient,
@@ -84,7 +92,7 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         )
 
     def compile_for_training(self, ema=0.0):
-        """Compiles with Adam, its values from the config (section 5.3).
+        """Compiles with Adam as the config says (section 5.3).
 
         Args:
             ema: momentum of an exponential moving average of the weights,
@@ -103,12 +111,12 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         self.compile(optimizer=optimizer, jit_compile=False)
 
     def use_average(self):
-        """Gives the weights the values of their average, if there is one."""
+        """Replaces the weights by their moving average, if there is one."""
         self.optimizer.finalize_variable_values(self.trainable_variables)
 
     @contextlib.contextmanager
     def averaged_weights(self):
-        """A block in which the weights are their average, if there is one."""
+        """Context in which the weights are their average, if there is one."""
         before = []
         if self.optimizer.use_ema:
             before = [each.numpy() for each in self.trainable_variables]
@@ -121,80 +129,97 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
 
     @property
     def metrics(self):
-        """None: steps report figures of the global batch themselves."""
+        """Empty: steps return the means of the global batch."""
         return []
 
     def reset_metrics(self):
-        """Begins a new evaluation."""
+        """Starts a new evaluation."""
         self._evaluation = TokenMeans()
 
     def make_train_function(self, force=False):
-        """Makes `train_function`, which fit calls with an iterator."""
+        """Sets `train_function`, which fit calls with an iterator."""
         if self.train_function is not None and not force:
             return
-        run = replicated_step(self.distribute_strategy, self.train_step)
-
-        def train(iterator):
-            return run(
-                iterator, tf.constant([self.signal_vote, self.time_vote])
-            )
-
-        self.train_function = train
+        run = self._replicated(self.train_step)
+        self.train_function = lambda iterator: run(
+            iterator, tf.constant([self.signal_stop_flag, self.time_stop_flag])
+        )
 
     def make_test_function(self, force=False):
-        """Makes `test_function`; it returns the means so far."""
+        """Sets `test_function`, which returns the means so far."""
         if self.test_function is not None and not force:
             return
-        run = replicated_step(self.distribute_strategy, self.test_step)
+        run = self._replicated(self.test_step)
 
         def test(iterator):
             self._evaluation.add(run(iterator))
-            return self._evaluation.figures()
+            return self._evaluation.means()
 
         self.test_function = test
 
-    def train_step(self, data, votes):
-        """Makes one update; returns the global batch's own figures.
+    def _replicated(self, step):
+        """Returns a function that runs a step on all replicas.
+
+        Its arguments are a distributed iterator and those of `step` after the
+        data; it returns what `step` returns, which is equal on all replicas.
+        """
+        strategy = self.distribute_strategy
+
+        @tf.function(autograph=False)
+        def run(iterator, *arguments):
+            outputs = strategy.run(step, args=(iterator.get_next(), *arguments))
+            return {
+                name: strategy.experimental_local_results(value)[0]
+                for name, value in outputs.items()
+            }
+
+        return run
+
+    def train_step(self, data, stop_flags):
+        """Makes one update; returns the means over the global batch.
 
         Args:
             data: inputs and labels of this replica.
-            votes: float32 [2], of this worker.
+            stop_flags: float32 [2], this worker's.
         """
         inputs, labels = data
-        replica = tf.distribute.get_replica_context()
-        # The identity gives the votes, made outside, a place on this device.
-        tokens, votes = replica.all_reduce(
-            "SUM", [_count_tokens(labels), tf.identity(votes)]
+        context = tf.distribute.get_replica_context()
+        # The identity places the flags, made outside, on this device.
+        tokens, stop_flags = context.all_reduce(
+            "SUM", [_count_tokens(labels), tf.identity(stop_flags)]
         )
-        sums, gradients = self._accumulated(
-            inputs, labels, tokens, _number_of(replica)
+        # A tensor, so that replicas share one compiled function.
+        replica_id = tf.convert_to_tensor(
+            context.replica_id_in_sync_group, tf.int32
         )
+        compute = self._gradient
+        if self.micro_batches > 1:
+            compute = self._accumulated_gradient
+        sums, gradients = compute(inputs, labels, tokens, replica_id)
         if self.config.clip_norm:
-            gradients = self._clip(gradients, replica)
+            gradients = self._clip(gradients, context)
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {
-            **_means(replica.all_reduce("SUM", sums), tokens),
+            **_means(context.all_reduce("SUM", sums), tokens),
             "learning_rate": learning_rate,
-            "signal": votes[0],
-            "time_up": votes[1],
+            "signal": stop_flags[0],
+            "time_up": stop_flags[1],
         }
 
     def test_step(self, data):
-        """Measures one batch without dropout."""
+        """Returns the means over the global batch, without dropout."""
         inputs, labels = data
-        replica = tf.distribute.get_replica_context()
+        context = tf.distribute.get_replica_context()
         _, states = self.hidden_states(inputs)
-        real = real_positions(labels, states)
+        real = non_padding_positions(labels, states)
         output = self.output_embedding
         sums = self._sums(*real, output.embeddings, output.bias)
-        sums, tokens = replica.all_reduce("SUM", [sums, _count_tokens(labels)])
+        sums, tokens = context.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _means(sums, tokens)
 
-    def _accumulated(self, inputs, labels, tokens, replica):
-        """Sums figures and gradients over the micro-batches."""
-        if self.micro_batches == 1:
-            return self._gradient(inputs, labels, tokens, replica)
+    def _accumulated_gradient(self, inputs, labels, tokens, replica_id):
+        """Sums metrics and gradients over the micro-batches."""
         rows = tf.shape(labels)[0]
 
         def of_part(number):
@@ -204,14 +229,13 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
             part = tf.nest.map_structure(
                 lambda each: each[first:last], (inputs, labels)
             )
-            return self._gradient(*part, tokens, replica)
+            return self._gradient(*part, tokens, replica_id)
 
         def add(number, totals):
             more = of_part(number)
             return number + 1, tf.nest.map_structure(tf.add, totals, more)
 
-        # A loop and not K calls side by side: one part's activations at a
-        # time are the point of it.
+        # A loop, so that one part's activations exist at a time.
         _, totals = tf.while_loop(
             lambda number, _: number < self.micro_batches,
             add,
@@ -220,17 +244,23 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         )
         return totals
 
-    def _loss_and_gradient(self, inputs, labels, global_tokens, replica):
-        # Tensors of their own, or each gradient of rows looked up in them would
-        # be made as large as they are; so the rows' are joined first.
+    def _loss_and_gradient(self, inputs, labels, global_tokens, replica_id):
+        """Returns sums over this replica's tokens, and gradients."""
+        # Tensors of their own: otherwise each gradient of rows looked up in
+        # them would be made as large as they are; so they are added first.
         output = self.output_embedding
         weights = [output.embeddings]
         if output.bias is not None:
             weights.append(output.bias)
         copies = [tf.identity(weight.value) for weight in weights]
-        with self.seeds.of(replica), tf.GradientTape() as tape:
+        with self.seeds.for_replica(replica_id), tf.GradientTape() as tape:
             tape.watch(copies)
-            sums = self._training_sums(inputs, labels, *copies)
+            if self.config.r_drop:
+                sums = self._r_drop_sums(inputs, labels, *copies)
+            else:
+                _, states = self.hidden_states(inputs, training=True)
+                real = self._select_target_positions(labels, states)
+                sums = self._sums(*real, *copies)
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
         gradients, by_copies = tape.gradient(loss, [variables, copies])
@@ -241,17 +271,14 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         ]
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
-    def _training_sums(self, inputs, labels, *output):
-        if self.config.r_drop:
-            return self._sums_of_two_passes(inputs, labels, *output)
-        return self._sums(*self._pass(inputs, labels), *output)
-
-    def _pass(self, inputs, labels):
-        _, states = self.hidden_states(inputs, training=True)
-        return self._having_loss(labels, states)
-
-    def _sums_of_two_passes(self, inputs, labels, embeddings, bias=None):
-        passes = [self._pass(inputs, labels) for _ in range(2)]
+    def _r_drop_sums(self, inputs, labels, embeddings, bias=None):
+        """As `_sums`, of two passes and their divergence (R-Drop)."""
+        passes = [
+            self._select_target_positions(
+                labels, self.hidden_states(inputs, training=True)[1]
+            )
+            for _ in range(2)
+        ]
         labels = passes[0][0]
         projection = tf.transpose(embeddings)
         logits = [
@@ -264,11 +291,12 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
         )
         divergences = symmetric_divergence(*logits)
         real = tf.cast(labels != PAD_ID, tf.float32)
-        # Half of alpha: theirs is added to the sum of the two losses.
+        # Half of alpha: the paper adds it to the sum of the two losses.
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
         return sums | {"loss": sums["loss"] + penalty}
 
     def _sums(self, labels, states, embeddings, bias=None):
+        """Returns sums of loss, log-perplexity and accuracy over tokens."""
         return _summed(
             linear_cross_entropy(
                 states,
@@ -280,11 +308,11 @@ class TrainingTransformer(WithoutSymbolicBuild, kt.Transformer):
             )
         )
 
-    def _clip(self, gradients, replica):
-        gradients = replica.all_reduce("SUM", gradients)
+    def _clip(self, gradients, context):
+        gradients = context.all_reduce("SUM", gradients)
         gradients, _ = tf.clip_by_global_norm(gradients, self.config.clip_norm)
-        # The optimizer sums over replicas once more.
-        replicas = replica.num_replicas_in_sync
+        # The optimizer sums over replicas again.
+        replicas = context.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
 
 
@@ -299,12 +327,8 @@ def new_training_model(config, **kwargs):
     return TrainingTransformer(config, **kwargs)
 
 
-def _all(labels, states):
-    return labels, states
-
-
 def _added(of_matrix, of_rows):
-    """Adds the gradient of rows looked up to that of all rows, if there is."""
+    """Adds the gradients of the whole matrix and of gathered rows."""
     if of_matrix is None or of_rows is None:
         return of_rows if of_matrix is None else of_matrix
     return of_matrix + tf.convert_to_tensor(of_rows)
@@ -325,11 +349,6 @@ def _means(sums, tokens):
         "accuracy": sums["accuracy"] / tokens,
         "tokens": tokens,
     }
-
-
-def _number_of(replica):
-    # A tensor, so that replicas share one compiled function.
-    return tf.convert_to_tensor(replica.replica_id_in_sync_group, tf.int32)
 
 
 def _count_tokens(labels):

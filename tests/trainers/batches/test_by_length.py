@@ -37,45 +37,37 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
     plan = plan_by_length(source, target, tokens, shapes, seed=1)
     seen = []
     for batch in plan.epoch(0):
-        rows, source_length, target_length = batch.shape
+        rows, *longest = batch.shape
         assert batch.rows.tolist() == list(range(len(batch.pairs)))
         assert 0 < len(batch.pairs) <= rows
-        assert source[batch.pairs].max() <= source_length
-        assert target[batch.pairs].max() <= target_length
+        for side, width in zip(lengths, longest):
+            assert side[batch.pairs].max() <= width
         assert rows % 8 == 0 or rows < 8
-        assert rows * max(source_length, target_length) <= tokens
+        assert rows * max(longest) <= tokens
         seen += batch.pairs.tolist()
     assert sorted(seen) == list(range(len(source)))
     assert not shapes or len(plan.shapes) <= shapes
-
-
-@given(PAIRS, st.integers(1, 400), st.integers(0, 5))
-def test_buckets_have_no_needless_padding_or_batches(lengths, tokens, shapes):
-    source, target = lengths
-    plan = plan_by_length(source, target, tokens, shapes, seed=1)
+    # No needless padding, and no needless batches.
     for bucket in plan.buckets:
         rows, *longest = bucket.shape
-        sides = source[bucket.pairs], target[bucket.pairs]
-        assert [side.max() for side in sides] == longest
+        assert [side[bucket.pairs].max() for side in lengths] == longest
         batches = -(-len(bucket.pairs) // _max_rows(*longest, tokens))
         assert bucket.batches == batches
         assert batches * rows - len(bucket.pairs) < 8 * batches
 
 
-def _listed(plan):
-    return [
-        (batch.pairs.tolist(), batch.rows.tolist(), batch.shape)
-        for batch in plan.epoch(2)
-    ]
-
-
-def test_a_plan_depends_on_lengths_and_seed_alone():
+def test_a_plan_depends_on_lengths_and_seed_only():
     lengths = np.random.default_rng(0).integers(1, 30, (2, 300))
     one, again, other = (
-        plan_by_length(*lengths.astype(dtype), 200, 4, seed)
+        [
+            batch.pairs.tolist()
+            for batch in plan_by_length(
+                *lengths.astype(dtype), 200, 4, seed
+            ).epoch(2)
+        ]
         for dtype, seed in (("int64", 1), ("int32", 1), ("int64", 2))
     )
-    assert _listed(one) == _listed(again) != _listed(other)
+    assert one == again != other
 
 
 def _partitions(items):
@@ -114,18 +106,15 @@ def _cost(groups, tokens):
     return total
 
 
-def _plan_cost(cells, tokens, shapes):
-    plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
-    return plan.positions + 0.1 * 2 * tokens * plan.batches_per_epoch
-
-
 def _cost_over_best(cells, tokens, shapes):
     best = min(
         _cost(groups, tokens)
         for groups in _partitions(list(cells.items()))
         if len(groups) <= shapes
     )
-    return _plan_cost(cells, tokens, shapes) / best
+    plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
+    cost = plan.positions + 0.1 * 2 * tokens * plan.batches_per_epoch
+    return cost / best
 
 
 def test_buckets_cost_little_more_than_the_best():
@@ -161,18 +150,6 @@ def test_segments_are_the_best_of_all(order, cells, tokens):
             min(_cost(each, tokens) for each in _segmentations(items, count)),
             rel=1e-12,
         )
-
-
-@given(CELLS, st.integers(30, 2000), st.integers(1, 4))
-def test_buckets_cost_no_more_than_the_best_in_order_of_length(
-    cells, tokens, shapes
-):
-    items = sorted(
-        cells.items(),
-        key=lambda item: (max(item[0]), sum(item[0]), item[0][0]),
-    )
-    least = min(_cost(each, tokens) for each in _segmentations(items, shapes))
-    assert _plan_cost(cells, tokens, shapes) <= least * (1 + 1e-12)
 
 
 def test_buckets_by_hand():

@@ -5,10 +5,10 @@ import pytest
 from export.common.errors import InputError
 from tests.export import conftest, tiny
 from tests.trainers import cipher
-from trainers import settings
 from trainers.data import open_corpus
 from trainers.distillation.steps import write_mixture
 from trainers.distillation.student import find_mismatch, student_config
+from trainers.training import config_flags
 
 small_disk = conftest.small_disk
 
@@ -79,14 +79,14 @@ def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     }
     assert found == TEACHER.replace(**expected)
     # As trainers.wmt gets it.
-    texts = settings.assignments_of(found, "base")
-    assert settings.make_config("base", texts) == found
+    texts = config_flags.format_assignments(found, "base")
+    assert config_flags.make_config("base", texts) == found
 
 
 def test_a_preset_has_the_vocabulary_of_the_teacher():
     found = student_config(TEACHER, "tiny-2-1", ["d_ff=8"])
     changes = ["d_ff=8", f"vocabulary_size={TEACHER.vocabulary_size}"]
-    assert found == settings.make_config("tiny-2-1", changes)
+    assert found == config_flags.make_config("tiny-2-1", changes)
     assert find_mismatch(found, TEACHER) == "d_model=128, not 16"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.trainers import cipher, commands
 from trainers.reports.table3_rows import Table3Runs, make_table3_rows
-from trainers.settings import make_config
+from trainers.training.config_flags import make_config
 
 DATA = (
     "--dataset=text:toy",

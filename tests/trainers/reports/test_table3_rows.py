@@ -8,7 +8,7 @@ from export.common.errors import InputError
 from trainers.reports import table3_page
 from trainers.reports.published_scores import TABLE_3
 from trainers.reports.table3_rows import make_table3_rows
-from trainers.settings import make_config
+from trainers.training.config_flags import make_config
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
 # base's. Read off arXiv 1706.03762v7.

@@ -1,138 +1,132 @@
+"""Checkpoints: what is saved, kept, restored, averaged and refused."""
+
 import errno
+import gc
 import math
 import resource
 
+import keras
 import numpy as np
 import pytest
+from absl import logging
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from tests.trainers.checkpoint_models import fill, new_model, same, values_of
+from tests.damage import flip_bit
+from tests.trainers.checkpoint_models import (
+    HISTORIES,
+    fill,
+    new_model,
+    same,
+    values_of,
+)
 
 SEED = 5
+HISTORY = [{"step": 30, "loss": 1.0}]
+# NumPy leaves a damaged file to the garbage collector to close.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file")
 
 
-def _bytes(folder):
+@pytest.fixture(autouse=True)
+def _collected():
+    yield
+    gc.collect()
+
+
+def _contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _assert_restores(checkpoints, step, values):
+    """Into another model, with other values before."""
+    other = new_model()
+    fill(other, SEED)
+    restored = checkpoints.restore_latest(other)
+    assert restored.step == step
+    assert same(values_of(other), values)
+    return restored.history
 
 
 def test_without_checkpoints_training_begins_at_step_0(checkpoints):
     model = new_model()
     before = fill(model, SEED)
     assert checkpoints.restore_latest(model) == (0, [])
-    assert checkpoints.steps() == []
     assert same(values_of(model), before)
     assert not checkpoints.folder.exists()
 
 
-def test_the_latest_comes_back_into_another_model(saved):
+def test_the_latest_is_restored(saved):
     checkpoints, _, values = saved
-    other = new_model()
-    fill(other, SEED)
-    assert checkpoints.restore_latest(other).step == 30
-    assert same(values_of(other), values[30])
-
-
-HISTORIES = st.lists(
-    st.fixed_dictionaries(
-        {
-            "step": st.integers(0, 10**9),
-            "loss": st.floats(allow_nan=False),
-            "perplexity": st.floats(allow_nan=False),
-        }
-    )
-)
-
-
-@settings(
-    max_examples=30,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(HISTORIES)
-def test_the_measures_so_far_come_back(checkpoints, history):
-    """Every float to its last bit; each example takes the place of the one
-    before.
-    """
-    model = new_model()
-    checkpoints.save(model, 1, history)
-    assert checkpoints.restore_latest(model) == (1, history)
-
-
-def test_a_loss_that_was_no_number_comes_back(checkpoints):
-    model = new_model()
-    checkpoints.save(model, 1, [{"step": 1, "loss": math.nan}])
-    ((measure,),) = checkpoints.restore_latest(model)[1:]
-    assert math.isnan(measure["loss"])
-
-
-def test_each_checkpoint_has_the_measures_of_its_own_time(checkpoints):
-    """The list is one and the same, and grows while fit runs."""
-    model, history = new_model(), []
-    for step in (1, 2, 3):
-        history.append({"step": step, "loss": 1 / step})
-        checkpoints.save(model, step, history)
-    checkpoints.path(3).unlink()
-    restored = checkpoints.restore_latest(model)
-    assert (restored.step, restored.history) == (2, history[:2])
-
-
-def test_as_many_as_asked_for_are_kept_and_they_are_the_latest(checkpoints):
-    model = new_model()
-    for step in (5, 99_999_999, 100_000_000, 20, 1_000_000_000, 40):
-        checkpoints.save(model, step)
-    # By number, not by name or by time.
-    expected = [99_999_999, 100_000_000, 1_000_000_000]
-    assert checkpoints.steps() == expected
-    assert len(list(checkpoints.folder.iterdir())) == 3
-
-
-def test_what_else_lies_in_the_folder_is_left_alone(saved):
-    checkpoints, model, _ = saved
-    for name in (".hidden", "step-1.npz", "best.npz", "notes"):
-        (checkpoints.folder / name).write_bytes(b"mine")
-    checkpoints.save(model, 40)
-    assert checkpoints.steps() == [20, 30, 40]
-    assert len(list(checkpoints.folder.iterdir())) == 7
-
-
-def test_what_a_killed_process_left_half_written_is_cleared(saved):
-    """SIGKILL leaves nobody to remove its temporary file."""
-    checkpoints, model, _ = saved
-    left = checkpoints.folder / f".77.{checkpoints.path(40).name}"
-    left.write_bytes(b"half of it")
-    assert checkpoints.restore_latest(model).step == 30
-    checkpoints.save(model, 50)
-    assert checkpoints.steps() == [20, 30, 50]
-    assert not left.exists()
-
-
-def test_the_step_is_in_the_file(saved):
-    checkpoints, _, _ = saved
+    assert _assert_restores(checkpoints, 30, values[30]) == HISTORIES[30]
     with np.load(checkpoints.path(20)) as file:
         assert file["step"] == 20
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
+EVALUATIONS = st.fixed_dictionaries(
+    {"step": st.integers(0, 10**9), "loss": st.floats(allow_nan=False)}
+)
+
+
+@settings(
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(EVALUATIONS))
+def test_evaluations_are_restored_to_the_last_bit(checkpoints, history):
+    model = new_model()
+    checkpoints.save(model, 1, history)
+    assert checkpoints.restore_latest(model) == (1, history)
+    checkpoints.save(model, 1, [{"step": 1, "loss": math.nan}])
+    ((evaluation,),) = checkpoints.restore_latest(model)[1:]
+    assert math.isnan(evaluation["loss"])
+
+
+def test_the_latest_by_number_are_kept(checkpoints):
+    model = new_model()
+    for step in (5, 99_999_999, 100_000_000, 20, 1_000_000_000, 40):
+        checkpoints.save(model, step)
+    assert checkpoints.steps() == [99_999_999, 100_000_000, 1_000_000_000]
+    assert len(list(checkpoints.folder.iterdir())) == 3
+
+
+def test_only_its_own_files_are_removed(saved):
+    """Temporary files of a killed process among them."""
+    checkpoints, model, _ = saved
+    temporary = checkpoints.folder / f".77.{checkpoints.path(40).name}"
+    temporary.write_bytes(b"half of it")
+    for name in (".hidden", "step-1.npz", "best.npz", "notes"):
+        (checkpoints.folder / name).write_bytes(b"other")
+    checkpoints.save(model, 40)
+    assert checkpoints.steps() == [20, 30, 40]
+    assert len(list(checkpoints.folder.iterdir())) == 7
+    assert not temporary.exists()
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
 def test_the_average_is_numpys_mean_in_float64(saved, count):
     checkpoints, model, values = saved
     before = values_of(model)
-    used = checkpoints.average(model, count)
+    used = checkpoints.load_average(model, count)
     assert used == [10, 20, 30][-count:]
     weights = len(model.weights)
-    for place, actual in enumerate(values_of(model)):
-        if place < weights:
-            arrays = [values[step][place].astype(np.float64) for step in used]
+    for number, actual in enumerate(values_of(model)):
+        if number < weights:
+            arrays = [values[step][number].astype(np.float64) for step in used]
             expected = np.mean(arrays, axis=0).astype(np.float32)
             np.testing.assert_array_max_ulp(actual, expected, maxulp=1)
         else:
-            assert (actual == before[place]).all()
+            assert (actual == before[number]).all()
 
 
-def test_earlier_ones_stay_out_of_the_average(saved):
+def test_earlier_damaged_best_and_stop_checkpoints_are_not_averaged(saved):
     checkpoints, model, _ = saved
-    assert checkpoints.average(model, 9, first=20) == [20, 30]
-    assert checkpoints.average(model, 1, first=20) == [30]
+    checkpoints.save_best(model, 35, HISTORY)
+    checkpoints.save_stop(model, 36, HISTORY)
+    assert checkpoints.load_average(model, 9, first=20) == [20, 30]
+    assert checkpoints.load_average(model, 1, first=20) == [30]
+    checkpoints.path(20).write_bytes(b"PK")
+    assert checkpoints.load_average(model, 2) == [10, 30]
 
 
 def test_the_average_loses_nothing_to_rounding(checkpoints):
@@ -142,76 +136,51 @@ def test_the_average_loses_nothing_to_rounding(checkpoints):
         for weight in model.weights:
             weight.assign(np.full(weight.shape, value, np.float32))
         checkpoints.save(model, step)
-    checkpoints.average(model, 3)
-    for weight in model.weights:
-        assert (weight.numpy() == 1.0).all()
+    checkpoints.load_average(model, 3)
+    assert all((weight.numpy() == 1.0).all() for weight in model.weights)
 
 
-def _full_disk(monkeypatch):
-    """np.savez writes something, then the disk is full."""
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), InputError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_a_failed_write_leaves_the_earlier_ones(
+    saved, monkeypatch, error, raised
+):
+    checkpoints, model, values = saved
+    before = _contents(checkpoints.folder)
 
     def savez(path, **arrays):
-        del arrays
         path.write_bytes(b"half of it")
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise error
 
     monkeypatch.setattr(np, "savez", savez)
-
-
-def test_a_full_disk_leaves_the_earlier_ones_whole(saved, monkeypatch):
-    checkpoints, model, values = saved
-    before = _bytes(checkpoints.folder)
-    _full_disk(monkeypatch)
-    with pytest.raises(InputError, match="No space left on device") as caught:
+    with pytest.raises(raised):
         checkpoints.save(model, 40)
-    assert "\n" not in str(caught.value)
-    assert str(checkpoints.path(40)) in str(caught.value)
-    assert _bytes(checkpoints.folder) == before
-    assert checkpoints.restore_latest(model).step == 30
-    assert same(values_of(model), values[30])
+    assert _contents(checkpoints.folder) == before
+    _assert_restores(checkpoints, 30, values[30])
 
 
-@pytest.fixture
-def file_size_limit():
-    """The system refuses to make any file longer than 600 bytes."""
+def test_a_write_that_the_system_refuses_leaves_nothing(saved):
+    checkpoints, model, _ = saved
+    before = _contents(checkpoints.folder)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
-
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_write_refused_in_the_middle_leaves_nothing(saved, file_size_limit):
-    checkpoints, model, _ = saved
-    before = _bytes(checkpoints.folder)
-    assert checkpoints.path(30).stat().st_size > 1200
-    file_size_limit()
-    with pytest.raises(InputError, match="File too large"):
-        checkpoints.save(model, 40)
-    assert _bytes(checkpoints.folder) == before
-
-
-def test_an_interrupted_write_leaves_nothing(saved, monkeypatch):
-    checkpoints, model, _ = saved
-    before = _bytes(checkpoints.folder)
-
-    def interrupted(path, **arrays):
-        del arrays
-        path.write_bytes(b"half of it")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(np, "savez", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        checkpoints.save(model, 40)
-    assert _bytes(checkpoints.folder) == before
+    # Half of a file.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
+    try:
+        with pytest.raises(InputError, match="File too large"):
+            checkpoints.save(model, 40)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert _contents(checkpoints.folder) == before
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("number", [0, -1])
-def test_values_that_are_no_numbers_are_not_saved(saved, bad, number):
-    """Neither of the model nor of the optimizer, of whatever kind."""
+def test_values_that_are_not_finite_are_not_saved(saved, bad, number):
     checkpoints, model, values = saved
     variable = [*model.weights, *model.optimizer.variables][number]
     variable.assign(np.full(variable.shape, bad))
@@ -222,5 +191,151 @@ def test_values_that_are_no_numbers_are_not_saved(saved, bad, number):
     ):
         with pytest.raises(InputError, match="after step 40 is not a finite"):
             save(model, 40, [])
-    assert checkpoints.restore_latest(model).step == 30
-    assert same(values_of(model), values[30])
+    _assert_restores(checkpoints, 30, values[30])
+
+
+# Damaged files.
+
+
+@pytest.fixture
+def quiet():
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.FATAL)
+    yield
+    logging.set_verbosity(before)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6, 0.99])
+def test_a_truncated_one_is_skipped(saved, share, caplog):
+    checkpoints, _, values = saved
+    path = checkpoints.path(30)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    assert _assert_restores(checkpoints, 20, values[20]) == HISTORIES[20]
+    assert str(path) in caplog.text
+
+
+@pytest.mark.usefixtures("quiet")
+def test_one_without_an_array_is_skipped(saved):
+    checkpoints, model, values = saved
+    path = checkpoints.path(30)
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name in arrays:
+        np.savez(
+            path, **{each: arrays[each] for each in arrays if each != name}
+        )
+        assert checkpoints.restore_latest(model).step == 20
+        assert same(values_of(model), values[20])
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_flipped_bit_is_found(saved):
+    """In the arrays and in the zip file's directory."""
+    checkpoints, model, values = saved
+    path = checkpoints.path(30)
+    content = path.read_bytes()
+    directory, end = 8 * content.index(b"PK\x01\x02"), 8 * len(content)
+    places = [
+        *range(0, directory, 101),
+        *range(directory, directory + 8 * 130, 3),
+        *range(end - 8 * 22, end, 3),
+    ]
+    wrong = {}
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            step, history = checkpoints.restore_latest(model)
+        except Exception as error:
+            wrong[place] = f"{type(error).__name__}: {error}"
+            continue
+        if not same(values_of(model), values[step]):
+            wrong[place] = f"wrong values of step {step}"
+        elif history != HISTORIES[step]:
+            wrong[place] = f"wrong evaluations of step {step}"
+    assert wrong == {}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_other_archives_are_skipped_and_pickles_never_loaded(saved):
+    checkpoints, model, _ = saved
+    for arrays in ({"step": np.array([{}], object)}, {"x": np.ones(3)}):
+        np.savez(checkpoints.path(40), **arrays)
+        assert checkpoints.restore_latest(model).step == 30
+
+
+@pytest.mark.usefixtures("quiet")
+def test_if_all_are_damaged_training_does_not_start_again(saved):
+    checkpoints, model, _ = saved
+    for step in checkpoints.steps():
+        checkpoints.path(step).write_bytes(b"PK")
+    before = fill(model, SEED)
+    with pytest.raises(InputError, match="All checkpoints in .* are damaged"):
+        checkpoints.restore_latest(model)
+    assert same(values_of(model), before)
+
+
+@pytest.mark.parametrize("other", ["shape", "more"])
+def test_one_of_another_model_is_refused(saved, other):
+    checkpoints, model, _ = saved
+    wrong = new_model(units=4)
+    if other == "more":
+        wrong = keras.Sequential([model, keras.layers.Dense(1)])
+        wrong.build((None, 2))
+        wrong.compile(optimizer="adam", loss="mse")
+    checkpoints.save(wrong, 40)
+    before = fill(model, SEED)
+    with pytest.raises(InputError, match="step-00000040.npz is a check"):
+        checkpoints.restore_latest(model)
+    assert same(values_of(model), before)
+
+
+# The best by dev, and those written because of a signal.
+
+
+def _names(checkpoints):
+    return sorted(path.name for path in checkpoints.folder.iterdir())
+
+
+def test_the_best_is_kept_until_a_better_one_comes(checkpoints):
+    model = new_model()
+    best = fill(model, 10)
+    checkpoints.save_best(model, 10, HISTORY)
+    for step in (10, 20, 30, 40, 50):
+        checkpoints.save(model, step, HISTORY)
+        fill(model, step + 1)
+    latest = [f"step-000000{step}.npz" for step in (30, 40, 50)]
+    assert _names(checkpoints) == ["best-00000010.npz", *latest]
+    assert checkpoints.steps() == [30, 40, 50]
+    assert checkpoints.restore_step(model, 10)
+    assert same(values_of(model), best)
+    checkpoints.save_best(model, 60, HISTORY)
+    assert _names(checkpoints) == ["best-00000060.npz", *latest]
+    assert not checkpoints.restore_step(model, 10)
+
+
+@pytest.mark.parametrize("kind", ["best", "stop"])
+def test_training_resumes_from_it_if_it_is_the_latest(saved, kind):
+    checkpoints, model, values = saved
+    latest = fill(model, 35)
+    getattr(checkpoints, f"save_{kind}")(model, 35, HISTORY)
+    assert checkpoints.steps() == [10, 20, 30]
+    assert _assert_restores(checkpoints, 35, latest) == HISTORY
+    flip_bit(checkpoints.path(35, kind))
+    _assert_restores(checkpoints, 30, values[30])
+    assert not checkpoints.restore_step(model, 35)
+
+
+@pytest.mark.parametrize("step", [36, 40])
+def test_the_next_save_removes_those_of_a_signal(saved, step):
+    checkpoints, model, _ = saved
+    checkpoints.save_stop(model, 34, HISTORY)
+    checkpoints.save_stop(model, 35, HISTORY)
+    assert _names(checkpoints)[-1] == "stop-00000035.npz"
+    assert len(_names(checkpoints)) == 4
+    checkpoints.save(model, step, HISTORY)
+    assert _names(checkpoints) == [
+        f"step-000000{each}.npz" for each in (20, 30, step)
+    ]

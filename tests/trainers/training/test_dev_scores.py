@@ -12,7 +12,14 @@ from export.parsing.linearization import (
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import minute_model
 from trainers.batches.token_pairs import TokenPairs
-from trainers.training.dev_scores import TITLES, DevBleu, DevF1, name_of
+from trainers.training.dev_scores import (
+    SCORE_TITLES,
+    DevBleu,
+    DevF1,
+    has_plateaued,
+    rank_evaluations,
+    score_name,
+)
 
 END = 3
 
@@ -110,8 +117,41 @@ def test_is_the_f1_of_the_trees():
     assert asked == [[[*sources[0], END], [*sources[2], END]]]
 
 
-def test_a_measure_tells_its_score():
-    assert name_of({"step": 1, "loss": 2.0}) is None
+def test_an_evaluation_tells_its_score():
+    assert score_name({"step": 1, "loss": 2.0}) is None
     for each in (DevBleu, DevF1):
-        assert name_of({"step": 1, "loss": 2.0, each.name: 0.0}) == each.name
-    assert {DevBleu.name, DevF1.name} == set(TITLES)
+        assert score_name({"loss": 2.0, each.name: 0.0}) == each.name
+    assert {DevBleu.name, DevF1.name} == set(SCORE_TITLES)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "order"),
+    [
+        ("loss", [3.0, 1.0, 2.0, 1.0], [1, 3, 2, 0]),
+        ("bleu", [3.0, 1.0, 2.0, 3.0], [0, 3, 2, 1]),
+        ("f1", [3.0, 1.0, 2.0, 3.0], [0, 3, 2, 1]),
+    ],
+)
+def test_the_best_is_the_first_of_equals(key, values, order):
+    history = [
+        {"step": step, "loss": 5.0, key: value}
+        for step, value in enumerate(values)
+    ]
+    ranked = rank_evaluations(history)
+    assert [evaluation["step"] for evaluation in ranked] == order
+
+
+@pytest.mark.parametrize("name", ["bleu", "f1"])
+def test_a_score_decides_about_a_plateau(name):
+    assert not has_plateaued([], 1)
+    history = [
+        {"step": 10, "loss": 3.0, name: 20.0},
+        {"step": 20, "loss": 2.0, name: 19.0},
+        {"step": 30, "loss": 1.0, name: 20.0},
+    ]
+    assert has_plateaued(history, 2)
+    assert not has_plateaued(history, 3)
+    history[2][name] = 20.1
+    assert not has_plateaued(history, 1)
+    # Evaluations without the score count as 0.
+    assert not has_plateaued([{"step": 5, "loss": 0.5}, *history], 1)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainers.training_plans import CONFIG, changed
+from tests.trainers.training_options import CONFIG, changed
 from trainers.training import fit
 
 
 def _weights(seed):
-    model = fit._new_model(
+    model = fit._make_model(
         CONFIG, changed(seed=seed), tf.distribute.get_strategy()
     )
     return model.get_weights()
@@ -39,4 +39,4 @@ def test_the_seed_decides_the_first_weights():
 )
 def test_a_falling_rate_decides_what_is_averaged(cooldown, step, first):
     config = CONFIG.replace(train_steps=900, cooldown_steps=cooldown)
-    assert fit._averaged_from(config, step) == first
+    assert fit._first_averaged(config, step) == first

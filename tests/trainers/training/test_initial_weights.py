@@ -14,9 +14,9 @@ from tests.trainers.helpers import (
     weights_of,
 )
 from trainers.training.initial_weights import (
-    TeacherLayers,
-    WholeModel,
-    layer_origins,
+    LayerInitializer,
+    ModelInitializer,
+    teacher_layers,
 )
 
 # Another training of the same model: every field that may differ, does.
@@ -74,109 +74,92 @@ COUNTED_WORDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    """A trained model, which no test may change."""
-    directory = ModelDirectory(tmp_path_factory.mktemp("trained") / "old")
-    directory.write_config(minute_config())
-    directory.write_weights(minute_model(seed=1))
+def _write(path, model):
+    directory = ModelDirectory(path)
+    directory.write_config(model.config)
+    directory.write_weights(model)
     return directory
 
 
-def test_a_new_training_begins_with_the_weights_of_another(directory):
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """A trained model, which no test may change."""
+    folder = tmp_path_factory.mktemp("trained")
+    return _write(folder / "old", minute_model(seed=1))
+
+
+def test_a_new_training_starts_with_the_weights_of_a_model(directory):
+    contents = {p.name: p.read_bytes() for p in directory.path.iterdir()}
     model = minute_model(seed=2, **OTHER_TRAINING)
     state = [variable.numpy() for variable in model.optimizer.variables]
-    WholeModel(directory).load(model)
+    ModelInitializer(directory).load(model)
     expected = weights_of(directory.load_model())
     assert largest_difference(weights_of(model), expected) == 0
-    assert largest_difference(weights_of(minute_model(2)), expected) > 0.1
-    # Of a new training: no moments, no updates made.
+    # The optimizer starts anew.
     after = [variable.numpy() for variable in model.optimizer.variables]
     assert all(map(np.array_equal, state, after))
     assert int(model.optimizer.iterations) == 0
-
-
-def test_the_other_model_is_left_as_it_was(directory):
-    def contents():
-        return {p.name: p.read_bytes() for p in directory.path.iterdir()}
-
-    before = contents()
-    model = minute_model(seed=2)
-    WholeModel(directory).load(model)
-    assert contents() == before
+    for path in directory.path.iterdir():
+        assert path.read_bytes() == contents.pop(path.name)
+    assert not contents
 
 
 def test_every_field_is_of_the_model_or_of_the_training():
-    """A new field must be put among the one or the other."""
+    """A new field must be added to one of them."""
     fields = {each.name for each in dataclasses.fields(kt.TransformerConfig)}
     of_model = OTHER_MODEL.keys() | COUNTED_WORDS.keys()
     assert fields == of_model | OTHER_TRAINING.keys()
     assert not OTHER_MODEL.keys() & OTHER_TRAINING.keys()
 
 
-@pytest.mark.parametrize("name", OTHER_MODEL)
-def test_another_model_is_refused(directory, name):
-    value = OTHER_MODEL[name]
-    there = getattr(minute_config(), name)
-    assert there != value
-    changes = {name: value}
+def _other_config(name):
+    changes = {name: OTHER_MODEL[name]}
     if name == "source_vocabulary_size":
-        # Else there is no such configuration.
+        # Otherwise there is no such configuration.
         changes["share_embeddings"] = "none"
-    config = minute_config(**changes)
-    with pytest.raises(InputError) as caught:
-        WholeModel(directory).refuse_other(config)
-    assert str(caught.value) == (
-        f"The model of --init_from={directory.path} has {name}={there}, not "
-        f"{value}; use --set={name}={there}."
-    )
+    return minute_config(**changes)
+
+
+@pytest.mark.parametrize("kind", [ModelInitializer, LayerInitializer])
+def test_another_architecture_is_refused(directory, kind):
+    initializer = kind(directory)
+    names = OTHER_MODEL.keys()
+    if kind is LayerInitializer:
+        names -= {"num_layers", "num_decoder_layers"}
+    for name in names:
+        needed = getattr(minute_config(), name)
+        with pytest.raises(InputError) as caught:
+            initializer.validate_config(_other_config(name))
+        message = str(caught.value)
+        assert f"{name}={needed}, not {OTHER_MODEL[name]}" in message
+        assert f"--{kind.flag}={directory.path}" in message
 
 
 @pytest.mark.parametrize("name", ["source_words_from", "target_words_from"])
-def test_a_model_that_counts_other_words_is_refused(tmp_path, name):
+def test_a_model_with_other_word_ids_is_refused(tmp_path, name):
     directory = ModelDirectory(tmp_path / "old")
     directory.write_config(minute_config(**COUNTED_WORDS))
     config = minute_config(**COUNTED_WORDS | {name: 6})
     with pytest.raises(InputError, match=f"{name}=5, not 6"):
-        WholeModel(directory).refuse_other(config)
+        ModelInitializer(directory).validate_config(config)
 
 
-def test_the_same_model_written_otherwise_is_not_refused(directory):
+def test_an_equal_architecture_written_differently_is_not_refused(directory):
     config = minute_config(num_decoder_layers=minute_config().num_layers)
     assert config != directory.read_config()
-    WholeModel(directory).refuse_other(config)
+    ModelInitializer(directory).validate_config(config)
 
 
-def test_a_refused_model_changes_nothing(directory):
+def test_a_refused_model_changes_nothing(directory, tmp_path):
     model = minute_model(seed=2, d_ff=13)
     before = weights_of(model)
     with pytest.raises(InputError, match="d_ff=12, not 13"):
-        WholeModel(directory).load(model)
+        ModelInitializer(directory).load(model)
     assert largest_difference(weights_of(model), before) == 0
-
-
-def test_without_weights_it_is_no_model_to_begin_with(directory, tmp_path):
-    shutil.copytree(directory.path, tmp_path / "old")
-    directory = ModelDirectory(tmp_path / "old")
-    directory.weights_path.unlink()
-    with pytest.raises(InputError, match="model.weights.h5 is missing"):
-        WholeModel(directory).load(minute_model(seed=2))
-
-
-def test_a_folder_that_is_no_model_directory(tmp_path):
-    directory = ModelDirectory(tmp_path / "gone")
-    with pytest.raises(InputError, match="must be a model directory"):
-        WholeModel(directory).refuse_other(minute_config())
-
-
-@pytest.fixture(scope="module")
-def teacher(tmp_path_factory):
-    """Of three encoder layers and two of the decoder."""
-    directory = ModelDirectory(tmp_path_factory.mktemp("teacher") / "m")
-    model = minute_model(seed=1, num_layers=3, num_decoder_layers=2)
-    directory.write_config(model.config)
-    directory.write_weights(model)
-    return directory
+    shutil.copy(directory.config_path, tmp_path)
+    for path, name in ((tmp_path, "weights.h5"), (tmp_path / "no", "config")):
+        with pytest.raises(InputError, match=name):
+            ModelInitializer(ModelDirectory(path)).load(minute_model(seed=2))
 
 
 @pytest.mark.parametrize(
@@ -198,35 +181,38 @@ def test_a_students_layers_are_a_teachers_at_even_distances(layers, origins):
     teacher, student = (
         minute_config(num_layers=5, num_decoder_layers=each) for each in layers
     )
-    assert layer_origins(student, teacher) == {
+    assert teacher_layers(student, teacher) == {
         "encoder": [1, 2, 3, 4, 5],
         "decoder": origins,
     }
 
 
-def test_a_student_begins_with_layers_of_its_teacher(teacher, capsys):
+def test_a_student_starts_with_layers_of_its_teacher(tmp_path, capsys):
+    teacher = minute_model(seed=1, num_layers=3, num_decoder_layers=2)
+    directory = _write(tmp_path / "m", teacher)
     student = minute_model(seed=2, num_layers=2, num_decoder_layers=1)
-    TeacherLayers(teacher).load(student)
-    said = capsys.readouterr().out
-    layers = f"Layers of {teacher.path} that the"
-    assert f"{layers} encoder's begin as: 1, 3.\n" in said
-    assert f"{layers} decoder's begin as: 1.\n" in said
-    whole = teacher.load_model()
+    LayerInitializer(directory).load(student)
+    out = capsys.readouterr().out
     for name, origins in (("encoder", [0, 2]), ("decoder", [0])):
-        ours, theirs = getattr(student, name), getattr(whole, name)
-        for layer, origin in zip(ours.layers, origins, strict=True):
-            expected = theirs.layers[origin].get_weights()
+        numbers = ", ".join(str(origin + 1) for origin in origins)
+        assert (
+            f"The {name} starts with layers of {directory.path}: {numbers}."
+            in out
+        )
+        own, others = getattr(student, name), getattr(teacher, name)
+        for layer, origin in zip(own.layers, origins, strict=True):
+            expected = others.layers[origin].get_weights()
             assert expected
             for one, other in zip(layer.get_weights(), expected, strict=True):
                 np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(
         student.target_embedding.get_weights(),
-        whole.target_embedding.get_weights(),
+        teacher.target_embedding.get_weights(),
     )
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_deeper_student_begins_as_its_teacher_does(tmp_path, norm):
+def test_a_deeper_student_starts_as_its_teacher(tmp_path, norm):
     model = minute_model(1, num_layers=2, num_decoder_layers=1, norm=norm)
     generator = np.random.default_rng(5)
     for weight in model.weights:
@@ -237,30 +223,11 @@ def test_a_deeper_student_begins_as_its_teacher_does(tmp_path, norm):
             weight.assign(weight + 0.02)
         else:
             weight.assign(weight * 1.5)
-    directory = ModelDirectory(tmp_path / "m")
-    directory.write_config(model.config)
-    directory.write_weights(model)
+    directory = _write(tmp_path / "m", model)
     student = minute_model(2, num_layers=5, num_decoder_layers=3, norm=norm)
-    TeacherLayers(directory).load(student)
+    LayerInitializer(directory).load(student)
     ids = np.array([[5, 7, 6, 3], [8, 3, 0, 0]], "int32")
     inputs = {"source": ids, "target": ids}
     expected = np.array(model(inputs))
     assert np.ptp(expected) > 1
     np.testing.assert_allclose(student(inputs), expected, atol=2e-3)
-
-
-def test_a_student_of_other_widths_is_refused(teacher):
-    config = minute_config(num_layers=1, d_ff=13)
-    with pytest.raises(InputError) as caught:
-        TeacherLayers(teacher).refuse_other(config)
-    assert str(caught.value) == (
-        f"The model of --init_layers_from={teacher.path} has d_ff=12, not 13; "
-        "use --set=d_ff=12."
-    )
-    # All else but the numbers of layers is asked for as well.
-    for name in OTHER_MODEL.keys() - {"num_layers", "num_decoder_layers"}:
-        changes = {name: OTHER_MODEL[name]}
-        if name == "source_vocabulary_size":
-            changes["share_embeddings"] = "none"
-        with pytest.raises(InputError, match="--set="):
-            TeacherLayers(teacher).refuse_other(minute_config(**changes))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches import input_pipeline
-from trainers.training.callbacks import KeepCheckpoints, StepCounter
+from trainers.training.callbacks import SaveCheckpoints, StepCounter
 from trainers.training.checkpoints import Checkpoints
 
 PAIRS = made_up_pairs(45, seed=4)
@@ -45,7 +45,7 @@ def _train(folder, seed):
         callbacks=[
             counter,
             losses,
-            KeepCheckpoints(counter, save, save, 3, 0, None),
+            SaveCheckpoints(counter, save, save, 3, 0, None),
         ],
         shuffle=False,
         verbose=0,

@@ -66,42 +66,25 @@ def runs(trained, tmp_path_factory):
     return folder, results
 
 
-def test_the_exit_codes_are_the_shells(runs):
-    _, results = runs
+def test_each_run_saves_and_the_next_one_resumes(runs):
+    folder, results = runs
     assert [result.code for result in results] == [130, 143, 0]
-
-
-def test_no_traceback_and_a_word_of_what_to_do(runs):
-    _, results = runs
-    for result in results[:2]:
-        assert "Traceback" not in result.raw_err
-        last = _reported(result)[-1]
-        assert result.out.endswith(
-            f"Saved at step {last}; the same command resumes.\n"
-        )
-
-
-def test_each_goes_on_where_the_last_one_stopped(runs):
-    _, results = runs
     reported = [_reported(result) for result in results]
     assert sum(reported, []) == list(range(1, STEPS + 1))
-    assert all(reported)
-    for before, result in zip(reported, results[1:]):
-        assert f"Resuming from step {before[-1]}." in result.out
-
-
-def test_the_log_knows_every_run_to_its_last_step(runs):
-    folder, results = runs
+    ends = [steps[-1] for steps in reported]
+    for end, result in zip(ends, results[:2]):
+        assert "Traceback" not in result.raw_err
+        assert result.out.endswith(
+            f"Saved at step {end}; the same command resumes.\n"
+        )
+    for end, result in zip(ends, results[1:]):
+        assert f"Resuming from step {end}." in result.out
     log = json.loads((folder / "m" / "training.json").read_text())
-    ends = [_reported(result)[-1] for result in results]
     assert [run["last_step"] for run in log["runs"]] == ends
 
 
-def test_in_the_end_the_checkpoints_are_those_of_a_training_never_stopped(
-    runs, trained
-):
-    """Those of every 50 steps and of the last; an average is the same."""
-    folder, _ = runs
+def test_the_result_is_that_of_an_uninterrupted_training(runs, trained):
+    folder, results = runs
 
     def names(directory):
         return {path.name for path in (directory / "checkpoints").iterdir()}
@@ -109,13 +92,7 @@ def test_in_the_end_the_checkpoints_are_those_of_a_training_never_stopped(
     steps = Checkpoints(folder / "m" / "checkpoints", 9).steps()
     assert steps == [50, 100, STEPS]
     assert names(folder / "m") == names(trained.path)
-    hidden = [path for path in folder.rglob(".*") if path.is_file()]
-    assert hidden == []
-
-
-def test_the_model_is_the_one_of_a_training_never_stopped(runs, trained):
-    folder, results = runs
-
+    assert [path for path in folder.rglob(".*") if path.is_file()] == []
     one, other = (
         weights_files.arrays(path) for path in (trained.path, folder / "m")
     )
@@ -123,10 +100,10 @@ def test_the_model_is_the_one_of_a_training_never_stopped(runs, trained):
     for name in one:
         assert np.array_equal(one[name], other[name]), name
 
-    def ending(result):
+    def score(result):
         return re.findall(r"^Test: .*", result.out, re.M)
 
-    assert ending(results[-1]) == ending(trained.result) != []
+    assert score(results[-1]) == score(trained.result) != []
 
 
 def test_ctrl_c_before_training_leaves_a_directory_to_go_on_with(

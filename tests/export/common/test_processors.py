@@ -13,7 +13,7 @@ from export.common import processes
 def test_the_processors_of_this_process_are_counted():
     mine = os.sched_getaffinity(0)
     assert processes.processor_count() == len(mine)
-    ask = "from trainers import processes; print(processes.processor_count())"
+    ask = "from export.common import processes as p; print(p.processor_count())"
     done = subprocess.run(
         [sys.executable, "-c", ask],
         preexec_fn=lambda: os.sched_setaffinity(0, {min(mine)}),

@@ -1,4 +1,4 @@
-"""`--preset` and `--set name=value` to a TransformerConfig."""
+"""TransformerConfig of the flags --preset and --set=name=value."""
 
 import dataclasses
 
@@ -13,96 +13,76 @@ FIELDS = tuple(_KINDS)
 
 
 def make_config(preset, assignments, **own):
-    """Returns the configuration that the flags ask for.
+    """Returns the TransformerConfig of --preset and --set.
 
     Args:
         preset: name of a preset.
         assignments: list of "name=value".
-        **own: fields that have flags of their own, which come before them.
-
-    Returns:
-        TransformerConfig.
+        **own: fields with flags of their own, which take precedence.
 
     Raises:
         InputError: an unknown preset or field, or a value out of range.
     """
     try:
-        changes = values_of(assignments) | own
-        changes |= shorter_cooldown(PRESETS.get(preset, {}), changes)
+        changes = parse_assignments(assignments) | own
+        changes |= scale_cooldown(PRESETS.get(preset, {}), changes)
         return kt.TransformerConfig.preset(preset, **changes)
     except ValueError as error:
         raise InputError(str(error)) from error
 
 
-def shorter_cooldown(defaults, changes):
-    """Returns a cooldown that fits, where the default one does not.
+def scale_cooldown(defaults, changes):
+    """Returns a cooldown for fewer steps than the default one needs.
 
     Args:
         defaults: dict of fields, of a preset or a model.
-        changes: dict of the fields that were asked for.
+        changes: dict of fields that flags give.
 
     Returns:
-        A dict of `cooldown_steps`, the same share of the steps asked for; an
-        empty one where the default fits or the cooldown itself was asked for.
+        {"cooldown_steps": the same share of the steps}; {} if the default
+        fits or the cooldown itself was given.
     """
     steps, cooldown = changes.get("train_steps"), defaults.get("cooldown_steps")
     if "cooldown_steps" in changes or not cooldown or not steps:
         return {}
     if steps < 1 or cooldown <= steps:
         return {}
-    share = cooldown / defaults["train_steps"]
+    scaled = int(cooldown / defaults["train_steps"] * steps)
     print(
-        f"cooldown_steps={int(share * steps)}: those by default, {cooldown}, "
-        f"do not fit into train_steps={steps}.",
+        f"cooldown_steps={scaled}: the default, {cooldown}, does not fit into "
+        f"train_steps={steps}.",
         flush=True,
     )
-    return {"cooldown_steps": int(share * steps)}
+    return {"cooldown_steps": scaled}
 
 
-def assignments_of(config, preset):
-    """Returns what makes a configuration of a preset.
-
-    Args:
-        config: TransformerConfig.
-        preset: name of a preset.
-
-    Returns:
-        A list of "name=value", the fields in which the two differ.
-    """
-    there = dataclasses.asdict(kt.TransformerConfig.preset(preset))
+def format_assignments(config, preset):
+    """Returns "name=value" for each field that differs from the preset."""
+    defaults = dataclasses.asdict(kt.TransformerConfig.preset(preset))
     return [
         f"{name}={value}"
         for name, value in dataclasses.asdict(config).items()
-        if there[name] != value
+        if defaults[name] != value
     ]
 
 
-def refuse_parser_fields(config):
-    """Refuses what only parsers have: a source vocabulary, counted words.
-
-    Args:
-        config: TransformerConfig.
-
-    Raises:
-        InputError: it has one of them.
-    """
+def validate_translator_config(config):
+    """Raises InputError for fields that only parsers have."""
     size = config.source_vocabulary_size
     if size:
         raise InputError(
-            f"source_vocabulary_size={size} is a source vocabulary of its own, "
-            "but trainers.wmt makes one vocabulary for both languages; leave "
-            "source_vocabulary_size out, or set it to 0."
+            "Expected source_vocabulary_size=0, since trainers.wmt has one "
+            f"vocabulary for both languages, got {size}; drop it."
         )
     if config.uses_word_positions:
         raise InputError(
-            f"positions={config.positions} is of parsers, which say one tag "
-            "for each word; use trainers.parsing, or "
-            "--set=positions=sinusoidal."
+            f"positions={config.positions} is for parsers; use "
+            "trainers.parsing, or --set=positions=sinusoidal."
         )
 
 
-def values_of(assignments):
-    """Returns what "name=value" texts say, a dict of the fields they name.
+def parse_assignments(assignments):
+    """Returns a dict of the fields in a list of "name=value".
 
     Raises:
         InputError: an unknown field, or a value of another type.
@@ -114,7 +94,8 @@ def _parse(assignment):
     name, equals, text = assignment.partition("=")
     if not equals:
         raise InputError(
-            f"--set={assignment} must be name=value, such as --set=dropout=0."
+            f"Expected --set=name=value, got --set={assignment}; write for "
+            "example --set=dropout=0."
         )
     if name not in _KINDS:
         raise InputError(

@@ -23,11 +23,7 @@ from export.common.errors import InputError
 
 
 def describe_run(module):
-    """Returns command, hardware and date of the running command, a dict.
-
-    Args:
-        module: of the command, such as "trainers.wmt".
-    """
+    """Returns a dict of the running command, the hardware and the date."""
     today = datetime.datetime.now(datetime.UTC).date()
     return {
         "command": command_line(module, *sys.argv[1:]),
@@ -60,17 +56,14 @@ def _processor():
 
 
 class TrainingLog:
-    """The file `training.json` of a model directory.
+    """training.json of a ModelDirectory.
 
-    Its `runs` hold for each run of the training command the first and last
-    step, seconds since the first update, command, hardware and date; its
-    `weights` the step of model.weights.h5 and what it was made from.
-
-    Args:
-        directory: ModelDirectory.
+    - `runs`: first and last step, seconds since the first update, command,
+      hardware and date of each run of the training command.
+    - `weights`: `step` and `made_from` of model.weights.h5.
 
     Raises:
-        InputError: the file is not of this form.
+        InputError: the file is damaged.
     """
 
     def __init__(self, directory):
@@ -83,34 +76,33 @@ class TrainingLog:
         """Dict of `step` and `made_from`; empty if no training wrote it."""
         return self._content["weights"]
 
-    def begin(self, step, facts):
-        """Opens this run's entry, without writing it.
+    def start_run(self, step, run_info):
+        """Adds a run from a step, without writing it.
 
         Args:
             step: updates made before.
-            facts: dict of command, hardware and date.
+            run_info: dict of command, hardware and date.
         """
         self._started = time.monotonic()
-        run = {"first_step": step, "last_step": step, "seconds": 0.0, **facts}
-        self._content["runs"].append(run)
+        run = {"first_step": step, "last_step": step, "seconds": 0.0}
+        self._content["runs"].append(run | run_info)
 
-    def note(self, step):
+    def record_step(self, step):
         """Writes the step that this run has reached and saved."""
         run = self._content["runs"][-1]
         run["last_step"] = step
         run["seconds"] = round(time.monotonic() - self._started, 1)
         self._write()
 
-    def note_weights(self, step, made_from):
+    def record_weights(self, step, made_from):
         """Writes the step of model.weights.h5 and its origin in words."""
         self._content["weights"] = {"step": step, "made_from": made_from}
         self._write()
 
     def summary(self):
-        """Returns what a score records of the training, as a dict.
+        """Returns a dict for a score's record; empty without runs.
 
-        `seconds` and `steps` are sums over the runs, so steps that a kill
-        made a later run repeat count twice.
+        Steps that a killed run made in vain count as well.
         """
         runs = self._content["runs"]
         if not runs:

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from export.common.errors import InputError
-from trainers.provenance import TrainingLog
+from trainers.scores.provenance import TrainingLog
 
 FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}
 
@@ -11,13 +11,13 @@ FACTS = {"command": "python -m x", "hardware": "A", "date": "2026-01-01"}
 def test_times_are_summed_over_the_runs(directory, monkeypatch):
     for first, last, seconds in ((0, 10, 5.0), (10, 25, 7.5)):
         log = TrainingLog(directory)
-        log.begin(first, FACTS | {"hardware": "AB"[first // 10]})
+        log.start_run(first, FACTS | {"hardware": "AB"[first // 10]})
         now = itertools.repeat(log._started + seconds)
         monkeypatch.setattr("time.monotonic", now.__next__)
-        log.note(last - 1)
-        log.note(last)
+        log.record_step(last - 1)
+        log.record_step(last)
         monkeypatch.undo()
-    log.note_weights(25, "the last step")
+    log.record_weights(25, "the last step")
     again = TrainingLog(directory)
     assert again.weights == {"step": 25, "made_from": "the last step"}
     assert again.summary() == {
@@ -36,19 +36,13 @@ def test_a_missing_file_is_an_empty_log_and_is_not_created(directory):
     assert not directory.path.exists()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"runs": [{}], "weights": {}}',
+def test_a_damaged_file_is_refused(directory):
+    directory.path.mkdir(parents=True)
+    for content in (
+        *("", "[]", "{}", '{"runs": [{}], "weights": {}}'),
         '{"runs": [], "weights": {"step": "9"}}',
         '{"runs": [1], "weights": {}}',
-    ],
-)
-def test_a_damaged_file_is_refused(directory, content):
-    directory.path.mkdir(parents=True)
-    (directory.path / "training.json").write_text(content)
-    with pytest.raises(InputError, match="training.json"):
-        TrainingLog(directory)
+    ):
+        (directory.path / "training.json").write_text(content)
+        with pytest.raises(InputError, match="training.json"):
+            TrainingLog(directory)

@@ -1,0 +1,262 @@
+"""What a training needs, which directory it may use, what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from export.common.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
+from tests.damage import flip_bit
+from tests.trainers.data.memory_corpus import (
+    MemoryCorpus,
+    contents,
+    prepare,
+    rows,
+    splits,
+)
+from tests.trainers.training_options import CONFIG, OPTIONS, changed
+from trainers.training.training_inputs import (
+    choose_tokenizer,
+    load_inputs,
+    validate_positions,
+    validate_same_training,
+    write_run_files,
+)
+
+
+def _refusal(function, *arguments):
+    with pytest.raises(InputError) as caught:
+        function(*arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_inputs_are_loaded_and_nothing_is_written(
+    corpus, directory, tmp_path, capsys
+):
+    inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
+    assert inputs.directory is directory
+    assert (inputs.config, inputs.dataset) == (CONFIG, "text:toy")
+    assert (len(inputs.training), len(inputs.dev)) == (40, 9)
+    ids = inputs.training.targets(np.array([0]))
+    tokenizer = Tokenizer(corpus.vocabulary)
+    assert tokenizer.decode([ids]) == [splits()["train"][0][1][0]]
+    assert inputs.test.sources == tuple(s for s, _ in splits()["test"])
+    assert "skipped" not in capsys.readouterr().out
+    assert contents(tmp_path) == {}
+    assert not directory.path.exists()
+
+
+def test_run_files(corpus, claimed):
+    before = contents(claimed.path)
+    assert set(before) == {"config.json", "run.json", "vocabulary.model"}
+    assert claimed.read_config() == CONFIG
+    assert claimed.read_vocabulary() == corpus.vocabulary
+    assert claimed.load_tokenizer().vocabulary_size == 64
+    assert claimed.read_run() == {
+        "dataset": "text:toy",
+        "source_language": "en",
+        "target_language": "xx",
+        "fingerprint": "f",
+        "seed": 1,
+        "max_tokens": 100,
+        "batching": "length",
+        "shapes": 3,
+        "row_tokens": 128,
+        "ema": 0.0,
+        "tokenize": "13a",
+    }
+    write_run_files(claimed, CONFIG, corpus, OPTIONS)
+    assert contents(claimed.path) == before
+    load_inputs(claimed, CONFIG, corpus, OPTIONS)
+
+
+def test_killed_between_two_writes_the_directory_is_free(
+    corpus, directory, monkeypatch
+):
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments):
+        raise Killed
+
+    for write in ("write_vocabulary", "write_run", "write_config"):
+        with monkeypatch.context() as patch:
+            patch.setattr(directory, write, killed)
+            with pytest.raises(Killed):
+                write_run_files(directory, CONFIG, corpus, OPTIONS)
+        for config in (CONFIG.replace(d_ff=99), CONFIG):
+            load_inputs(directory, config, corpus, OPTIONS)
+
+
+MAY_CHANGE = [
+    *({"train_steps": 7}, {"cooldown_steps": 5}, {"average_checkpoints": 3}),
+    *({"beam_size": 9}, {"alpha": 0.1}, {"length_penalty": "power"}),
+]
+OPTIONS_MAY_CHANGE = [
+    *({"accumulate": 4}, {"jit": True}, {"precision": "mixed_bfloat16"}),
+    *({"patience": 3}, {"train_minutes": 3.0}, {"dev_steps": 7}),
+    *({"dev_bleu_sentences": 7}, {"dev_f1_sentences": 7}),
+    *({"report_steps": 7}, {"checkpoint_steps": 7}, {"keep_checkpoints": 7}),
+]
+
+
+def test_what_may_change_when_a_training_resumes(corpus, claimed):
+    for changes in OPTIONS_MAY_CHANGE:
+        load_inputs(claimed, CONFIG, corpus, changed(**changes))
+    for changes in MAY_CHANGE:
+        config = CONFIG.replace(**changes)
+        load_inputs(claimed, config, corpus, OPTIONS)
+        write_run_files(claimed, config, corpus, OPTIONS)
+        assert claimed.read_config() == config
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("config", {"d_ff": 13}, "d_ff=12, not 13"),
+        ("config", {"batch_tokens": 65}, "batch_tokens=64, not 65"),
+        ("config", {"dropout": 0.5}, "dropout=0.0, not 0.5"),
+        ("options", {"seed": 2}, "seed=1, not 2"),
+        # These decide which pairs make up which batch: a resumed training
+        # would see some pairs twice and miss others.
+        ("options", {"max_tokens": 99}, "max_tokens=100, not 99"),
+        ("options", {"shapes": 4}, "shapes=3, not 4"),
+        ("options", {"batching": "pack"}, "batching=length, not pack"),
+        ("options", {"row_tokens": 64}, "row_tokens=128, not 64"),
+        # A checkpoint without an average cannot resume with one.
+        ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
+        ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
+        ("source", {"source_language": "xx"}, "source_language=en, not xx"),
+        ("source", {"target_language": "en"}, "target_language=xx, not en"),
+        ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
+        ("source", {"fingerprint": "g"}, "its fingerprint was f and is g"),
+    ],
+)
+def test_another_training_is_refused(corpus, claimed, kind, changes, message):
+    before = contents(claimed.path)
+    things = {
+        "config": CONFIG,
+        "source": corpus.manifest.source,
+        "options": OPTIONS,
+    }
+    things[kind] = dataclasses.replace(things[kind], **changes)
+    refusal = _refusal(validate_same_training, claimed, *things.values())
+    assert message in refusal
+    assert str(claimed.path) in refusal
+    if kind != "source":
+        del things["source"]
+        config, options = things.values()
+        for function in (load_inputs, write_run_files):
+            refusal = _refusal(function, claimed, config, corpus, options)
+            assert message in refusal
+    assert contents(claimed.path) == before
+
+
+def test_a_higher_limit_of_the_stored_data_is_the_same_training(
+    corpus, claimed
+):
+    source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
+    validate_same_training(claimed, CONFIG, source, OPTIONS)
+
+
+def test_damaged_run_files_are_refused(corpus, claimed):
+    for name in ("run.json", "config.json"):
+        path = claimed.path / name
+        before = path.read_text()
+        for content in ("{", "[]", "null"):
+            path.write_text(content)
+            refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
+            assert name in refusal
+        path.write_text(before)
+    claimed.run_path.unlink()
+    refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
+    assert "run.json" in refusal
+
+
+@pytest.mark.parametrize(
+    "flag", ["keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences"]
+)
+def test_without_dev_what_needs_it_is_refused(tmp_path, directory, flag):
+    corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
+    inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
+    assert (inputs.dev, inputs.test) == (None, None)
+    options = changed(**{flag: 1})
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
+    assert f"--{flag}" in refusal
+
+
+def test_too_long_pairs_are_skipped_and_counted(corpus, directory, capsys):
+    options = changed(max_tokens=9)
+    inputs = load_inputs(directory, CONFIG, corpus, options)
+    pairs = corpus.pairs("train")
+    longer = np.maximum(pairs.source_lengths, pairs.target_lengths) > 9
+    dropped = int(longer.sum())
+    assert 0 < dropped < 40
+    assert (len(inputs.training), inputs.training.dropped) == (
+        40 - dropped,
+        dropped,
+    )
+    tokens = pairs.target_lengths[~longer].sum()
+    out = capsys.readouterr().out
+    assert f"train: {40 - dropped} pairs, {tokens} target tokens" in out
+    assert f"{dropped} pairs of more than 9" in out
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_limit_that_leaves_no_pair_is_refused(tmp_path, directory, split):
+    data = splits(**{split: [("ba do ki lu me", ("yz wh fq vx gx",))] * 3})
+    corpus = prepare(tmp_path / "data", MemoryCorpus(data))
+    limit = int(corpus.pairs(split).source_lengths.min()) - 1
+    options = changed(max_tokens=limit)
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
+    assert split in refusal and f"--max_tokens={limit}" in refusal
+
+
+def test_data_that_do_not_fit_are_refused(corpus, directory, monkeypatch):
+    config = CONFIG.replace(vocabulary_size=63)
+    refusal = _refusal(load_inputs, directory, config, corpus, OPTIONS)
+    assert "--set=vocabulary_size=64" in refusal
+    pairs = corpus.pairs
+    monkeypatch.setattr(
+        corpus, "pairs", lambda name: None if name == "train" else pairs(name)
+    )
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
+    assert "train" in refusal
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_damaged_data_are_refused(tmp_path, directory, split):
+    corpus = prepare(tmp_path / "data")
+    path = tmp_path / "data" / f"{split}-00000.ids.npy"
+    flip_bit(path, -2)
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
+    assert f"{split}-00000" in refusal
+    path.write_bytes(b"")
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
+    assert path.name in refusal
+
+
+def test_sentences_must_fit_learned_positions():
+    for positions, kind in ((100, "learned"), (99, "sinusoidal")):
+        config = CONFIG.replace(positions=kind, max_positions=positions)
+        validate_positions(config, OPTIONS)
+    config = CONFIG.replace(positions="learned", max_positions=99)
+    assert "--max_tokens" in _refusal(validate_positions, config, OPTIONS)
+
+
+def test_the_bleu_tokenizer_is_the_target_languages(corpus, directory):
+    options = changed(tokenize=None)
+    for language, name in (("de", "13a"), ("zh_CN", "zh")):
+        chosen = choose_tokenizer(options, directory, language)
+        assert chosen == changed(tokenize=name)
+    char = choose_tokenizer(changed(tokenize="char"), directory, "zh")
+    assert char.tokenize == "char"
+    # A resumed training keeps its own.
+    write_run_files(directory, CONFIG, corpus, char)
+    assert choose_tokenizer(options, directory, "zh") == char
+    other = choose_tokenizer(changed(tokenize="intl"), directory, "zh")
+    refusal = _refusal(load_inputs, directory, CONFIG, corpus, other)
+    assert "tokenize=char, not intl" in refusal

@@ -1,0 +1,206 @@
+"""Directory, configuration and data of one training, checked together."""
+
+import dataclasses
+
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.model_directory import ModelDirectory
+from keras_transformer.config import field_names
+from trainers.batches.token_pairs import TokenPairs
+from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
+from trainers.scores import bleu_tokenizers
+
+# Options that decide the sequence of updates: a resumed training must have the
+# same. Those that may change although they decide an update's bits (precision,
+# jit, accumulate, strategy) are only in the commands of training.json; see
+# trainers/scores/provenance.py.
+_RECORDED_OPTIONS = (
+    *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
+    "tokenize",
+)
+_NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingInputs:
+    """All that training needs; splits that the corpus lacks are None."""
+
+    directory: ModelDirectory
+    config: kt.TransformerConfig
+    dataset: str
+    training: TokenPairs
+    dev: TokenPairs | None
+    test: EvaluationSet | None
+
+
+def load_inputs(directory, config, corpus, options):
+    """Opens and checks the data, without writing anything.
+
+    Args:
+        directory: ModelDirectory; new, or of the same training.
+        config: TransformerConfig.
+        corpus: PreparedCorpus.
+        options: TrainingOptions.
+
+    Returns:
+        TrainingInputs.
+
+    Raises:
+        InputError: the directory is of another training, or the data are
+            damaged or do not fit the configuration.
+    """
+    source = corpus.manifest.source
+    validate_same_training(directory, config, source, options)
+    if source.vocabulary_size != config.source_pieces:
+        raise InputError(
+            f"The data in {corpus.folder} were prepared with "
+            f"vocabulary_size={source.vocabulary_size}, not "
+            f"{config.source_pieces}; use "
+            f"--set=vocabulary_size={source.vocabulary_size}."
+        )
+    corpus.check()
+    limits = {
+        "--max_tokens": options.max_tokens,
+        "--batch_tokens": config.batch_tokens,
+    }
+    training = _load_pairs(corpus, "train", limits)
+    if training is None:
+        raise InputError(
+            f"{corpus.folder} has no train split; prepare data that have one."
+        )
+    dev = _load_pairs(corpus, "dev", limits)
+    for name in _NEED_DEV:
+        if dev is None and getattr(options, name):
+            raise InputError(
+                f"{corpus.folder} has no dev split, which --{name} needs; "
+                "drop the flag, or add a dev split."
+            )
+    test = corpus.test_set()
+    return TrainingInputs(
+        directory, config, source.dataset, training, dev, test
+    )
+
+
+def choose_tokenizer(options, directory, language):
+    """Returns the TrainingOptions with sacreBLEU's tokenizer chosen.
+
+    A resumed training keeps its own, since its best checkpoint is found by
+    comparing BLEU of different runs.
+
+    Args:
+        options: TrainingOptions.
+        directory: ModelDirectory.
+        language: code of the target language.
+
+    Raises:
+        InputError: the tokenizer is not available here.
+    """
+    name = options.tokenize
+    if name is None and directory.config_path.exists():
+        name = directory.read_run().get("tokenize")
+    name = bleu_tokenizers.choose_tokenizer(language, name)
+    return dataclasses.replace(options, tokenize=name)
+
+
+def write_run_files(directory, config, corpus, options):
+    """Writes config.json, run.json, vocabulary and symbols.
+
+    Arguments are those of `load_inputs`.
+
+    Raises:
+        InputError: the directory is of another training by now, or cannot be
+            written.
+    """
+    source = corpus.manifest.source
+    validate_same_training(directory, config, source, options)
+    directory.write_vocabulary(corpus.vocabulary)
+    if corpus.symbols is not None:
+        directory.write_symbols(corpus.symbols.to_json())
+    directory.write_run(_run_facts(source, options))
+    # Last: it makes the directory this training's.
+    directory.write_config(config)
+
+
+def validate_positions(config, options):
+    """Raises InputError if --max_tokens exceeds learned positions."""
+    learned = config.positions == "learned"
+    if learned and options.max_tokens > config.max_positions:
+        raise InputError(
+            f"Expected --max_tokens of at most max_positions="
+            f"{config.max_positions} with positions=learned, got "
+            f"{options.max_tokens}; lower the one or raise the other."
+        )
+
+
+def validate_same_training(directory, config, source, options):
+    """Raises InputError if a directory holds another training.
+
+    Args:
+        directory: ModelDirectory.
+        config: TransformerConfig.
+        source: Source of the prepared data.
+        options: TrainingOptions.
+    """
+    if not directory.config_path.exists():
+        return
+    old = dataclasses.asdict(directory.read_config()) | directory.read_run()
+    new = dataclasses.asdict(config) | _run_facts(source, options)
+    may_change = field_names("ending", "decoding")
+    for name, value in new.items():
+        if name in may_change or old.get(name) == value:
+            continue
+        if name == "fingerprint":
+            change = describe_fingerprint_change(str(old.get(name)), value)
+            raise InputError(
+                f"The data of the training in {directory.path} changed since "
+                f"it began: {change}; restore them to resume, or train on "
+                "them in another --model_dir."
+            )
+        raise InputError(
+            f"{directory.path} holds a training with {name}={old.get(name)}, "
+            f"not {value}; use another --model_dir, or the same flags as "
+            "before to resume."
+        )
+
+
+def _run_facts(source, options):
+    """Returns run.json: what besides config.json a resume must repeat."""
+    return {
+        "dataset": source.dataset,
+        "source_language": source.source_language,
+        "target_language": source.target_language,
+        "fingerprint": source.fingerprint,
+        **{name: getattr(options, name) for name in _RECORDED_OPTIONS},
+        # Longer pairs are missing, whichever limit removed them.
+        "max_tokens": min(options.max_tokens, source.max_tokens),
+    }
+
+
+def _load_pairs(corpus, split, limits):
+    pairs = corpus.pairs(split)
+    if pairs is None:
+        return None
+    flag = min(limits, key=limits.get)
+    max_tokens = limits[flag]
+    kept = pairs.filter_by_length(max_tokens)
+    manifest = corpus.manifest
+    skipped = "".join(
+        f", {count:,} pairs of more than {limit:,} skipped"
+        for count, limit in (
+            (manifest.splits[split].num_too_long, manifest.source.max_tokens),
+            (kept.dropped, max_tokens),
+        )
+        if count
+    )
+    print(
+        f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
+        f"tokens{skipped}.",
+        flush=True,
+    )
+    if not len(kept):
+        raise InputError(
+            f"No sentence pair of {split} is left: {kept.dropped:,} have more "
+            f"than {flag}={max_tokens} tokens on a side; raise it, or check "
+            "the data set."
+        )
+    return kept
