@@ -299,7 +299,7 @@ def _model_directory(source, init_directory):
 
 
 def _known_ids(task, directory, init_directory):
-    """Returns vocabulary and SymbolVocabulary of an existing model, each or None."""
+    """Returns an existing model's vocabulary and symbols, each or None."""
     directories = [each for each in (directory, init_directory) if each]
     vocabularies = (
         each.read_vocabulary()
