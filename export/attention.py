@@ -25,7 +25,7 @@ from export.attention_views.view import (
 from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.server_runtime.export_directory import newest_version
+from export.serving.export_directory import newest_version
 
 FLAGS = flags.FLAGS
 
@@ -34,8 +34,7 @@ flags.DEFINE_string("text", None, "Sentence to translate.")
 flags.DEFINE_string(
     "translation",
     None,
-    "Translation that the model is made to give; by default what its beam "
-    "search finds.",
+    "Translation to decode by force; by default the one of beam search.",
 )
 flags.DEFINE_enum(
     "figure",
@@ -87,17 +86,26 @@ _PAGE = "attention.html"
 def main(arguments):
     """Writes the page, the picture, or both."""
     del arguments
-    text = _text()
-    _check_model()
-    sentence = _read(text)
+    if (FLAGS.text is None) == (FLAGS.figure is None):
+        raise InputError(
+            "Give either --text with a sentence or --figure=3, 4 or 5, whose "
+            "sentence is the paper's."
+        )
+    path = pathlib.Path(FLAGS.model)
+    if newest_version(path):
+        raise InputError(
+            f"{path} is an export, which has the mean of the heads only; give "
+            "the model directory that it was made from."
+        )
+    sentence = _read_attention()
     views, note = (), ""
     heads = tuple(range(sentence.heads))
     view = AttentionView("cross", paper_layer(sentence.layers["cross"]), heads)
     if FLAGS.figure:
         views, note = paper_figure(int(FLAGS.figure), sentence)
         view = views[0][1]
-    asked = {name: FLAGS[name].value for name in _VIEW}
-    view = chosen_view(view, sentence, **asked)
+    chosen = {name: FLAGS[name].value for name in _VIEW}
+    view = chosen_view(view, sentence, **chosen)
     if FLAGS.svg:
         from export.attention_views.svg import attention_svg
 
@@ -114,30 +122,14 @@ def main(arguments):
             _write(output, page)
 
 
-def _text():
-    if (FLAGS.text is None) == (FLAGS.figure is None):
-        raise InputError(
-            "Give either --text with a sentence or --figure=3, 4 or 5, whose "
-            "sentence is the paper's."
-        )
-    if FLAGS.text is None:
-        return SENTENCES[int(FLAGS.figure)]
-    return FLAGS.text
-
-
-def _check_model():
-    path = pathlib.Path(FLAGS.model)
-    if newest_version(path):
-        raise InputError(
-            f"{path} is an export, which has the mean of the heads only; give "
-            "the model directory that it was made from."
-        )
-
-
-def _read(text):
+def _read_attention():
+    # TensorFlow takes seconds to load, and wrong flags are refused before.
     from export.attention_views.reader import AttentionReader
     from export.attention_views.words import AttendedSentence
 
+    text = FLAGS.text
+    if text is None:
+        text = SENTENCES[int(FLAGS.figure)]
     reader = AttentionReader.from_directory(FLAGS.model)
     given = None if FLAGS.translation is None else [FLAGS.translation]
     return AttendedSentence(reader.read([text], given)[0])
@@ -145,13 +137,13 @@ def _read(text):
 
 def _texts(sentence, note):
     notes = [note] if note else []
-    for side, is_cut in (
+    for side, truncated in (
         ("text", sentence.maps.source_truncated),
-        ("translation", sentence.maps.target_is_cut),
+        ("translation", sentence.maps.target_truncated),
     ):
-        if is_cut:
+        if truncated:
             notes.append(
-                f"The {side} is longer than the model takes; only its "
+                f"The {side} exceeds the model's maximum length; only its "
                 "beginning is shown."
             )
     name = pathlib.Path(FLAGS.model).resolve().name

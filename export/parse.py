@@ -18,36 +18,33 @@ tree: a blank line, or no line at all with --skip_blank, as treebanks have none.
 each. --svg=DIR draws the trees as well.
 
 Silver trees, to train another parser on: --skip_blank --output=new.train.ptb.
-With --resume a command that was stopped goes on after the last line of its
---output, which has whole lines only.
+With --resume a command that was stopped continues after the last complete line
+of its --output.
 """
 
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
+from export.lines import line_flags
 from export.lines.formats import line_format
-from export.lines.streams import answer_lines
-from export.lines.unfinished import lines_answered
-from export.translators.batches import BATCH_TOKENS
-from export.translators.text_ids import MAX_BEAMS
+from export.lines.streams import answer_lines, count_answered
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
+line_flags.define_files()
+line_flags.define_n_best()
+line_flags.define_scores()
+search_flags.define_beam_size()
+search_flags.define_ensemble_mean()
+search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory of trainers.parsing; given several times, model "
-    "directories of one vocabulary that parse together.",
+    "Model directory of trainers.parsing; repeat it for an ensemble of one "
+    "vocabulary.",
     required=True,
-)
-flags.DEFINE_string(
-    "input", None, "File of sentences; standard input by default."
-)
-flags.DEFINE_string(
-    "output",
-    None,
-    "File for the trees, written anew; standard output by default.",
 )
 flags.DEFINE_enum(
     "tokenize",
@@ -57,10 +54,6 @@ flags.DEFINE_enum(
     "splits raw text as the Penn Treebank does, and at hyphens too where the "
     "parser has the tag HYPH, as newer treebanks do.",
 )
-flags.DEFINE_integer(
-    "n_best", 1, "Trees of a sentence, at most the beam size.", lower_bound=1
-)
-flags.DEFINE_boolean("scores", False, "Write the score before the tree.")
 flags.DEFINE_boolean(
     "pretty", False, "Write each tree on several lines, indented."
 )
@@ -76,50 +69,18 @@ flags.DEFINE_boolean(
 flags.DEFINE_boolean(
     "resume",
     False,
-    "Go on with --output from where a command with the same flags stopped; "
-    "one that is not there is begun.",
-)
-flags.DEFINE_enum(
-    "ensemble_mean",
-    None,
-    ["log_probabilities", "probabilities"],
-    "What several models average at each step; log-probabilities by default.",
-)
-flags.DEFINE_integer(
-    "beam_size",
-    None,
-    "Trees that are followed at once; the model's own by default.",
-    lower_bound=1,
-    upper_bound=MAX_BEAMS,
-)
-flags.DEFINE_integer(
-    "batch_tokens",
-    BATCH_TOKENS,
-    "Source pieces in a batch, padding counted.",
-    lower_bound=1,
+    "Continue --output where a command with the same flags stopped; a missing "
+    "file is begun.",
 )
 
 
 def main(arguments):
     """Parses a file or standard input."""
     del arguments
-    _check_resume()
-    form = _form()
-    parser = _parser()
-    words = _reader(parser)
-    answered = _answered(words) if FLAGS.resume else 0
-
-    def ask(lines, on_progress):
-        sentences = [" ".join(words(line)) for line in lines]
-        return parser.parse(sentences, FLAGS.n_best, on_progress)
-
-    answer_lines(
-        *("Parsing", FLAGS.input, FLAGS.output, ask, form), answered=answered
-    )
-
-
-def _parser():
+    _validate_resume()
+    form = _line_format()
     # nltk and TensorFlow take seconds to load.
+    from export.parsing import penn_tokens
     from export.parsing.parser import Parser
 
     parser = Parser.from_directory(
@@ -130,22 +91,24 @@ def _parser():
     )
     if FLAGS.n_best > parser.beam_size:
         raise InputError(
-            f"--n_best={FLAGS.n_best} is more than the {parser.beam_size} "
-            "beams; lower it, or raise --beam_size."
+            f"--n_best={FLAGS.n_best} is above the beam size, "
+            f"{parser.beam_size}; lower it, or raise --beam_size."
         )
-    return parser
+    words = penn_tokens.given_words
+    if FLAGS.tokenize == "penn":
+        words = penn_tokens.words_of(parser.symbols.tags)
+    answered = _count_answered(words) if FLAGS.resume else 0
+
+    def parse(lines, on_progress):
+        sentences = [" ".join(words(line)) for line in lines]
+        return parser.parse(sentences, FLAGS.n_best, on_progress)
+
+    answer_lines(
+        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
+    )
 
 
-def _reader(parser):
-    """Returns the function that splits a line into words."""
-    from export.parsing import penn_tokens
-
-    if FLAGS.tokenize == "none":
-        return penn_tokens.given_words
-    return penn_tokens.words_of(parser.symbols.tags)
-
-
-def _form():
+def _line_format():
     from export.parsing import tree_lines
 
     several = FLAGS.n_best > 1
@@ -160,28 +123,28 @@ def _form():
     return form
 
 
-def _check_resume():
+def _validate_resume():
     if not FLAGS.resume:
         return
     if FLAGS.input is None or FLAGS.output is None:
         raise InputError(
-            "--resume goes on with a file: give both --input and --output."
+            "--resume continues a file: give both --input and --output."
         )
-    asked = {
+    several_lines = {
         "--n_best": FLAGS.n_best > 1,
         "--pretty": FLAGS.pretty,
         "--svg": FLAGS.svg is not None,
     }
-    for name, value in asked.items():
+    for name, value in several_lines.items():
         if value:
             raise InputError(
-                f"--resume goes on where each sentence has one line, and "
-                f"{name} asks for more; leave out one of them."
+                f"--resume needs one line for each sentence, and {name} writes "
+                "more; omit one of them."
             )
 
 
-def _answered(words_of):
-    """Returns how many lines of --input --output has the answers to."""
+def _count_answered(words_of):
+    """Returns how many lines of --input are answered in --output."""
     from export.parsing.penn_tokens import given_words
     from export.parsing.trees import read_tree, words
 
@@ -189,14 +152,14 @@ def _answered(words_of):
         return not FLAGS.skip_blank or bool(given_words(line))
 
     def fits(line, answer):
-        before, tab, tree = answer.rpartition("\t")
+        _, tab, tree = answer.rpartition("\t")
         try:
-            found = words(read_tree(tree)) if tree else []
+            tree_words = words(read_tree(tree)) if tree else []
         except ValueError:
             return False
-        return bool(tab) == FLAGS.scores and found == words_of(line)
+        return bool(tab) == FLAGS.scores and tree_words == words_of(line)
 
-    return lines_answered(FLAGS.input, FLAGS.output, has_answer, fits)
+    return count_answered(FLAGS.input, FLAGS.output, has_answer, fits)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import translate_in_batches
-from export.translators.graphs import IDS_SPEC, one_graph
-from export.translators.text_ids import character_limit, list_of_texts, padded
+from export.translators.graph_translator import IDS_SPEC, trace_once
+from export.translators.text_ids import character_limit, list_of_texts, pad_ids
+from export.translators.text_ops import (
+    id_to_token,
+    source_word_spans,
+    target_word_spans,
+    truncate_text,
+)
 from export.translators.translator import Translator
-from export.translators.truncation import pieces_of, truncate_text
-from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import END_ID
 
 
@@ -41,7 +45,7 @@ class AttentionMaps:
         target_words: int32 [T, 2], the same of `translation`.
         source_truncated: whether the text was longer than the model takes, so
             that only its beginning is here.
-        target_is_cut: the same of a translation that was given.
+        target_truncated: the same of a translation that was given.
     """
 
     text: str
@@ -55,7 +59,7 @@ class AttentionMaps:
     source_words: np.ndarray
     target_words: np.ndarray
     source_truncated: bool = False
-    target_is_cut: bool = False
+    target_truncated: bool = False
 
 
 class AttentionReader:
@@ -74,7 +78,7 @@ class AttentionReader:
             weights = kt.attend_ids(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
+        self._attend = trace_once(attend, IDS_SPEC, IDS_SPEC)
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -133,10 +137,10 @@ class AttentionReader:
         )
         rows = [pair.target for pair in pairs]
         if translations is None:
-            ids = padded(rows)
+            ids = pad_ids(rows)
             translations = target.decode(ids)
-            pieces = pieces_of(target, ids).numpy().tolist()
-            targets = zip(pieces, target_words(target, ids).numpy())
+            pieces = id_to_token(target, ids).numpy().tolist()
+            targets = zip(pieces, target_word_spans(target, ids).numpy())
         else:
             targets = _side(target, translations, rows, translator.target_limit)
         return [
@@ -149,8 +153,8 @@ class AttentionReader:
     def _weights(self, pairs):
         """Returns a dict of numpy arrays for each pair, padding left out."""
         found = self._attend(
-            padded([pair.source for pair in pairs]),
-            padded([pair.target for pair in pairs]),
+            pad_ids([pair.source for pair in pairs]),
+            pad_ids([pair.target for pair in pairs]),
         )
         found = {kind: each.numpy() for kind, each in found.items()}
         return [
@@ -162,7 +166,7 @@ class AttentionReader:
 def _side(tokenizer, texts, rows, limit):
     """Yields the pieces and the words of texts that were given, as `rows`."""
     texts = tf.constant(texts)
-    words = source_words(tokenizer, texts, padded(rows), limit).numpy()
+    words = source_word_spans(tokenizer, texts, pad_ids(rows), limit).numpy()
     cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
     end = tokenizer.id_to_piece(END_ID).encode()
     for ids, pieces, numbers in zip(
@@ -191,7 +195,7 @@ def _maps(text, translation, pair, source, target, weights):
         source_words=words[0],
         target_words=words[1],
         source_truncated=pair.source_truncated,
-        target_is_cut=pair.target_is_cut,
+        target_truncated=pair.target_truncated,
     )
 
 

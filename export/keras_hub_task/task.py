@@ -182,7 +182,7 @@ class TransformerSeq2SeqLM(FromModelDirectory, keras_hub.models.Seq2SeqLM):
         for sources, prompts in batches:
             if not sources:
                 continue
-            spelt = translator.spell(prompts)
+            spelt = translator.normalize_prefixes(prompts, keep_long=False)
             if is_search:
                 prefixes = prompts if any(prompts) else None
                 found = translator.translate(sources, prefixes=prefixes)

@@ -13,9 +13,9 @@ from export.parsing.linear import Symbols, delinearise
 from export.parsing.trees import one_line, penn_word
 from export.parsing.words import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.id_translator import ForwardedCache
-from export.translators.load import load_together, require_one
-from export.translators.text_ids import list_of_texts, padded
+from export.translators.graph_translator import InPlaceKVCache
+from export.translators.text_ids import list_of_texts, pad_ids
+from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 
 # Ids that a sentence may have: several times the longest one of any treebank.
@@ -141,10 +141,10 @@ class Parser:
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [symbols_of(directory) for directory in directories]
-        require_one(paths, symbols, "symbols of trees")
+        validate_equal(paths, symbols, "symbols of trees")
         protos = [directory.read_vocabulary() for directory in directories]
-        require_one(paths, protos, "vocabularies")
-        model = load_together(directories, ensemble_mean)
+        validate_equal(paths, protos, "vocabularies")
+        model = load_ensemble(directories, ensemble_mean)
         try:
             tokenizer = WordTokenizer(protos[0])
             return cls(model, tokenizer, symbols[0], **settings)
@@ -224,7 +224,7 @@ class Parser:
 
     def _asked(self, ids, words, n_best):
         counts = [len(each) for each in words]
-        tokens, scores = self._graph(n_best)(padded(ids), counts)
+        tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
         found = []
         for sentence, rows, values in zip(
             words, tokens.numpy().tolist(), scores.numpy().tolist()
@@ -276,5 +276,5 @@ class Parser:
             *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
             kt.Constraints(longest, grammar=state),
             dataclasses.replace(self.rules, n_best=n_best),
-            cache=ForwardedCache,
+            cache=InPlaceKVCache,
         )[:2]

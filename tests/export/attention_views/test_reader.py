@@ -112,7 +112,7 @@ def test_what_is_too_long_is_cut_and_said(translator):
     model = tiny.model(positions="learned", max_positions=6)
     reader = AttentionReader(Translator(model, translator.tokenizer))
     short, long = reader.read(["ba", "ba " * 9], ["ba " * 9, "ba"])
-    assert (short.source_truncated, short.target_is_cut) == (False, True)
-    assert (long.source_truncated, long.target_is_cut) == (True, False)
+    assert (short.source_truncated, short.target_truncated) == (False, True)
+    assert (long.source_truncated, long.target_truncated) == (True, False)
     assert len(short.target_tokens) == len(long.source_tokens) == 6
     assert short.target_tokens[-1] == long.source_tokens[-1] == "</s>"

@@ -47,7 +47,7 @@ def translator(path, compute_type="default"):
     )
 
 
-def pieces_of(tokenizer, ids):
+def id_to_token(tokenizer, ids):
     return [tokenizer.id_to_piece(number) for number in ids]
 
 
@@ -88,7 +88,7 @@ def test_scores_are_our_models_own(tmp_path, tokenizer, name):
     save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
     sources = tokenizer.encode(TEXTS)
     found = translator(tmp_path / "folder").translate_batch(
-        [pieces_of(tokenizer, ids[:-1]) for ids in sources],
+        [id_to_token(tokenizer, ids[:-1]) for ids in sources],
         beam_size=beam_size,
         num_hypotheses=beam_size,
         length_penalty=ALPHA,
@@ -140,7 +140,7 @@ def test_two_vocabularies_of_unlike_sizes(tmp_path, tokenizer, share):
     sources = of_source.encode(texts)
     assert max(map(max, sources)) >= 200
     results = translator(folder).translate_batch(
-        [pieces_of(of_source, ids[:-1]) for ids in sources],
+        [id_to_token(of_source, ids[:-1]) for ids in sources],
         beam_size=1,
         disable_unk=True,
         min_decoding_length=1,
@@ -172,7 +172,7 @@ def test_there_are_positions_for_the_longest_translation(tmp_path, tokenizer):
     (source,) = tokenizer.encode(TEXTS[:1])
     length = len(source) + 1500
     (result,) = translator(tmp_path / "folder").translate_batch(
-        [pieces_of(tokenizer, source[:-1])],
+        [id_to_token(tokenizer, source[:-1])],
         beam_size=1,
         min_decoding_length=length,
         max_decoding_length=length,
@@ -188,7 +188,7 @@ def test_a_quantized_folder_is_smaller_and_near(
     model = tiny.model(d_ff=256, num_layers=1)
     sizes, scores = {}, {}
     sources = [
-        pieces_of(tokenizer, ids[:-1]) for ids in tokenizer.encode(TEXTS)
+        id_to_token(tokenizer, ids[:-1]) for ids in tokenizer.encode(TEXTS)
     ]
     targets = [["▁", "b", "a"]] * len(sources)
     for kind in ("float32", quantization):

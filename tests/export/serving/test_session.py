@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.server_runtime.session import (
+from export.serving.session import (
     SERVER_ERRORS,
     ServerSession,
     foreign_operations,
