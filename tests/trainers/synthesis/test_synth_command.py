@@ -8,8 +8,7 @@ import pytest
 import sacrebleu
 
 import keras_transformer as kt
-from export.translators.translator import load_models
-from export.translators.translator import Translator
+from export.translators.translator import Translator, load_models
 from tests import made_up_text
 from tests.export import tiny
 from tests.trainers import commands
