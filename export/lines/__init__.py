@@ -1,4 +1,4 @@
 """Lines of files and standard streams for commands: reading, formats, flags.
 
-Imports `common`; no TensorFlow.
+It imports `common`, and no TensorFlow.
 """

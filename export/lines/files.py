@@ -151,11 +151,7 @@ def _poll(stream):
 
 
 def read_lines(path, verbatim=False):
-    """Yields the lines of a file, unpacking it if it ends in .gz.
-
-    Args:
-        path: pathlib.Path or UPath, or str of either.
-        verbatim: as for `DecodedLines`.
+    """Yields the lines of a file or URL, unpacking it if it ends in .gz.
 
     Raises:
         InputError: as for `DecodedLines`; or the file cannot be read, is a

@@ -72,15 +72,12 @@ def requested_format():
 
 
 def translate_stream(translator, line_format, parallel=None):
-    """Translates --input into --output.
+    """Translates --input into --output; see `answer_lines`.
 
     Args:
         translator: TextTranslator.
         line_format: from `requested_format`.
-        parallel: of `answer_lines`: a file of prefixes, or None.
-
-    Raises:
-        InputError: a file cannot be read or written.
+        parallel: name of the flag and path of a file of prefixes, or None.
     """
 
     def translate(lines, on_progress):

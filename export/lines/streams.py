@@ -85,8 +85,8 @@ def read_chunks(lines, sources):
     """Yields lists of lines, shorter ones where the input pauses.
 
     Args:
-        lines: iterator over the lines of the sources.
-        sources: list of DecodedLines that it reads.
+        lines: iterator.
+        sources: list of the DecodedLines that it reads.
     """
     chunk, size = [], _FIRST_CHUNK
     for line in lines:
@@ -133,16 +133,7 @@ def translate_lines(chunks, translate, line_format, write, number=0):
 
 
 def pair_lines(sources, others, flag):
-    """Yields pairs of lines of two iterators.
-
-    Args:
-        sources: lines of --input.
-        others: lines of the file that `flag` names.
-        flag: name of the flag.
-
-    Raises:
-        InputError: one has more lines.
-    """
+    """Yields pairs of lines of --input and of the file that `flag` names."""
     missing = object()
     lines = itertools.zip_longest(sources, others, fillvalue=missing)
     for number, (source, other) in enumerate(lines, 1):

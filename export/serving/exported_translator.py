@@ -22,7 +22,7 @@ class ExportedTranslator(SignatureTranslator):
         batch_tokens: source tokens in a batch, padding included.
 
     Raises:
-        InputError: there is no such version, or it cannot be loaded.
+        InputError: it cannot be loaded.
     """
 
     def __init__(self, path, batch_tokens=BATCH_TOKENS):

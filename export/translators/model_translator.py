@@ -24,10 +24,6 @@ class ModelTranslator(TextTranslator):
         max_source_tokens: sources are truncated to this many ids, the end id
             included, or to the learned positions if they are fewer; 512 by
             default.
-
-    Attributes:
-        tokenizer: see above.
-        max_source_tokens: see above.
     """
 
     def __init__(self, tokenizer, config, max_source_tokens=None):

@@ -66,13 +66,7 @@ def load_output_vocabulary(search, tokenizer, config):
 
 
 def read_shortlist(path, tokenizer, config, size=None):
-    """Reads a file, plain or .gz, into a kt.Shortlist.
-
-    Args:
-        path: of the file.
-        tokenizer: Tokenizer or TokenizerPair.
-        config: TransformerConfig.
-        size: tokens of each sentence's list; SIZE when None.
+    """Reads a file, plain or .gz, into a kt.Shortlist of `size` tokens.
 
     Raises:
         InputError: the file is not valid, has a token that the vocabulary
@@ -150,13 +144,7 @@ def _ids(names):
 def _table(pairs, values, source_size):
     """Returns the likeliest targets of each source, and their probabilities.
 
-    Args:
-        pairs: int [n, 2], source and target id.
-        values: float [n], the probabilities.
-        source_size: V_s.
-
-    Returns:
-        int32 and float32 [V_s, _BEST + 1]; unused places have probability 0.
+    They are int32 and float32 [V_s, _BEST + 1]; unused places have 0.
     """
     order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
     sources, targets = pairs[order].T
@@ -219,13 +207,7 @@ class AlignmentCounts:
 
 
 def format_shortlist(counts, tokenizer, best):
-    """Yields the lines of a file.
-
-    Args:
-        counts: AlignmentCounts.
-        tokenizer: Tokenizer or TokenizerPair.
-        best: maximum number of target tokens of a source token.
-    """
+    """Yields the lines of a file with the `best` targets of each source."""
     source_names = _names(tokenizer.source)
     target_names = _names(tokenizer.target)
     total = math.fsum(counts.target_counts)

@@ -64,11 +64,7 @@ def format_ids(ids, proto):
 
 
 def read_ids(version):
-    """Returns the list of ids in the file of an exported version.
-
-    Raises:
-        InputError: there is no such file, or it is not valid.
-    """
+    """Returns the ids in the file of a version; InputError if not valid."""
     path = version / FILE
     lines = [_LINE.fullmatch(line) for line in read_lines(path, True)]
     if not all(lines):

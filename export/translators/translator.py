@@ -85,11 +85,7 @@ class Translator(ModelTranslator):
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the translator of a model directory.
-
-        Args:
-            path: of the model directory.
-            **settings: keyword arguments of Translator.
+        """Returns the Translator of a model directory, with these settings.
 
         Raises:
             InputError: a file of it is missing or not valid.
@@ -100,17 +96,11 @@ class Translator(ModelTranslator):
         )
 
     def score(self, texts, translations):
-        """Scores given translations.
+        """Returns the log-probability of each given translation.
 
-        Args:
-            texts: list of str, a sentence each.
-            translations: list of str, as many.
-
-        Returns:
-            A list of float: log-probability of each translation, without
-            length penalty. Sources are truncated as for `translate`, and
-            translations to the maximum length. With a blank source it is 0
-            for a blank translation, else -1e9.
+        It is without length penalty, and the end id counts. Sources are
+        truncated as for `translate`, and translations to their maximum length.
+        With a blank source it is 0 for a blank translation, else -1e9.
         """
         pairs = self.given_ids(texts, translations)
 
@@ -247,7 +237,7 @@ def load_models(paths, ensemble_mean=None):
     """Loads one model, or models that decode together.
 
     Args:
-        paths: of the model directories, one or more.
+        paths: of the model directories.
         ensemble_mean: `mean` of kt.Ensemble; None for its default.
 
     Returns:
@@ -288,13 +278,7 @@ def load_ensemble(directories, ensemble_mean=None):
 
 
 def validate_equal(paths, contents, what):
-    """Raises InputError if models differ in what an ensemble must share.
-
-    Args:
-        paths: of the models.
-        contents: what must be equal, for each model.
-        what: name of it, in the plural.
-    """
+    """Raises InputError if the `contents` of an ensemble's models differ."""
     for path, content in zip(paths, contents):
         if content != contents[0]:
             raise InputError(
