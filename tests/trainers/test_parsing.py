@@ -258,7 +258,7 @@ def test_a_parser_is_no_translator_and_the_other_way_round(trained, tmp_path):
     result = _run(
         "export.parse", f"--model={translator}", folder=tmp_path, code=2
     )
-    commands.assert_one_clear_line(result, "holds no parser")
+    commands.assert_one_clear_line(result, "is not a parser")
     result = _run(
         "export.translate",
         f"--model={trained[0] / 'm'}",
@@ -277,4 +277,4 @@ def test_a_parser_is_no_translator_and_the_other_way_round(trained, tmp_path):
         folder=tmp_path,
         code=2,
     )
-    commands.assert_one_clear_line(result, "holds no parser")
+    commands.assert_one_clear_line(result, "is not a parser")

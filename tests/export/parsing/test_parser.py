@@ -86,7 +86,7 @@ def test_another_vocabulary_is_refused(paths, tmp_path):
 
 
 def test_a_mean_of_one_is_refused(paths):
-    with pytest.raises(InputError, match="of several models"):
+    with pytest.raises(InputError, match="--ensemble_mean"):
         Parser.from_directory(paths[0], ensemble_mean="probabilities")
 
 
