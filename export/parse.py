@@ -14,8 +14,8 @@ first, where number counts the lines of the input from 0. A blank line gives no
 tree: a blank line, or no line at all with --skip_blank, as treebanks have none.
 
 --pretty is for reading: the tree on several lines, indented, after a line with
-"score" or "number ||| score" where those are asked for, and a blank line after
-each. --svg=DIR draws the trees as well.
+"score" or "number ||| score" if requested, and a blank line after each.
+--svg=DIR draws the trees as well.
 
 Silver trees, to train another parser on: --skip_blank --output=new.train.ptb.
 With --resume a command that was stopped continues after the last complete line

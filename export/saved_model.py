@@ -51,7 +51,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_source_tokens",
     None,
-    "Longer sources are truncated to this many tokens, the end token counted; "
+    "Longer sources are truncated to this many tokens, the end token included; "
     "256 by default. A parser refuses longer ones; 1024 by default.",
     lower_bound=2,
 )
@@ -175,8 +175,8 @@ def _check(model_dir, version):
     done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)
     if done.returncode:
         raise InputError(
-            "The export did not pass export.check, which says why above; "
-            "nothing was written, and --nocheck would skip the check."
+            "The export did not pass export.check, see its error above; nothing "
+            "was written, and --nocheck would skip the check."
         )
 
 
