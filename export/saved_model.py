@@ -175,8 +175,8 @@ def _check(model_dir, version):
     done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)
     if done.returncode:
         raise InputError(
-            "The export did not pass export.check, see its error above; nothing "
-            "was written, and --nocheck would skip the check."
+            "The export did not pass export.check, see its error above; "
+            "nothing was written, and --nocheck would skip the check."
         )
 
 
