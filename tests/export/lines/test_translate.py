@@ -198,18 +198,6 @@ def test_refusals_are_one_line_and_2(echo, tmp_path, flags):
     assert flags or model in line
 
 
-@pytest.mark.slow
-def test_files_and_small_batches_change_nothing(alone, exported, tmp_path):
-    lines = [line.split("\t")[1] for line in alone[1]]
-    source, target = tmp_path / "in", tmp_path / "out"
-    source.write_text("\r\n".join(TEXTS), encoding="utf-8")
-    target.write_text("old\n" * 1000, encoding="utf-8")
-    flags = [f"--input={source}", f"--output={target}", "--batch_tokens=1"]
-    code, out, _ = run(exported, [], *flags)
-    assert (code, out) == (0, [])
-    assert target.read_text(encoding="utf-8").split("\n") == [*lines, ""]
-
-
 @pytest.mark.parametrize("is_standard", [True, False])
 def test_a_file_is_not_written_over_itself(echo, tmp_path, is_standard):
     path = tmp_path / "in"
