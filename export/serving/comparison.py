@@ -60,10 +60,9 @@ class Signature(typing.NamedTuple):
     """How the answers of one signature are compared.
 
     Attributes:
-        expected: function of the model (Translator or Parser) that returns an
-            answer for each text of the reader.
-        read: function of one row of the outputs, a dict, that returns an
-            answer.
+        expected: function of the model (Translator or Parser) that returns
+            the answers to the reader's texts.
+        read: function of one row of the outputs, a dict, to its answer.
     """
 
     expected: typing.Callable
@@ -104,13 +103,7 @@ class AnswerReader(abc.ABC):
             )
 
     def inputs(self, names, start, end):
-        """Returns a request about the texts from `start` to `end`.
-
-        Args:
-            names: of the signature's inputs.
-            start: index of the first text.
-            end: index after the last.
-        """
+        """Returns a request with these inputs, of texts[start:end]."""
         texts = self._texts[start:end]
         ids = pad_ids([self._source.ids(text) for text in texts])
         return select_inputs(names, texts, self._translations[start:end], ids)
@@ -121,7 +114,7 @@ class AnswerReader(abc.ABC):
         Args:
             name: of the signature.
             outputs: list of dicts of arrays, one for each request.
-            model: Translator or Parser of the model directory.
+            model: Translator or Parser.
         """
         signature = self.signatures[name]
         comparison = Comparison()

@@ -94,9 +94,6 @@ def describe(directory, servable):
     Args:
         directory: ModelDirectory.
         servable: ServedTranslator or ServedParser made of it.
-
-    Raises:
-        InputError: a file of the directory is not valid.
     """
     import keras_transformer as kt
 

@@ -23,14 +23,8 @@ _MODEL_NAME = "translator"
 def select_inputs(names, texts, translations, ids):
     """Returns a request: a dict of the inputs of these names.
 
-    Args:
-        names: of a signature's inputs.
-        texts: list of str.
-        translations: list of str, as many.
-        ids: int32 [B, S], ids of the texts.
-
     Raises:
-        InputError: no value is known for a name.
+        InputError: an input has another name.
     """
     values = {"text": texts, "translation": translations, "ids": ids}
     unknown = set(names).difference(values)
@@ -63,14 +57,11 @@ def random_texts(vocabulary, lengths):
 
 
 def warm_up_requests(tokenizer, signatures):
-    """Makes requests for signatures.
+    """Returns lists of requests by the names of signatures.
 
     Args:
         tokenizer: Tokenizer or TokenizerPair.
         signatures: dict, name to tf.function.
-
-    Returns:
-        dict, signature's name to list of requests, each a dict of inputs.
     """
     requests = {name: [] for name in signatures}
     for lengths in _REQUESTS:

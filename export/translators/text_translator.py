@@ -196,8 +196,7 @@ def fill_blanks(sentences, answers):
         answers: list of lists of Translation; None for blank text.
 
     Raises:
-        InputError: no translation of a sentence is possible, not even an
-            empty one, since the weights are not finite.
+        InputError: a sentence has no possible translation.
     """
     rows = [[BLANK] if each is None else each for each in answers]
     if not all(rows):
