@@ -38,10 +38,10 @@ from benchmarks.harness.worker import select_systems
 from benchmarks.peers.products import step_shapes
 from export.common import command, processes
 from export.common.errors import InputError
-from export.translators import shortlist_flag
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
-flags.adopt_module_key_flags(shortlist_flag)
+search_flags.define_shortlist()
 
 _PEER = "ctranslate2"
 _WEIGHT_BYTES = {"float32": 4, "bfloat16": 2}

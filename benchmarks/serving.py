@@ -22,8 +22,8 @@ from benchmarks.harness.turns import parse_numbers
 from export.common import command
 from export.common.errors import InputError
 from export.lines.files import read_lines
-from export.server_runtime.export_directory import newest_version
-from export.server_runtime.session import ServerSession
+from export.serving.export_directory import newest_version
+from export.serving.session import ServerSession
 
 FLAGS = flags.FLAGS
 

@@ -46,7 +46,7 @@ class StepBatch:
     labels: np.ndarray
 
     @property
-    def padded(self):
+    def pad_ids(self):
         """The model's inputs, one pair a row, and the labels."""
         return {"source": self.source, "target": self.target}, self.labels
 

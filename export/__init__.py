@@ -1,9 +1,7 @@
-"""A trained model made useful: translate with it, export it, serve it.
+"""Uses a trained model: translates, exports, serves and converts it.
 
-Commands and the contracts that they share stand here; the rooms are `lines`,
-`translators`, `parsing`, `serving`, `server_runtime`, `remote`,
-`attention_views` and `conversion`. This floor imports keras_transformer and
-nothing of trainers.
+Commands and the contracts that they share are files of this package; the rest
+is in subpackages. Imports keras_transformer and nothing of trainers.
 """
 
 import os

@@ -25,7 +25,7 @@ from export.attention_views.view import (
 from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
-from export.server_runtime.export_directory import newest_version
+from export.serving.export_directory import newest_version
 
 FLAGS = flags.FLAGS
 

@@ -17,19 +17,19 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.server_runtime.export_directory import (
+from export.serving.comparison import READERS
+from export.serving.export_directory import (
     newest_version,
     read_description,
     task_of,
     unusable,
 )
-from export.server_runtime.session import (
+from export.serving.session import (
     SERVER_ERRORS,
     ServerSession,
     foreign_operations,
     read_meta_graph,
 )
-from export.serving.comparison import READERS
 from export.serving.warm_up import random_texts, read_warm_up
 from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import shortlist
@@ -58,19 +58,43 @@ def main(arguments):
     requests = read_warm_up(version)
     reader = _reader(version, description["limits"])
     outputs, comparisons = {}, {}
-    with _session(version) as session:
-        _check_requests(version, session, requests)
+    try:
+        session = ServerSession(version)
+    except SERVER_ERRORS as error:
+        raise InputError(
+            f"TensorFlow Serving could not load {version}: {_first_line(error)}"
+        ) from error
+    with session:
+        for name in {*session.signatures} ^ {*requests}:
+            raise InputError(
+                f"Only one of the signatures of {version} and its warm-up "
+                f"requests has {name}; export the model again with "
+                "export.saved_model."
+            )
         times = {
-            name: _timed(session, name, requests[name]) for name in requests
+            name: _measure(session, name, requests[name]) for name in requests
         }
         if reader is not None:
             outputs = _ask(session, reader)
     if reader is not None:
-        # Only now is Keras imported.
-        comparisons = _compare(version, description["limits"], reader, outputs)
+        # Keras is not imported before.
+        model = _load_model(version, description["limits"], reader.settings)
+        comparisons = {
+            name: reader.compare(name, each, model)
+            for name, each in outputs.items()
+        }
     _print(requests, times, comparisons)
-    _print_size(version, description["parameters"])
-    print("Operations that a stock server lacks: none.", flush=True)
+    size = sum(
+        path.stat().st_size for path in version.rglob("*") if path.is_file()
+    )
+    weights = 4 * description["parameters"]
+    print(
+        f"{size:,} bytes, {size / weights:.3f} of the weights' {weights:,} in "
+        "float32.",
+        "Operations that a stock server lacks: none.",
+        sep="\n",
+        flush=True,
+    )
     for name, comparison in comparisons.items():
         if comparison.first is not None:
             raise InputError(
@@ -128,29 +152,11 @@ def _reader(version, limits):
     return READERS[task](vocabulary, texts, limits)
 
 
-def _session(version):
-    try:
-        return ServerSession(version)
-    except SERVER_ERRORS as error:
-        raise InputError(
-            f"TensorFlow Serving could not load {version}: {_brief(error)}"
-        ) from error
-
-
-def _brief(error):
+def _first_line(error):
     return str(error).strip().splitlines()[0]
 
 
-def _check_requests(version, session, requests):
-    for name in {*session.signatures} ^ {*requests}:
-        raise InputError(
-            f"The signatures of {version} and its warm-up requests are not of "
-            f"one export: only one of them has {name}; export the model again "
-            "with export.saved_model."
-        )
-
-
-def _timed(session, name, requests):
+def _measure(session, name, requests):
     """Returns milliseconds: warm-up, the next request, and a later one."""
 
     def milliseconds(request):
@@ -164,20 +170,14 @@ def _timed(session, name, requests):
     except SERVER_ERRORS as error:
         raise InputError(
             f"The signature {name} fails on a warm-up request, so that a "
-            f"server would not load this version: {_brief(error)}"
+            f"server would not load this version: {_first_line(error)}"
         ) from error
     return warm_up, first, statistics.median(later)
 
 
 def _ask(session, reader):
     """Returns the outputs of each signature: dict, name to list of dicts."""
-    unknown = set(session.signatures).difference(reader.signatures)
-    if unknown:
-        raise InputError(
-            f"Expected the signatures {', '.join(reader.signatures)}, got "
-            f"{', '.join(sorted(unknown))}, which cannot be compared; omit "
-            "--model_dir."
-        )
+    reader.validate(session.signatures)
     outputs, count = {}, len(session.signatures) * sum(_BATCHES)
     with ProgressBar("Asking", count, "answers") as bar:
         for name, signature in session.signatures.items():
@@ -190,23 +190,10 @@ def _ask(session, reader):
     return outputs
 
 
-def _compare(version, limits, reader, outputs):
-    """Returns a dict, signature to Comparison."""
-    settings = {name: limits[name] for name in reader.settings}
-    if limits.get("target_pieces") is not None:
-        settings["target_pieces"] = read_ids(version)
-    if limits.get("shortlist") is not None:
-        settings["shortlist"] = str(version / shortlist.FILE)
-        settings["shortlist_size"] = limits["shortlist"]
-    expected = reader.expected(_load_model(task_of(version), settings))
-    return {
-        name: reader.compare(name, found, expected[name])
-        for name, found in outputs.items()
-    }
-
-
-def _load_model(task, settings):
-    if task == "parsing":
+def _load_model(version, limits, names):
+    """Returns the Translator or Parser of --model_dir with equal settings."""
+    settings = {name: limits[name] for name in names}
+    if task_of(version) == "parsing":
         from export.parsing.parser import Parser
 
         return Parser.from_directory(FLAGS.model_dir, **settings)
@@ -215,7 +202,15 @@ def _load_model(task, settings):
 
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    settings = shortlist.load_shortlist(settings, tokenizer, model.config)
+    if limits.get("target_pieces") is not None:
+        settings["target_pieces"] = read_ids(version)
+    if limits.get("shortlist") is not None:
+        settings["shortlist"] = shortlist.read_shortlist(
+            version / shortlist.FILE,
+            tokenizer,
+            model.config,
+            limits["shortlist"],
+        )
     return Translator(model, tokenizer, **settings)
 
 
@@ -232,17 +227,6 @@ def _print(requests, times, comparisons):
         milliseconds = [f"{each:.0f}" for each in row]
         count = len(requests[name])
         print(_ROW.format(name, count, *milliseconds, equal, difference))
-
-
-def _print_size(version, parameters):
-    size = sum(
-        path.stat().st_size for path in version.rglob("*") if path.is_file()
-    )
-    weights = 4 * parameters
-    print(
-        f"{size:,} bytes, {size / weights:.3f} of the weights' {weights:,} in "
-        "float32."
-    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import h5py
 import keras_transformer as kt
 from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
-from export.server_runtime.export_directory import newest_version
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.parsing.parser_transformer import new_transformer
 
@@ -20,7 +19,7 @@ _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 class ModelDirectory:
-    """A folder that holds a model, its vocabulary and how it was made.
+    """A folder with a model, its vocabulary and how it was made.
 
     - `config.json`: TransformerConfig.
     - `run.json`: data set, languages, seed: what else decides the weights and
@@ -37,11 +36,13 @@ class ModelDirectory:
     - `logs/`: for TensorBoard.
     - `scores.json`: each score with how it was made.
 
+    Methods that read raise InputError if the file is missing or not valid.
+
     Args:
         path: of the folder; it need not exist yet.
 
     Raises:
-        InputError: there can be no such folder.
+        InputError: the system refuses access to the path.
     """
 
     def __init__(self, path):
@@ -62,11 +63,7 @@ class ModelDirectory:
         self.scores_path = self.path / "scores.json"
 
     def read_config(self):
-        """Returns the TransformerConfig.
-
-        Raises:
-            InputError: it is missing or not valid.
-        """
+        """Returns the TransformerConfig."""
         try:
             return kt.TransformerConfig.from_json(self._read(self.config_path))
         except _BROKEN_JSON as error:
@@ -79,11 +76,7 @@ class ModelDirectory:
         _write_text(self.config_path, config.to_json())
 
     def read_run(self):
-        """Returns run.json as a dict.
-
-        Raises:
-            InputError: it is missing or not a JSON object.
-        """
+        """Returns run.json as a dict."""
         return self._read_json(self.run_path, dict)
 
     def write_run(self, run):
@@ -91,11 +84,7 @@ class ModelDirectory:
         write_json(self.run_path, run)
 
     def read_scores(self):
-        """Returns the list of scores; empty when there is none yet.
-
-        Raises:
-            InputError: scores.json is not a JSON list.
-        """
+        """Returns the list of scores; empty if there is no file yet."""
         if not self.scores_path.exists():
             return []
         return self._read_json(self.scores_path, list)
@@ -105,16 +94,7 @@ class ModelDirectory:
         write_json(self.scores_path, scores)
 
     def load_tokenizer(self):
-        """Returns what makes ids of text, and fits config.json.
-
-        Returns:
-            Tokenizer of both languages, or TokenizerPair.
-
-        Raises:
-            InputError: the vocabulary is missing, not one of ours, or of
-                another size than the configuration says; or it is a
-                parser's.
-        """
+        """Returns a Tokenizer or TokenizerPair of the sizes in config.json."""
         config = self.read_config()
         tokenizer = self.read_tokenizer()
         if config.source_vocabulary_size and tokenizer.source is tokenizer:
@@ -127,42 +107,27 @@ class ModelDirectory:
                 f"but {self.vocabulary_path.name} is one vocabulary for both "
                 f"languages; {advice}."
             )
-        sizes = {
-            "source_vocabulary_size": (
-                tokenizer.source.vocabulary_size,
-                config.source_pieces,
-            ),
-            "vocabulary_size": (
-                tokenizer.target.vocabulary_size,
-                config.vocabulary_size,
-            ),
-        }
-        for name, (found, expected) in sizes.items():
-            if found != expected:
+        for name, side, expected in (
+            ("source_vocabulary_size", tokenizer.source, config.source_pieces),
+            ("vocabulary_size", tokenizer.target, config.vocabulary_size),
+        ):
+            if side.vocabulary_size != expected:
                 raise InputError(
-                    f"{self.vocabulary_path} has {found} pieces, but "
-                    f"{self.config_path} says {name}={expected}; they are "
-                    "not of the same training."
+                    f"{self.vocabulary_path} has {side.vocabulary_size} "
+                    f"tokens, but {self.config_path} has {name}={expected}; "
+                    "they are not of the same training."
                 )
         return tokenizer
 
     def read_tokenizer(self):
-        """Returns the Tokenizer, or TokenizerPair, of vocabulary.model.
-
-        Raises:
-            InputError: the vocabulary is missing or not one of ours.
-        """
+        """Returns the Tokenizer or TokenizerPair of vocabulary.model."""
         try:
             return load_tokenizer(self.read_vocabulary())
         except ValueError as error:
             raise InputError(f"{self.vocabulary_path}: {error}") from error
 
     def read_vocabulary(self):
-        """Returns the bytes of vocabulary.model.
-
-        Raises:
-            InputError: it is missing.
-        """
+        """Returns the bytes of vocabulary.model."""
         return self._read_bytes(self.vocabulary_path)
 
     def write_vocabulary(self, proto):
@@ -171,14 +136,10 @@ class ModelDirectory:
             temporary.write_bytes(proto)
 
     def read_symbols(self):
-        """Returns the text of symbols.json.
-
-        Raises:
-            InputError: it is missing, as of a translator.
-        """
+        """Returns the text of symbols.json; a translator has none."""
         if self.config_path.exists() and not self.symbols_path.exists():
             raise InputError(
-                f"{self.path} holds no parser: it has no "
+                f"{self.path} is not a parser: it has no "
                 f"{self.symbols_path.name}; give a model directory of "
                 "trainers.parsing."
             )
@@ -193,21 +154,18 @@ class ModelDirectory:
 
         Args:
             dtype: a Keras dtype policy.
-
-        Raises:
-            InputError: configuration or weights are missing, or do not fit.
         """
         model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
             raise InputError(
                 f"{self.weights_path} is missing: the training of {self.path} "
-                "has not finished; run trainers.wmt with the same flags to go "
-                "on, or with --train_steps of the step it reached to end it."
+                "has not finished; resume it by trainers.wmt with the same "
+                "flags, or end it with --train_steps of the step it reached."
             )
         try:
             model.load_weights(self.weights_path)
-            _check_all_used(self.weights_path, model)
-        # HDF5 says of a damaged file what it was doing, as a RuntimeError.
+            _validate_count(self.weights_path, model)
+        # For a damaged file HDF5 raises RuntimeError.
         except (ValueError, OSError, KeyError, RuntimeError) as error:
             raise InputError(
                 f"{self.weights_path} does not hold the weights of "
@@ -223,7 +181,7 @@ class ModelDirectory:
             plain = new_transformer(model.config)
             plain.set_weights(model.get_weights())
         with atomic_write(self.weights_path) as temporary:
-            _refuse_full_disk(temporary.parent, plain)
+            _validate_disk_space(temporary.parent, plain)
             plain.save_weights(temporary)
 
     def _read_json(self, path, kind):
@@ -242,7 +200,9 @@ class ModelDirectory:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            if newest_version(self.path):
+            if any(self.path.glob("saved_model.pb")) or any(
+                self.path.glob("*/saved_model.pb")
+            ):
                 raise InputError(
                     f"{self.path} is an export, and has no {path.name}; give "
                     "the model directory that it was made from."
@@ -255,7 +215,7 @@ class ModelDirectory:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
 
 
-def _refuse_full_disk(folder, model):
+def _validate_disk_space(folder, model):
     """HDF5 crashes the process when a disk fills up under it."""
     size = sum(4 * math.prod(weight.shape) for weight in model.weights)
     # HDF5 adds up to 3.7 kB an array, groups and all.
@@ -263,8 +223,8 @@ def _refuse_full_disk(folder, model):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _check_all_used(path, model):
-    """Keras passes over arrays that a model has no place for."""
+def _validate_count(path, model):
+    """Keras ignores arrays that the model lacks."""
     arrays = []
 
     def count(_, item):
@@ -275,7 +235,7 @@ def _check_all_used(path, model):
         file.visititems(count)
     if len(arrays) != len(model.weights):
         raise ValueError(
-            f"it has {len(arrays)} arrays, the model {len(model.weights)}."
+            f"expected {len(model.weights)} arrays, got {len(arrays)}."
         )
 
 

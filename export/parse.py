@@ -14,39 +14,36 @@ first, where number counts the lines of the input from 0. A blank line gives no
 tree: a blank line, or no line at all with --skip_blank, as treebanks have none.
 
 --pretty is for reading: the tree on several lines, indented, after a line with
-"score" or "number ||| score" where those are asked for, and a blank line after
-each. --svg=DIR draws the trees as well.
+"score" or "number ||| score" if requested, and a blank line after each.
+--svg=DIR draws the trees as well.
 
 Silver trees, to train another parser on: --skip_blank --output=new.train.ptb.
-With --resume a command that was stopped goes on after the last line of its
---output, which has whole lines only.
+With --resume a command that was stopped continues after the last complete line
+of its --output.
 """
 
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.lines.streams import answer_lines
-from export.lines.unfinished import lines_answered
-from export.translators.batches import BATCH_TOKENS
-from export.translators.text_ids import MAX_BEAMS
+from export.lines import line_flags
+from export.lines.streams import answer_lines, count_answered
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
+line_flags.define_files()
+line_flags.define_n_best()
+line_flags.define_scores()
+search_flags.define_beam_size()
+search_flags.define_ensemble_mean()
+search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory of trainers.parsing; given several times, model "
-    "directories of one vocabulary that parse together.",
+    "Model directory of trainers.parsing; repeat it for an ensemble of one "
+    "vocabulary.",
     required=True,
-)
-flags.DEFINE_string(
-    "input", None, "File of sentences; standard input by default."
-)
-flags.DEFINE_string(
-    "output",
-    None,
-    "File for the trees, written anew; standard output by default.",
 )
 flags.DEFINE_enum(
     "tokenize",
@@ -56,10 +53,6 @@ flags.DEFINE_enum(
     "splits raw text as the Penn Treebank does, and at hyphens too where the "
     "parser has the tag HYPH, as newer treebanks do.",
 )
-flags.DEFINE_integer(
-    "n_best", 1, "Trees of a sentence, at most the beam size.", lower_bound=1
-)
-flags.DEFINE_boolean("scores", False, "Write the score before the tree.")
 flags.DEFINE_boolean(
     "pretty", False, "Write each tree on several lines, indented."
 )
@@ -75,34 +68,15 @@ flags.DEFINE_boolean(
 flags.DEFINE_boolean(
     "resume",
     False,
-    "Go on with --output from where a command with the same flags stopped; "
-    "one that is not there is begun.",
-)
-flags.DEFINE_enum(
-    "ensemble_mean",
-    None,
-    ["log_probabilities", "probabilities"],
-    "What several models average at each step; log-probabilities by default.",
-)
-flags.DEFINE_integer(
-    "beam_size",
-    None,
-    "Trees that are followed at once; the model's own by default.",
-    lower_bound=1,
-    upper_bound=MAX_BEAMS,
-)
-flags.DEFINE_integer(
-    "batch_tokens",
-    BATCH_TOKENS,
-    "Source pieces in a batch, padding counted.",
-    lower_bound=1,
+    "Continue --output where a command with the same flags stopped; a missing "
+    "file is begun.",
 )
 
 
 def main(arguments):
     """Parses a file or standard input."""
     del arguments
-    _check_resume()
+    _validate_resume()
     # nltk and TensorFlow take seconds to load.
     from export.parsing.tree_formats import tree_format
 
@@ -112,7 +86,7 @@ def main(arguments):
     )
     parser = _parser()
     words = _reader(parser)
-    answered = _answered(words) if FLAGS.resume else 0
+    answered = _count_answered(words) if FLAGS.resume else 0
 
     def ask(lines, on_progress):
         sentences = [" ".join(words(line)) for line in lines]
@@ -149,12 +123,12 @@ def _reader(parser):
     return penn_tokenizer.tokenizer_for_tags(parser.symbols.tags)
 
 
-def _check_resume():
+def _validate_resume():
     if not FLAGS.resume:
         return
     if FLAGS.input is None or FLAGS.output is None:
         raise InputError(
-            "--resume goes on with a file: give both --input and --output."
+            "--resume continues a file: give both --input and --output."
         )
     asked = {
         "--n_best": FLAGS.n_best > 1,
@@ -164,13 +138,13 @@ def _check_resume():
     for name, value in asked.items():
         if value:
             raise InputError(
-                f"--resume goes on where each sentence has one line, and "
-                f"{name} asks for more; leave out one of them."
+                f"--resume needs one line for each sentence, and {name} "
+                "writes more; omit one of them."
             )
 
 
-def _answered(words_of):
-    """Returns how many lines of --input --output has the answers to."""
+def _count_answered(words_of):
+    """Returns how many lines of --input are answered in --output."""
     from export.parsing.penn_tokenizer import split_at_spaces
     from export.parsing.trees import read_tree, tree_words
 
@@ -185,7 +159,7 @@ def _answered(words_of):
             return False
         return bool(tab) == FLAGS.scores and found == words_of(line)
 
-    return lines_answered(FLAGS.input, FLAGS.output, has_answer, fits)
+    return count_answered(FLAGS.input, FLAGS.output, has_answer, fits)
 
 
 if __name__ == "__main__":

@@ -17,32 +17,27 @@ from export.common import command
 from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.export_directory import (
+from export.serving.export_directory import (
     DESCRIPTION_FILES,
+    describe,
     read_description,
     task_of,
     version_number,
 )
-from export.serving.description import describe, describe_signatures
 from export.serving.served_translator import ServedTranslator
+from export.serving.session import describe_signatures
 from export.serving.warm_up import (
     WARM_UP_FILE,
     warm_up_requests,
     write_warm_up,
 )
-from export.translators import (
-    search_flags,
-    shortlist,
-    shortlist_flag,
-    target_pieces,
-    target_pieces_flag,
-)
+from export.translators import search_flags, shortlist, target_pieces
 
 FLAGS = flags.FLAGS
 
-for module in (search_flags, target_pieces_flag, shortlist_flag):
-    flags.adopt_module_key_flags(module)
-
+search_flags.define_search()
+search_flags.define_target_pieces()
+search_flags.define_shortlist()
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
@@ -55,7 +50,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_source_tokens",
     None,
-    "Longer sources are truncated to this many tokens, the end token counted; "
+    "Longer sources are truncated to this many tokens, the end token included; "
     "256 by default. A parser refuses longer ones; 1024 by default.",
     lower_bound=2,
 )
@@ -66,15 +61,11 @@ flags.DEFINE_boolean(
     "nothing is written.",
 )
 
-
-# Above what a warm-up request has.
+# Above the tokens of a warm-up request.
 _MIN_PARSER_TOKENS = 64
-# A name for the server, and flags that do not apply.
+# Name of the model in the server.
 _SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
-_TRANSLATION_FLAGS = (
-    *("stop", "max_output_extra"),
-    *("target_pieces", "shortlist", "shortlist_size"),
-)
+_PARSER_FLAGS = {"beam_size", "alpha", "max_source_tokens"}
 
 
 def main(arguments):
@@ -84,7 +75,9 @@ def main(arguments):
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
     search = search_flags.given(
-        *("max_source_tokens", "target_pieces", "shortlist", "shortlist_size")
+        *search_flags.SEARCH,
+        *search_flags.SHORTLIST,
+        *("max_source_tokens", "target_pieces"),
     )
     save(directory, path, search, [_check] if FLAGS.check else [])
     name = _SERVER_NAMES[task_of(path)]
@@ -106,17 +99,15 @@ def save(directory, path, search, checks=()):
 
     Args:
         directory: ModelDirectory.
-        path: the version's folder; nothing is there yet.
-        search: dict of arguments of ServedTranslator or ServedParser; for
-            `target_pieces` the text files, for `shortlist` its file, with
-            `shortlist_size` beside.
+        path: of the version's folder, which does not exist yet.
+        search: dict of arguments of ServedTranslator or ServedParser, with
+            paths as in `load_output_vocabulary`.
         checks: functions of the model directory's path and the version's
-            temporary folder, called before it gets its name; they raise
+            temporary folder, called before it is renamed; they raise
             InputError.
 
     Raises:
-        InputError: the model directory is not complete, the search is not
-            valid for it, a file is not valid, or writing fails.
+        InputError: a file or the search is not valid, or writing fails.
     """
     servable = _servable(directory, search)
     description = describe(directory, servable)
@@ -133,13 +124,15 @@ def save(directory, path, search, checks=()):
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
             (temporary / target_pieces.FILE).write_text(
-                target_pieces.to_text(
+                target_pieces.format_ids(
                     servable.target_pieces, servable.tokenizer.target.proto
                 ),
                 encoding="utf-8",
             )
         if "shortlist" in search:
-            shortlist.copy(search["shortlist"], temporary / shortlist.FILE)
+            shortlist.copy_shortlist(
+                search["shortlist"], temporary / shortlist.FILE
+            )
         for check in checks:
             check(directory.path, temporary)
 
@@ -148,8 +141,9 @@ def _servable(directory, search):
     if not directory.symbols_path.exists():
         tokenizer = directory.load_tokenizer()
         model = directory.load_model()
-        search = shortlist.load_shortlist(search, tokenizer, model.config)
-        search = target_pieces.load_shortlist(search, tokenizer)
+        search = shortlist.load_output_vocabulary(
+            search, tokenizer, model.config
+        )
         return ServedTranslator(model, tokenizer, **search)
     # nltk takes seconds to load.
     from export.parsing.parser import Parser
@@ -157,7 +151,7 @@ def _servable(directory, search):
 
     search = dict(search)
     limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
-    for name in set(search).intersection(_TRANSLATION_FLAGS):
+    for name in set(search).difference(_PARSER_FLAGS):
         raise InputError(
             f"--{name} is for translators, and {directory.path} is a parser; "
             "omit it."
@@ -177,7 +171,7 @@ def _check(model_dir, version):
     done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)
     if done.returncode:
         raise InputError(
-            "The export did not pass export.check, which says why above; "
+            "The export did not pass export.check, see its error above; "
             "nothing was written, and --nocheck would skip the check."
         )
 

@@ -1,7 +1,7 @@
 """Translates lines: `python -m export.translate --model M < in > out`.
 
 M is a model directory, an exported version, or the folder of its versions
-(the newest is taken). A line gives a line, in order:
+(the newest is used). A line gives a line, in order:
 
   text                          by default
   score TAB text                with --scores
@@ -11,18 +11,18 @@ M is a model directory, an exported version, or the folder of its versions
 A score is log-probability / length penalty. With --n_best=N above 1 a line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best
 first, where number counts the lines of the input from 0. A blank line gives
-blank text with score 0. A line that is longer than the model takes is
-truncated; how many there were is said at the end.
+blank text with score 0. Lines above the model's maximum length are truncated,
+and counted at the end.
 
-Lines are read ahead in chunks, up to 4096; where the input pauses, those that
-are there are answered. Whole lines only are written, at once. --compiled is
-fastest where lines come one by one. "-" names the standard streams.
+Lines are read ahead in chunks of up to 4096; when the input pauses, the lines
+read so far are answered. Only complete lines are written. --compiled has the
+lowest latency for single sentences. "-" names the standard streams.
 
 With --prefixes=FILE the translations of line N begin with line N of that file,
-and are the best that do; its last word may continue. A blank line asks for
-nothing. A translation that may not be so long ends within its prefix. A
-character of which the vocabulary has no piece is refused; what the vocabulary
-spells otherwise is said at the end.
+and are the best that do; its last word may continue. A blank line sets no
+prefix. A translation whose maximum length is shorter ends within its prefix.
+Characters that the vocabulary lacks are refused; prefixes that the vocabulary
+spells otherwise are listed at the end.
 """
 
 import sys
@@ -32,158 +32,131 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.lines import line_flags
-from export.translators import (
-    search_flags,
-    shortlist_flag,
-    target_pieces_flag,
-)
-from export.translators.batches import BATCH_TOKENS
-from export.translators.load import load_translator
-from export.translators.text_ids import MAX_EXTRA, UnknownCharacter
+from export.serving.exported_translator import load_translator
+from export.translators import search_flags
+from export.translators.text_ids import UnknownCharacter
 
 FLAGS = flags.FLAGS
 
-flags.adopt_module_key_flags(line_flags)
-flags.adopt_module_key_flags(search_flags)
-flags.adopt_module_key_flags(target_pieces_flag)
-flags.adopt_module_key_flags(shortlist_flag)
-
+line_flags.define_translation()
+search_flags.define_search()
+search_flags.define_target_pieces()
+search_flags.define_shortlist()
+search_flags.define_ensemble_mean()
+search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory or exported version; given several times, model "
-    "directories of one vocabulary that decode together.",
+    "Model directory or exported version; repeat it for an ensemble of model "
+    "directories with one vocabulary.",
     required=True,
-)
-flags.DEFINE_integer(
-    "batch_tokens",
-    BATCH_TOKENS,
-    "Source pieces in a batch, padding counted: more is faster up to a point "
-    "and takes more memory.",
-    lower_bound=1,
 )
 flags.DEFINE_boolean(
     "compiled",
     False,
-    "Translate one sentence at a time, with a search that XLA compiles for "
-    "each of a few lengths, some seconds each: the fastest where lines come "
-    "one by one. A file is faster without.",
+    "Translate one sentence at a time, by a search that XLA compiles for each "
+    "of a few lengths, some seconds each: the lowest latency for single "
+    "sentences. Files are translated faster without.",
 )
 flags.DEFINE_string(
     "prefixes",
     None,
-    "File of what translations begin with, a line for each of the input.",
+    "File of the beginnings of translations, a line for each of the input.",
 )
 flags.DEFINE_integer(
     "min_length",
     None,
-    "Pieces that a translation has at least, 1 by default; with 0 a model in "
-    "doubt may say nothing.",
+    "Minimum number of tokens of a translation, 1 by default; with 0 the best "
+    "translation may be empty.",
     lower_bound=0,
-    upper_bound=MAX_EXTRA,
-)
-flags.DEFINE_enum(
-    "ensemble_mean",
-    None,
-    ["log_probabilities", "probabilities"],
-    "What several models average at each step; log-probabilities by default.",
+    upper_bound=search_flags.MAX_EXTRA,
 )
 
-# Prefixes that are taken otherwise: how many are told, and so much of each.
-_TOLD, _SHORT = 3, 30
+# Number of changed prefixes that are shown, and characters of each.
+_SHOWN, _SHOWN_CHARACTERS = 3, 30
 
 
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    form = line_flags.line_format()
-    translator = _translator()
-    if FLAGS.n_best > translator.beam_size:
-        raise InputError(
-            f"--n_best={FLAGS.n_best} is more than the beam holds, "
-            f"{translator.beam_size}; search a model directory with "
-            f"--beam_size={FLAGS.n_best}, or ask for fewer."
-        )
-    if FLAGS.prefixes is None:
-        line_flags.translate_stream(translator, form)
-        return
-    after = _PrefixLines(translator)
-    beside = "prefixes", FLAGS.prefixes
-    line_flags.translate_stream(after, form, beside)
-    after.tell()
-
-
-def _translator():
+    line_format = line_flags.requested_format()
     if FLAGS.compiled and FLAGS["batch_tokens"].present:
         raise InputError(
-            "--compiled takes one sentence at a time, and --batch_tokens says "
-            "how many there are in a batch: leave out one of them."
+            "--compiled translates one sentence at a time, without batches: "
+            "omit --batch_tokens."
         )
-    wanted = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
-    return load_translator(
-        FLAGS.model,
-        FLAGS.batch_tokens,
-        search_flags.given(
-            *("min_length", "ensemble_mean"),
-            *("target_pieces", "shortlist", "shortlist_size"),
-        ),
-        wanted,
+    needs = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
+    search = search_flags.given(
+        *search_flags.SEARCH,
+        *search_flags.SHORTLIST,
+        *("min_length", "ensemble_mean", "target_pieces"),
     )
+    translator = load_translator(FLAGS.model, FLAGS.batch_tokens, search, needs)
+    if translator.beam_size < FLAGS.n_best:
+        raise InputError(
+            f"--n_best={FLAGS.n_best} is above the beam size, "
+            f"{translator.beam_size}."
+        )
+    if FLAGS.prefixes is None:
+        line_flags.translate_stream(translator, line_format)
+        return
+    translator = _PrefixTranslator(translator)
+    parallel = "prefixes", FLAGS.prefixes
+    line_flags.translate_stream(translator, line_format, parallel)
+    translator.report()
 
 
-class _PrefixLines:
-    """A translator of lines with prefixes, which notes how those are spelt."""
+class _PrefixTranslator:
+    """Translates with prefixes; collects those that are spelled otherwise."""
 
     def __init__(self, translator):
         self._translator = translator
-        self._lines = 0
-        self._first_changed, self._changed = [], 0
+        self._num_lines = 0
+        self._shown, self._num_changed = [], 0
 
     def n_best(self, texts, n, on_progress, prefixes):
-        self._check(prefixes)
+        self._compare(prefixes)
         return self._translator.n_best(texts, n, on_progress, prefixes)
 
     def align(self, texts, on_progress, prefixes):
-        self._check(prefixes)
+        self._compare(prefixes)
         return self._translator.align(texts, on_progress, prefixes)
 
-    def tell(self):
-        """Says on standard error which prefixes were taken otherwise."""
-        more = self._changed - len(self._first_changed)
-        if self._changed:
+    def report(self):
+        more = self._num_changed - len(self._shown)
+        if self._num_changed:
             print(
-                f"Taken as the vocabulary spells them: {self._changed:,} of "
-                f"the prefixes ({', '.join(self._first_changed)}"
+                f"Prefixes that the vocabulary spells otherwise: "
+                f"{self._num_changed:,} ({', '.join(self._shown)}"
                 + (f" and {more:,} more)." if more else ")."),
                 file=sys.stderr,
                 flush=True,
             )
 
-    def _check(self, prefixes):
+    def _compare(self, prefixes):
         try:
-            spelt = self._translator.as_spelt(prefixes)
+            normalized = self._translator.normalize_prefixes(prefixes)
         except UnknownCharacter as error:
             code = f"U+{ord(error.character):04X}"
             raise InputError(
-                f"Line {self._lines + error.place + 1} of --prefixes has "
-                f"{error.character!r} ({code}), of which the model's "
-                "vocabulary has no piece; leave it out, or write it otherwise."
+                f"Line {self._num_lines + error.index + 1} of --prefixes has "
+                f"{error.character!r} ({code}), which the model's vocabulary "
+                "lacks; omit or replace it."
             ) from None
-        for line, (given, read) in enumerate(zip(prefixes, spelt), 1):
-            if given != read:
-                self._note(self._lines + line, given, read)
-        self._lines += len(prefixes)
-
-    def _note(self, line, given, read):
-        self._changed += 1
-        if len(self._first_changed) < _TOLD:
-            short = [repr(_shortened(text)) for text in (given, read)]
-            told = f"line {line}: {' as '.join(short)}"
-            self._first_changed.append(told)
+        for line, texts in enumerate(zip(prefixes, normalized), 1):
+            if texts[0] != texts[1]:
+                self._num_changed += 1
+                if len(self._shown) < _SHOWN:
+                    given, spelled = (repr(_shorten(text)) for text in texts)
+                    number = self._num_lines + line
+                    self._shown.append(f"line {number}: {given} as {spelled}")
+        self._num_lines += len(prefixes)
 
 
-def _shortened(text):
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+def _shorten(text):
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 if __name__ == "__main__":

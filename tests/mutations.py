@@ -470,9 +470,9 @@ MUTATIONS = [
         ),
         (
             "a window's cache adds instead of replacing",
-            "export/translators/id_translator.py",
-            "emptied = ForwardedCache.scatter(cache, where, -before)",
-            "emptied = cache",
+            "export/translators/graph_translator.py",
+            "cleared = InPlaceKVCache.scatter(cache, where, -before)",
+            "cleared = cache",
             "tests/export/translators/test_forwarded_cache.py",
         ),
         (
@@ -499,7 +499,7 @@ MUTATIONS = [
         ),
         (
             "served scores of another beam",
-            "export/translators/id_translator.py",
+            "export/translators/graph_translator.py",
             "trim(tokens[:, :1]) if shrink_batch",
             "trim(tokens[:, -1:]) if shrink_batch",
             "tests/export/serving tests/export/translators",

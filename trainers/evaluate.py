@@ -21,9 +21,9 @@ from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.lines.files import join_lines, read_references
+from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS
-from export.translators.load import load_translator
-from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS
+from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
 from trainers.data import dataset_flags, dataset_kind
 from trainers.data.manifest import validate_kind
 from trainers.scores import bleu_tokenizers, provenance

@@ -22,10 +22,10 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.lines.files import aligned_lines
 from export.translators.batches import BATCH_TOKENS, by_tokens
-from export.translators.graphs import IDS_SPEC, one_graph
-from export.translators.load import load_models
-from export.translators.shortlist import Counts, lines_of
-from export.translators.text_ids import padded
+from export.translators.graph_translator import IDS_SPEC, trace_once
+from export.translators.shortlist import AlignmentCounts, format_shortlist
+from export.translators.text_ids import pad_ids
+from export.translators.translator import load_models
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 FLAGS = flags.FLAGS
@@ -66,14 +66,14 @@ def main(arguments):
     """Writes the shortlist."""
     del arguments
     model, tokenizer = load_models([pathlib.Path(path) for path in FLAGS.model])
-    counts = Counts(model.config.vocabulary_size)
+    counts = AlignmentCounts(model.config.vocabulary_size)
 
     def attend(source, target):
         weights = kt.force_align(model, source, target)
         most = tf.minimum(_SHARED_BY, tf.shape(source)[1])
         return tf.math.top_k(weights, most)
 
-    attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
+    attend = trace_once(attend, IDS_SPEC, IDS_SPEC)
     total = 0
     files = [pathlib.Path(FLAGS.input), pathlib.Path(FLAGS.translations)]
     with ProgressBar("Aligning", None, "lines") as bar:
@@ -83,7 +83,7 @@ def main(arguments):
             lengths = [max(map(len, pair)) for pair in pairs]
             for batch in by_tokens(lengths, BATCH_TOKENS):
                 source, target = (
-                    padded(list(side))
+                    pad_ids(list(side))
                     for side in zip(*[pairs[number] for number in batch])
                 )
                 counts.add(*_align(attend, source, target))
@@ -100,7 +100,8 @@ def main(arguments):
         open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
     ):
         file.writelines(
-            f"{line}\n" for line in lines_of(counts, tokenizer, FLAGS.best)
+            f"{line}\n"
+            for line in format_shortlist(counts, tokenizer, FLAGS.best)
         )
     print(f"Wrote {FLAGS.output}, of {total:,} pairs.")
 

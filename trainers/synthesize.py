@@ -30,7 +30,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.lines.files import join_lines
-from export.translators import sampling_flags, search_flags
+from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers.data import dataset_flags
 from trainers.data.corpus import validate_direction, validate_language_code
@@ -43,8 +43,10 @@ from trainers.synthesis.shards import corpus_source, text_source
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
-for module in (dataset_flags, search_flags, sampling_flags, bleu_tokenizers):
+for module in (dataset_flags, bleu_tokenizers):
     flags.adopt_module_key_flags(module)
+search_flags.define_search()
+search_flags.define_sampling()
 
 flags.DEFINE_string(
     "text", None, "File of lines to translate, .gz too, or its URL."
@@ -234,7 +236,7 @@ def _validate_flags(source):
     """Raises InputError for flags that would change nothing."""
     needed = {}
     if FLAGS.decoding == "beam":
-        needed |= dict.fromkeys(sampling_flags.NAMES, "--decoding=sample")
+        needed |= dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
     else:
         names = ("beam_size", "alpha", "stop")
         needed |= dict.fromkeys(names, "--decoding=beam")

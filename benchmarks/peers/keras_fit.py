@@ -58,7 +58,7 @@ def ours(job, packed=False, jit=False):
             job.config, compile_gradient=jit, dtype=job.precision
         )
         model.compile_for_training()
-    batches = [pack(each) if packed else each.padded for each in job.batches]
+    batches = [pack(each) if packed else each.pad_ids for each in job.batches]
     peer = KerasFit(model, batches)
     peer.note += ", XLA" if jit else ", no XLA"
     return peer

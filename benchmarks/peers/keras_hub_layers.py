@@ -23,7 +23,7 @@ def make(job):
         ),
         loss=_smoothed_loss(job.config.label_smoothing),
     )
-    peer = KerasFit(model, [batch.padded for batch in job.batches])
+    peer = KerasFit(model, [batch.pad_ids for batch in job.batches])
     peer.note = f"keras-hub {keras_hub.__version__} layers, {peer.note}"
     return peer
 

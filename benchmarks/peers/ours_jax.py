@@ -10,7 +10,7 @@ from keras import ops
 import keras_transformer as kt
 from benchmarks.decoding_job import SentencePieces, load_model
 from benchmarks.training_job import pack
-from export.translators.text_ids import padded
+from export.translators.text_ids import pad_ids
 from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.loss import linear_cross_entropy
 
@@ -45,7 +45,7 @@ class Step:
         )
         self._update = jax.jit(self._one_update, donate_argnums=0)
         self._batches = [
-            jax.device_put(pack(batch) if packed else batch.padded)
+            jax.device_put(pack(batch) if packed else batch.pad_ids)
             for batch in job.batches
         ]
         self.parameters = self._model.count_params()
@@ -116,7 +116,7 @@ class Search:
         config = self._model.config
         if config.positions == "learned":
             width = min(width, config.max_positions)
-        source = padded(self._pieces.ids(batch.texts), width)
+        source = pad_ids(self._pieces.ids(batch.texts), width)
         tokens, scores = self._search(self._weights, source)
         texts = self._pieces.text(
             [token for token in row if token > END_ID]

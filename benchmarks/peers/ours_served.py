@@ -2,7 +2,7 @@
 
 import os
 
-from export.server_runtime.session import ServerSession
+from export.serving.session import ServerSession
 
 # TensorFlow then keeps weights re-ordered for its products, for the number
 # of rows it met first; only right where weights never change.

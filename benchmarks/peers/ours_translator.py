@@ -25,7 +25,7 @@ class Ours:
     ):
         directory = ModelDirectory(job.model)
         tokenizer = directory.load_tokenizer()
-        search = shortlist.read_by(
+        search = shortlist.load_output_vocabulary(
             job.search, tokenizer, directory.read_config()
         )
         policy = "mixed_bfloat16" if job.precision == "bfloat16" else None

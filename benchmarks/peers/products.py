@@ -147,9 +147,9 @@ def _compile(function, xla=False, each_shape=False):
         return tf.function(
             function, autograph=False, reduce_retracing=not each_shape
         )
-    from export.translators.graphs import multiply_by_eigen
+    from export.translators.graph_translator import disable_ynnpack
 
-    multiply_by_eigen()
+    disable_ynnpack()
     return tf.function(function, autograph=False, jit_compile=True)
 
 

@@ -8,11 +8,15 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import translate_in_batches
-from export.translators.graphs import IDS_SPEC, one_graph
-from export.translators.text_ids import character_limit, list_of_texts, padded
+from export.translators.graph_translator import IDS_SPEC, trace_once
+from export.translators.text_ids import character_limit, list_of_texts, pad_ids
+from export.translators.text_ops import (
+    id_to_token,
+    source_word_spans,
+    target_word_spans,
+    truncate_text,
+)
 from export.translators.translator import Translator
-from export.translators.truncation import pieces_of, truncate_text
-from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import END_ID
 
 
@@ -73,7 +77,7 @@ class AttentionReader:
             weights = kt.attention_scores(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = one_graph(attend, IDS_SPEC, IDS_SPEC)
+        self._attend = trace_once(attend, IDS_SPEC, IDS_SPEC)
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -120,12 +124,12 @@ class AttentionReader:
         target = self._tokenizer.target
         rows = [pair.target for pair in pairs]
         if translations is None:
-            ids = padded(rows)
+            ids = pad_ids(rows)
             translations = target.decode(ids)
             targets = map(
                 _trim,
-                pieces_of(target, ids).numpy().tolist(),
-                target_words(target, ids).numpy(),
+                id_to_token(target, ids).numpy().tolist(),
+                target_word_spans(target, ids).numpy(),
                 map(len, rows),
             )
         else:
@@ -138,7 +142,7 @@ class AttentionReader:
         """Returns a dict of arrays without padding for each pair."""
         sources = [pair.source for pair in pairs]
         targets = [pair.target for pair in pairs]
-        found = self._attend(padded(sources), padded(targets))
+        found = self._attend(pad_ids(sources), pad_ids(targets))
         found = {kind: each.numpy() for kind, each in found.items()}
         lengths = zip(map(len, sources), map(len, targets))
         return [
@@ -154,7 +158,7 @@ class AttentionReader:
 def _split_given(tokenizer, texts, rows, limit):
     """Yields the tokens and the word numbers of texts with the ids `rows`."""
     texts = tf.constant(texts)
-    words = source_words(tokenizer, texts, padded(rows), limit).numpy()
+    words = source_word_spans(tokenizer, texts, pad_ids(rows), limit).numpy()
     cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
     end = tokenizer.id_to_piece(END_ID).encode()
     pieces = tokenizer.split(cut).to_list()
@@ -174,6 +178,6 @@ def _maps(text, translation, pair, source, target, weights):
         source_words=numbers[0],
         target_words=numbers[1],
         source_truncated=pair.source_truncated,
-        target_truncated=pair.target_is_cut,
+        target_truncated=pair.target_truncated,
         **weights,
     )

@@ -26,7 +26,7 @@ from export.lines import line_flags
 
 FLAGS = flags.FLAGS
 
-flags.adopt_module_key_flags(line_flags)
+line_flags.define_translation()
 
 flags.DEFINE_string("url", None, "Address for REST, such as http://host:8501.")
 flags.DEFINE_string("grpc", None, "Host and port for gRPC, such as host:8500.")
@@ -56,7 +56,7 @@ _MAX_TIMEOUT = 86_400
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    form = line_flags.line_format()
+    form = line_flags.requested_format()
     if (FLAGS.url is None) == (FLAGS.grpc is None):
         raise InputError(
             "Give either --url=http://host:8501 or --grpc=host:8500."

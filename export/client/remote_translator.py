@@ -41,6 +41,8 @@ class RemoteTranslator(SignatureTranslator):
     """
 
     beam_size = None
+    # With several, Ctrl-C would wait for a server that hangs.
+    num_threads = 1
 
     def __init__(self, server, batch_size, retries, sleep=time.sleep):
         self._server = server
@@ -58,10 +60,6 @@ class RemoteTranslator(SignatureTranslator):
 
     def _batches(self, lengths):
         return by_count(lengths, self._batch_size)
-
-    def _num_threads(self):
-        # With several threads Ctrl-C would wait for a server that hangs.
-        return 1
 
     def _ask(self, signature, texts):
         outputs = self._predict_with_retries(signature, texts)

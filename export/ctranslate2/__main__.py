@@ -26,16 +26,16 @@ from export.ctranslate2.ctranslate2_weights import (
 )
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
-from export.translators import target_pieces_flag
+from export.translators import search_flags
 from export.translators.model_translator import MAX_SOURCE_TOKENS
-from export.translators.target_pieces import load_shortlist
-from export.translators.text_ids import source_limit
+from export.translators.target_pieces import collect_ids
+from export.translators.text_ids import truncation_limit
 from export.translators.text_translator import agreement
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
-flags.adopt_module_key_flags(target_pieces_flag)
+search_flags.define_target_pieces()
 
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
@@ -74,10 +74,10 @@ def main(arguments):
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     search = {}
     if FLAGS.target_pieces:
-        search["target_pieces"] = FLAGS.target_pieces
-    translator = Translator(
-        model, tokenizer, **load_shortlist(search, tokenizer)
-    )
+        search["target_pieces"] = collect_ids(
+            tokenizer.target, FLAGS.target_pieces
+        )
+    translator = Translator(model, tokenizer, **search)
     vocabulary, pieces = directory.read_vocabulary(), translator.target_pieces
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
     size = sum(file.stat().st_size for file in path.iterdir())
@@ -103,7 +103,7 @@ def _read_comparison():
 def _compare(translator, path, sentences, references):
     """Returns lines on how far CTranslate2 and our search agree."""
     config = translator.model.config
-    limit = source_limit(config, MAX_SOURCE_TOKENS)
+    limit = truncation_limit(config, MAX_SOURCE_TOKENS)
     peer = CTranslate2Translator(path, config, limit)
     translations = []
     for name, each in (("Our search", translator), ("CTranslate2", peer)):

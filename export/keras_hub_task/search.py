@@ -10,7 +10,7 @@ from keras import ops
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
 from export.translators.model_translator import ModelTranslator
-from export.translators.text_ids import source_limit
+from export.translators.text_ids import truncation_limit
 from export.translators.text_translator import Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import (
@@ -125,19 +125,17 @@ class FixedShapeTranslator(ModelTranslator):
     """
 
     batch_tokens = _BATCH_TOKENS
+    num_threads = 1
 
     def __init__(self, function, tokenizer, config, max_output_tokens):
         super().__init__(tokenizer, config)
         self._function = function
         self._max_output_tokens = max_output_tokens
 
-    def _num_threads(self):
-        return 1
-
     def _search(self, sentences, n, align):
         longest = max(sentence.length for sentence in sentences)
         width = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
-        width = source_limit(self._config, width)
+        width = truncation_limit(self._config, width)
         # Missing rows of the last batch are padding.
         rows = max(_BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)

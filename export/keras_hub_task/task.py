@@ -175,7 +175,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         for sources, prompts in batches:
             if not sources:
                 continue
-            spelled = translator.spell(prompts)
+            spelled = translator.normalize_prefixes(prompts, keep_long=False)
             if is_search:
                 prefixes = prompts if any(prompts) else None
                 found = translator.translate(sources, prefixes=prefixes)

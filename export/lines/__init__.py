@@ -1,5 +1,4 @@
-"""Commands that read lines and write lines.
+"""Lines of files and standard streams for commands: reading, formats, flags.
 
-Files, standard streams and their flags; text and translations come in and go
-out. This room imports no translator and no TensorFlow.
+It imports `common`, and no TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Lines of files: sentences, texts side by side, and right translations."""
+"""Reads lines of files and streams: sentences, parallel text, references."""
 
 import codecs
 import contextlib
@@ -20,13 +20,12 @@ from export.common.paths import (
     resolve_path,
 )
 
-# What has no line ends would otherwise be read into memory whole.
+# Otherwise a file without line ends would be read into memory completely.
 _LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 16
 
-
-# What ends a line for `str.splitlines`, and so for some programs, and the
-# last of the four information separators.
+# Line ends of `str.splitlines`, and so of some programs, and the last of the
+# four information separators.
 _BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -34,13 +33,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def join_lines(text):
     """Returns text as one line: a space for each line break, and no NUL.
 
-    All text passes here on its way in and on its way out.
-
-    Args:
-        text: str.
+    All text that is read or written passes through it.
 
     Raises:
-        InputError: it holds a surrogate, which is no character.
+        InputError: the text has a surrogate, which is no character.
     """
     if text.isprintable():
         return text
@@ -61,21 +57,20 @@ class DecodedLines:
     start of the stream are dropped.
 
     Args:
-        stream: to read; nothing else reads it.
-        name: of it, for messages.
-        verbatim: whether other line breaks stay as they are: in files of
-            pieces, which are no sentences.
+        stream: binary stream; nothing else reads it.
+        name: of the stream, for messages.
+        verbatim: whether other line breaks stay, as in files of tokens.
 
     Raises:
-        InputError: a line is not UTF-8, or has more than 1 MiB; or the
-            stream cannot be read.
+        InputError: a line is not UTF-8 or longer than 1 MiB, or the stream
+            cannot be read.
     """
 
     def __init__(self, stream, name="the input", verbatim=False):
         self._stream, self._name = stream, name
         self._verbatim = verbatim
         self._poll = _poll(stream)
-        # Whole lines, the next one last, and the beginning of another.
+        # Complete lines, the next one last, and the beginning of another.
         self._lines, self._rest = [], b""
         self._number, self._is_at_end = 0, False
 
@@ -104,10 +99,10 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Returns whether the next line, or the end, is there in time.
+        """Returns whether a line, or the end, comes before a deadline.
 
         Args:
-            deadline: as of time.monotonic, in seconds.
+            deadline: time of time.monotonic, in seconds.
         """
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
@@ -117,12 +112,11 @@ class DecodedLines:
         return True
 
     def _read(self):
-        """Reads a block, once there is one."""
         if len(self._rest) > _LONGEST_LINE:
             raise self._too_long(self._number + 1)
         try:
             if self._poll:
-                # Read at once, what does not block looks as if at its end.
+                # A non-blocking stream without data looks like its end.
                 self._poll.poll()
             block = self._stream.read1(_BLOCK)
         except gzip.BadGzipFile:
@@ -145,7 +139,7 @@ class DecodedLines:
 
 
 def _poll(stream):
-    """Returns what waits for a stream; None for one that never pauses."""
+    """Returns a poll object of a stream; None for one that never pauses."""
     raw = getattr(stream, "raw", None)
     if not isinstance(raw, io.FileIO):
         return None
@@ -157,15 +151,11 @@ def _poll(stream):
 
 
 def read_lines(path, verbatim=False):
-    """Yields the lines of a file, unpacking it if it ends in .gz.
-
-    Args:
-        path: pathlib.Path or UPath, or str of either.
-        verbatim: as for `DecodedLines`.
+    """Yields the lines of a file or URL, unpacking it if it ends in .gz.
 
     Raises:
         InputError: as for `DecodedLines`; or the file cannot be read, is a
-            folder, or is not a whole gzip file.
+            folder, or is not a complete gzip file.
     """
     path = resolve_path(path)
     try:
@@ -173,7 +163,7 @@ def read_lines(path, verbatim=False):
             yield from DecodedLines(stream, str(path), verbatim)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
-            f"{path} is not a whole gzip file ({error}); make it anew."
+            f"{path} is not a complete gzip file ({error}); make it again."
         ) from error
     except IsADirectoryError as error:
         raise InputError(
@@ -186,13 +176,7 @@ def read_lines(path, verbatim=False):
 
 
 def aligned_lines(paths):
-    """Yields line 1 of every file, line 2 of every file, and so on.
-
-    Args:
-        paths: list of pathlib.Path.
-
-    Yields:
-        Tuple of str.
+    """Yields tuples of line 1 of every file, line 2 of every file, and so on.
 
     Raises:
         InputError: as for `read_lines`; or, at the end of the shortest
@@ -205,7 +189,17 @@ def aligned_lines(paths):
         ]
         for number, row in enumerate(itertools.zip_longest(*readers)):
             if None in row:
-                _refuse_unequal(paths, readers, row, number)
+                counts = [
+                    number + (line is not None) + sum(1 for _ in reader)
+                    for line, reader in zip(row, readers)
+                ]
+                described = ", ".join(
+                    f"{path} has {count}" for path, count in zip(paths, counts)
+                )
+                raise InputError(
+                    "Parallel files differ in their number of lines: "
+                    f"{described}; line n of each must be the same sentence."
+                )
             yield row
 
 
@@ -222,15 +216,15 @@ def read_sentences(path):
 
 
 def read_references(paths, count):
-    """Reads right translations as sacreBLEU takes them.
+    """Reads reference translations as sacreBLEU takes them.
 
     Args:
         paths: list of files, a translation a line. A blank line of the
-            second and later files says that the sentence has no other one.
-        count: how many sentences there are.
+            second and later files means that there is no further reference.
+        count: number of sentences.
 
     Returns:
-        A list of lists of str, one list a file; None for no other one.
+        A list of lists of str, one list a file; None for no reference.
 
     Raises:
         InputError: a file cannot be read, or has another number of lines.
@@ -257,21 +251,6 @@ def _open(path):
         if is_packed:
             file = stack.enter_context(gzip.open(file))
         if is_packed or not is_local(path):
-            # Gzip's files and fsspec's find lines in Python; this does in C.
+            # gzip and fsspec split lines in Python; this in C.
             file = stack.enter_context(io.BufferedReader(file))
         yield file
-
-
-def _refuse_unequal(paths, readers, row, number):
-    """Reads on to the ends, to name the length of every file."""
-    lengths = [
-        number if line is None else number + 1 + sum(1 for _ in reader)
-        for line, reader in zip(row, readers)
-    ]
-    described = ", ".join(
-        f"{path} has {length}" for path, length in zip(paths, lengths)
-    )
-    raise InputError(
-        f"Files that belong together differ in their number of lines: "
-        f"{described}; line n of each must be the same sentence."
-    )

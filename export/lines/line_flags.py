@@ -1,4 +1,7 @@
-"""The flags of commands that translate lines, and what they ask for."""
+"""Flags of commands that answer lines.
+
+Each function defines flags of the module that calls it.
+"""
 
 from absl import flags
 
@@ -7,31 +10,50 @@ from export.lines import formats
 from export.lines.streams import answer_lines
 
 FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-    "input", None, "File of lines to translate; standard input by default."
-)
-flags.DEFINE_string(
-    "output",
-    None,
-    "File for the translations, written anew; standard output by default.",
-)
-flags.DEFINE_integer(
-    "n_best",
-    1,
-    "Translations of a line, at most the beam size.",
-    lower_bound=1,
-)
-flags.DEFINE_boolean("scores", False, "Write the score before the text.")
-flags.DEFINE_boolean(
-    "alignments",
-    False,
-    "Write after the text which source word each word is from.",
-)
+flags.disclaim_key_flags()
 
 
-def line_format():
-    """Returns the function of `export.lines.formats` that was asked for.
+def define_files():
+    """Defines --input and --output."""
+    flags.DEFINE_string(
+        "input", None, "File of lines to read; standard input by default."
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        "File for the answers, overwritten; standard output by default.",
+    )
+
+
+def define_scores():
+    """Defines --scores."""
+    flags.DEFINE_boolean("scores", False, "Write the score before the text.")
+
+
+def define_n_best():
+    """Defines --n_best."""
+    flags.DEFINE_integer(
+        "n_best",
+        1,
+        "Number of results of a line, at most the beam size.",
+        lower_bound=1,
+    )
+
+
+def define_translation():
+    """Defines the flags of `requested_format` and `translate_stream`."""
+    define_files()
+    define_n_best()
+    define_scores()
+    flags.DEFINE_boolean(
+        "alignments",
+        False,
+        "Write word alignments after the text.",
+    )
+
+
+def requested_format():
+    """Returns the format of `export.lines.formats` that the flags choose.
 
     Raises:
         InputError: the flags do not go together.
@@ -41,33 +63,37 @@ def line_format():
         return formats.line_format(several, FLAGS.scores)
     if several:
         raise InputError(
-            "--alignments are of the best translation alone; leave out "
-            "--n_best, or ask for them in a run of their own."
+            "--alignments are those of the best translation; omit --n_best, "
+            "or run the command twice."
         )
     if FLAGS.scores:
         return formats.scored_and_aligned_text
     return formats.aligned_text
 
 
-def translate_stream(translator, form, beside=None):
-    """Translates --input into --output.
+def translate_stream(translator, line_format, parallel=None):
+    """Translates --input into --output; see `answer_lines`.
 
     Args:
         translator: TextTranslator.
-        form: of `line_format`.
-        beside: of `answer_lines`: a file of prefixes, or None.
-
-    Raises:
-        InputError: a file cannot be read or written.
+        line_format: from `requested_format`.
+        parallel: name of the flag and path of a file of prefixes, or None.
     """
 
-    def ask(lines, on_progress):
+    def translate(lines, on_progress):
         texts, prefixes = lines, None
-        if beside is not None:
+        if parallel is not None:
             texts, prefixes = map(list, zip(*lines))
         if FLAGS.alignments:
-            found = translator.align(texts, on_progress, prefixes)
-            return [[best] for best in found]
+            best = translator.align(texts, on_progress, prefixes)
+            return [[each] for each in best]
         return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
 
-    answer_lines("Translating", FLAGS.input, FLAGS.output, ask, form, beside)
+    answer_lines(
+        "Translating",
+        FLAGS.input,
+        FLAGS.output,
+        translate,
+        line_format,
+        parallel,
+    )

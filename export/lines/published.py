@@ -1,11 +1,11 @@
-"""Test sets that OPUS-MT publishes with the translations of its models."""
+"""Test sets that OPUS-MT publishes with translations of its models."""
 
 import typing
 
 from export.common.errors import InputError
 from export.lines.files import read_lines
 
-# OPUS-MT's files have these undone, in this order.
+# Entities that OPUS-MT's files replace, in this order.
 _ESCAPED = {
     "&apos;": "'",
     "&quot;": '"',
@@ -16,7 +16,7 @@ _ESCAPED = {
 
 
 class Published(typing.NamedTuple):
-    """What is published of a test set: three lists of str, of one length."""
+    """A published test set: three lists of str, of one length."""
 
     sources: list[str]
     references: list[str]
@@ -39,20 +39,17 @@ def read_published(path):
     lines = list(read_lines(path))
     if len(lines) % 4 == 3:
         lines.append("")
-    whole = len(lines) // 4 * 4
-    for number, line in enumerate(lines[:whole], 1):
-        is_last = number % 4 == 0
-        if is_last != (not line):
-            raise InputError(
-                f"Line {number} of {path} is {'not ' * is_last}blank; a "
-                "source, its reference, its translation and a blank line were "
-                "expected for each sentence, as in OPUS-MT's *.test.txt."
-            )
-    if not lines or whole != len(lines):
+    wrong = [
+        f"Line {number} of {path} is {'not ' * (number % 4 == 0)}blank"
+        for number, line in enumerate(lines, 1)
+        if (number % 4 == 0) != (not line)
+    ]
+    if len(lines) % 4 or not lines:
+        wrong.append(f"{path} ends within a sentence")
+    if wrong:
         raise InputError(
-            f"{path} ends within a sentence; it must have a source, its "
-            "reference, its translation and a blank line for each, as "
-            "OPUS-MT's *.test.txt."
+            f"{wrong[0]}; expected a source, its reference, its translation "
+            "and a blank line for each sentence, as in OPUS-MT's *.test.txt."
         )
     return Published(lines[0::4], lines[1::4], lines[2::4])
 

@@ -1,4 +1,4 @@
-"""Lines in, lines out: in order, in bounded memory, whole lines only."""
+"""Answers lines by lines: in order, in bounded memory, complete lines only."""
 
 import contextlib
 import itertools
@@ -11,15 +11,24 @@ import time
 
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.lines.files import DecodedLines
+from export.lines.files import DecodedLines, read_lines
 
-# POSIX's least PIPE_BUF is 512, Linux has 4096: so much enters a pipe, or a
-# file but for a stop between two of its pages, as a whole or not at all.
+# Linux' PIPE_BUF: a write of at most so many bytes to a pipe is atomic.
 _BLOCK = 4096
+# Lines that are read ahead and sorted by length: few enough for any memory,
+# enough for full batches. The first chunks are small, for an early answer.
+_FIRST_CHUNK = 128
+_CHUNK = 4096
+# Seconds without a line after which a chunk is answered, and seconds after
+# which it is answered although lines keep coming.
+_PAUSE = 0.01
+_MAX_WAIT = 1.0
+# Paths that name the standard streams.
+_STANDARD = (None, "-")
 
 
-class WholeLines:
-    """Writes lines to an open file, whole lines at a time.
+class LineWriter:
+    """Writes lines to an open file, complete lines at a time.
 
     Args:
         descriptor: of the file, open for writing.
@@ -31,14 +40,12 @@ class WholeLines:
         self._name = name
 
     def write(self, lines):
-        """Writes lines.
-
-        Args:
-            lines: iterable of str, without their ends.
+        """Writes an iterable of str without line ends.
 
         Raises:
-            InputError: the file cannot take them; it ends with a whole line.
-            BrokenPipeError: nobody reads them any more.
+            InputError: the file cannot take them; it ends with a complete
+                line.
+            BrokenPipeError: the reader has closed the pipe.
         """
         block = b""
         for line in lines:
@@ -56,105 +63,77 @@ class WholeLines:
                 try:
                     written += os.write(self._descriptor, block[written:])
                 except BlockingIOError:
-                    # Whoever shares the pipe has set it not to block.
+                    # Another process made the shared pipe non-blocking.
                     select.select([], [self._descriptor], [])
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._take_back(written)
+            self._remove_last(written)
             raise InputError(
                 f"{self._name} cannot be written: {error.strerror}. It ends "
-                "with a whole line."
+                "with a complete line."
             ) from error
 
-    def _take_back(self, count):
-        # Before its first write, a file that is added to stands at its start.
+    def _remove_last(self, count):
+        # Before its first write, a file opened to append stands at its start.
         if count and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.ftruncate(self._descriptor, end - count)
-
-
-# Lines read ahead and sorted by length together: little enough for any
-# memory, enough for full batches. The first are few, so that they come soon.
-_FIRST_CHUNK = 128
-_CHUNK = 4096
-# Seconds without a line after which those that are there are answered, and
-# seconds after which they are answered though lines trickle in.
-_PAUSE = 0.01
-_LONGEST_WAIT = 1.0
-
-
-def chunk_sizes():
-    """Yields how many lines to take at a time."""
-    size = _FIRST_CHUNK
-    while True:
-        yield size
-        size = min(2 * size, _CHUNK)
 
 
 def read_chunks(lines, sources):
     """Yields lists of lines, shorter ones where the input pauses.
 
     Args:
-        lines: iterator of what the sources' lines make.
-        sources: list of DecodedLines that it reads.
+        lines: iterator.
+        sources: list of the DecodedLines that it reads.
     """
-    sizes = chunk_sizes()
-    chunk, size = [], next(sizes)
+    chunk, size = [], _FIRST_CHUNK
     for line in lines:
         now = time.monotonic()
         if not chunk:
-            latest = now + _LONGEST_WAIT
+            latest = now + _MAX_WAIT
         chunk.append(line)
         deadline = min(now + _PAUSE, latest)
         if len(chunk) == size or not all(
             source.has_line(deadline) for source in sources
         ):
             yield chunk
-            chunk, size = [], next(sizes)
+            chunk, size = [], min(2 * size, _CHUNK)
     if chunk:
         yield chunk
 
 
-def translate_lines(chunks, ask, line_format, write, number=0):
+def translate_lines(chunks, translate, line_format, write, number=0):
     """Translates lines.
 
     Args:
-        chunks: iterable of lists of str, or of pairs of them.
-        ask: function of such a list, that returns a list of lists of
+        chunks: iterable of lists of str, or of pairs of str.
+        translate: function of such a list that returns a list of lists of
             Translation.
         line_format: one of `export.lines.formats`.
         write: function of a list of lines of output.
         number: of the first line, from 0.
 
     Returns:
-        The numbers, from 1, of the lines whose beginnings alone were
-        translated: the first few, and how many there were.
+        The numbers, from 1, of the first three lines whose source was
+        truncated, and how many lines were.
     """
-    first_cut, cut = [], 0
+    first, count = [], 0
     for chunk in chunks:
         output = []
-        for found in ask(chunk):
-            output += line_format(number, found)
+        for translations in translate(chunk):
+            output += line_format(number, translations)
             number += 1
-            if found[0].source_truncated:
-                cut += 1
-                first_cut = [*first_cut, number][:3]
+            if translations[0].source_truncated:
+                count += 1
+                first = [*first, number][:3]
         write(output)
-    return first_cut, cut
+    return first, count
 
 
-def paired_lines(sources, others, flag):
-    """Yields pairs of lines of two iterators.
-
-    Args:
-        sources: lines of --input.
-        others: lines that go with them.
-        flag: name of the flag that named their file.
-
-    Raises:
-        InputError: one has more lines.
-    """
+def pair_lines(sources, others, flag):
+    """Yields pairs of lines of --input and of the file that `flag` names."""
     missing = object()
     lines = itertools.zip_longest(sources, others, fillvalue=missing)
     for number, (source, other) in enumerate(lines, 1):
@@ -167,12 +146,8 @@ def paired_lines(sources, others, flag):
         yield source, other
 
 
-# What names the standard streams.
-_STANDARD = (None, "-")
-
-
 def answer_lines(
-    job, source, output, ask, line_format, beside=None, answered=0
+    job, source, output, answer, line_format, parallel=None, answered=0
 ):
     """Answers every line of a file or standard input, in order.
 
@@ -180,60 +155,58 @@ def answer_lines(
         job: a word for the progress bar, such as "Translating".
         source: path to read; None or "-" for standard input.
         output: path to write; None or "-" for standard output.
-        ask: function of a list of str and of what counts sentences (or None),
-            that returns a list of lists of Translation.
-        line_format: as for `translate_lines`.
-        beside: name of a flag and path of its file, whose lines go with the
-            source's: then `ask` is given a list of pairs. None for nothing.
-        answered: how many lines of the source the output has the answers to
-            already: they are passed over, and the output is added to.
+        answer: function of a list of str and of a progress function (or
+            None) that returns a list of lists of Translation.
+        line_format: one of `export.lines.formats`.
+        parallel: name of a flag and path of its file, whose lines belong to
+            those of the source: `answer` then gets pairs. None for no file.
+        answered: number of lines of the source to skip; the output is
+            appended to.
 
     Raises:
         InputError: a file cannot be read or written.
-        BrokenPipeError: nobody reads the output any more.
+        BrokenPipeError: the reader of the output has closed the pipe.
     """
     with contextlib.ExitStack() as stack:
-        lines = DecodedLines(open_input(stack, source))
+        lines = DecodedLines(_open_input(stack, source, "input"))
         sources, paths = [lines], [source]
-        if beside is not None:
-            flag, path = beside
+        if parallel is not None:
+            flag, path = parallel
             if source in _STANDARD and path in _STANDARD:
                 raise InputError(
                     f"--input and --{flag} are both standard input; give one "
                     "of them a file."
                 )
-            others = open_input(stack, path, flag)
+            others = _open_input(stack, path, flag)
             sources.append(DecodedLines(others, f"--{flag}"))
-            lines = paired_lines(*sources, flag)
+            lines = pair_lines(*sources, flag)
             paths.append(path)
-        how = os.O_TRUNC if answered == 0 else 0
-        written = open_output(stack, output, *paths, how=how)
-        on_progress = _progress(stack, job, output)
-        lines = itertools.islice(lines, answered, None)
-        cuts = translate_lines(
-            read_chunks(lines, sources),
-            lambda texts: ask(texts, on_progress),
+        writer = _open_output(stack, output, paths, append=answered > 0)
+        on_progress = None
+        # A bar among the answers would make both unreadable.
+        if output not in _STANDARD or not sys.stdout.isatty():
+            bar = stack.enter_context(ProgressBar(job, None, "sentences"))
+            on_progress = bar.update
+        first, count = translate_lines(
+            read_chunks(itertools.islice(lines, answered, None), sources),
+            lambda texts: answer(texts, on_progress),
             line_format,
-            written.write,
+            writer.write,
             answered,
         )
-    _tell_of_cuts(*cuts)
+    if count:
+        numbers = ", ".join(map(str, first))
+        more = f" and {count - len(first):,} more" if count > len(first) else ""
+        print(
+            f"Truncated to the model's maximum length: {count:,} of the lines "
+            f"({numbers}{more}).",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-def open_input(stack, path, flag="input"):
-    """Opens lines to read.
-
-    Args:
-        stack: contextlib.ExitStack that closes them.
-        path: of the file; None or "-" for standard input.
-        flag: name of the flag that named it, for messages.
-
-    Returns:
-        A binary stream.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+def _open_input(stack, path, flag):
+    """Returns the binary stream of a path, which the ExitStack closes."""
     if path in _STANDARD:
         if sys.stdin is None:
             raise InputError(f"Standard input is closed; give --{flag}=FILE.")
@@ -246,25 +219,12 @@ def open_input(stack, path, flag="input"):
         ) from error
 
 
-def open_output(stack, path, *sources, how=os.O_TRUNC):
-    """Opens a file for lines.
-
-    Args:
-        stack: contextlib.ExitStack that closes it.
-        path: of the file; None or "-" for standard output.
-        *sources: paths of files that are read meanwhile, as of `open_input`.
-        how: os.O_TRUNC to write it anew, 0 to add to it.
-
-    Returns:
-        WholeLines.
-
-    Raises:
-        InputError: it is one of the files read, or cannot be written.
-    """
+def _open_output(stack, path, sources, append):
+    """Returns the LineWriter of a path that is none of the sources."""
     if path in _STANDARD:
         if sys.stdout is None:
             raise InputError("Standard output is closed; give --output=FILE.")
-        return WholeLines(sys.stdout.fileno(), "Standard output")
+        return LineWriter(sys.stdout.fileno(), "Standard output")
     path = pathlib.Path(path)
     for source in sources:
         if _is_same_file(path, source):
@@ -272,19 +232,19 @@ def open_output(stack, path, *sources, how=os.O_TRUNC):
                 f"--output={path} is also what is read, which would be lost; "
                 "name another --output."
             )
-    how |= os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        descriptor = os.open(path, how, 0o666)
+        descriptor = os.open(path, mode | (0 if append else os.O_TRUNC), 0o666)
     except OSError as error:
         raise InputError(
             f"--output={path} cannot be written: {error.strerror}."
         ) from error
     stack.callback(os.close, descriptor)
-    return WholeLines(descriptor, str(path))
+    return LineWriter(descriptor, str(path))
 
 
 def _is_same_file(path, source):
-    # Standard input may be closed, or no file of the system's.
+    # Standard input may be closed, or not a file of the system.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         if source in _STANDARD:
             read = os.fstat(sys.stdin.fileno())
@@ -296,22 +256,60 @@ def _is_same_file(path, source):
     return False
 
 
-def _progress(stack, job, output):
-    """Returns what sentences are counted with, or None."""
-    # A bar among the translations would make both unreadable.
-    if output in _STANDARD and sys.stdout.isatty():
-        return None
-    return stack.enter_context(ProgressBar(job, None, "sentences")).update
+def count_answered(source, output, has_answer, fits):
+    """Counts the input lines that already have output.
+
+    The incomplete last line of a stopped command is removed.
+
+    Args:
+        source: path of the lines that are answered.
+        output: path of the answers, which need not exist.
+        has_answer: function of a line of the source: whether it gives a line
+            of output.
+        fits: function of a line of the source and of the last one of the
+            output: whether that is its answer.
+
+    Raises:
+        InputError: a file cannot be read or written, or the output belongs
+            to another source.
+    """
+    path = pathlib.Path(output)
+    try:
+        count, last, size = _read_complete(path)
+        number, line = _find_answered(source, count, has_answer)
+        if number is None or (count and not fits(line, last)):
+            raise InputError(
+                f"--output={output} does not hold the answers to the beginning "
+                f"of --input={source}; give the same flags as before, or name "
+                "another --output."
+            )
+        if path.is_file():
+            os.truncate(path, size)
+    except OSError as error:
+        raise InputError(
+            f"--output={output} cannot be resumed: {error.strerror}."
+        ) from error
+    return number
 
 
-def _tell_of_cuts(first_cut, cut):
-    if not cut:
-        return
-    numbers = ", ".join(map(str, first_cut))
-    more = f" and {cut - len(first_cut):,} more" if cut > len(first_cut) else ""
-    print(
-        "Longer than the model takes, and translated only as far: "
-        f"{cut:,} of the lines ({numbers}{more}).",
-        file=sys.stderr,
-        flush=True,
-    )
+def _read_complete(path):
+    """Returns the number of complete lines, the last one, and their bytes."""
+    count, last, size = 0, b"", 0
+    if path.exists():
+        with path.open("rb") as stream:
+            for line in stream:
+                if line.endswith(b"\n"):
+                    count, last, size = count + 1, line, size + len(line)
+    return count, last.decode("utf-8", "replace").removesuffix("\n"), size
+
+
+def _find_answered(source, count, has_answer):
+    """Returns number and text of the line that has answer number `count`."""
+    if not count:
+        return 0, ""
+    for number, line in enumerate(read_lines(source), 1):
+        if has_answer(line):
+            count -= 1
+            if not count:
+                return number, line
+    return None, ""

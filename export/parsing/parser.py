@@ -13,9 +13,9 @@ from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.id_translator import ForwardedCache
-from export.translators.load import load_together, require_one
-from export.translators.text_ids import list_of_texts, padded
+from export.translators.graph_translator import InPlaceKVCache
+from export.translators.text_ids import list_of_texts, pad_ids
+from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.decoding.tree_grammar import TreeGrammar
 
@@ -143,10 +143,10 @@ class Parser:
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [load_symbols(directory) for directory in directories]
-        require_one(paths, symbols, "symbols of trees")
+        validate_equal(paths, symbols, "symbols of trees")
         protos = [directory.read_vocabulary() for directory in directories]
-        require_one(paths, protos, "vocabularies")
-        model = load_together(directories, ensemble_mean)
+        validate_equal(paths, protos, "vocabularies")
+        model = load_ensemble(directories, ensemble_mean)
         try:
             tokenizer = WordTokenizer(protos[0])
             return cls(model, tokenizer, symbols[0], **settings)
@@ -222,7 +222,7 @@ class Parser:
 
     def _parse_batch(self, ids, words, n_best):
         counts = [len(each) for each in words]
-        tokens, scores = self._graph(n_best)(padded(ids), counts)
+        tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
         rows = zip(words, tokens.numpy().tolist(), scores.numpy().tolist())
         return [
             [
@@ -274,5 +274,5 @@ class Parser:
             kt.Constraints(longest, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
             shrink_batch=True,
-            cache=ForwardedCache,
+            cache=InPlaceKVCache,
         )[:2]

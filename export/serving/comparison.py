@@ -1,15 +1,22 @@
-"""Compares an export's answers with those of its model directory."""
+"""Compares an export's answers with those of its model directory.
+
+An answer, and what is expected of it, is a pair: content, which must be equal,
+and scores, which may differ by rounding. Each reader has one table of the
+signatures of its task.
+"""
 
 import abc
 import dataclasses
+import typing
 
 import numpy as np
 
+from export.common.errors import InputError
+from export.serving.warm_up import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.signature_translator import alignment_outputs
-from export.translators.text_ids import padded
-from export.translators.text_translator import IMPOSSIBLE
-from export.translators.word_alignment import word_alignment
+from export.translators.text_ids import pad_ids
+from export.translators.text_translator import IMPOSSIBLE, word_alignment
 
 # Rounding differs between batches: absolute, and relative to the score.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
@@ -17,11 +24,11 @@ _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
 
 @dataclasses.dataclass
 class Comparison:
-    """The result of comparing the answers of one signature.
+    """Result of comparing the answers of one signature.
 
     Attributes:
         texts: number of answers compared.
-        equal: how many of them had exactly the expected content.
+        equal: number of answers with exactly the expected content.
         difference: the largest difference of two scores.
         first: describes the first answer that differs; None for none.
     """
@@ -32,7 +39,7 @@ class Comparison:
     first: str | None = None
 
     def add(self, text, answer, expected):
-        """Adds an answer to a text; both are pairs of content and scores."""
+        """Adds the answer to a text."""
         (content, scores), (right, right_scores) = answer, expected
         scores, right_scores = np.array(scores), np.array(right_scores)
         differences = np.abs(scores - right_scores)
@@ -49,11 +56,21 @@ class Comparison:
             )
 
 
-class AnswerReader(abc.ABC):
-    """Asks an export about texts and reads its answers.
+class Signature(typing.NamedTuple):
+    """How the answers of one signature are compared.
 
-    An answer, and what is expected of it, is a pair: content, which must be
-    equal, and scores, which may differ by rounding.
+    Attributes:
+        expected: function of the model (Translator or Parser) that returns
+            the answers to the reader's texts.
+        read: function of one row of the outputs, a dict, to its answer.
+    """
+
+    expected: typing.Callable
+    read: typing.Callable
+
+
+class AnswerReader(abc.ABC):
+    """Makes requests about texts and compares the answers.
 
     Args:
         vocabulary: bytes of the model directory's vocabulary.
@@ -61,166 +78,182 @@ class AnswerReader(abc.ABC):
         limits: dict of the export's description.
 
     Attributes:
-        texts: as given.
-        translations: list of str to score, one for each text.
-        signatures: names of the signatures that it can read.
+        signatures: dict, name to Signature.
         settings: names of the limits that the model's search must share.
     """
 
-    signatures = ()
     settings = ()
 
     def __init__(self, vocabulary, texts, limits):
         self._source, self._target = load_python_tokenizers(vocabulary)
-        self.texts = texts
-        self.translations = texts[::-1]
+        self._texts = texts
+        self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
+        self.signatures = self._signatures()
+
+    def validate(self, names):
+        """Raises InputError if the names of signatures include an unknown."""
+        unknown = set(names).difference(self.signatures)
+        if unknown:
+            raise InputError(
+                f"Expected the signatures {', '.join(self.signatures)}, got "
+                f"{', '.join(sorted(unknown))}, which cannot be compared; omit "
+                "--model_dir."
+            )
 
     def inputs(self, names, start, end):
-        """Returns a request about the texts from start to end.
+        """Returns a request with these inputs, of texts[start:end]."""
+        texts = self._texts[start:end]
+        ids = pad_ids([self._source.ids(text) for text in texts])
+        return select_inputs(names, texts, self._translations[start:end], ids)
+
+    def compare(self, name, outputs, model):
+        """Returns the Comparison of a signature's answers with the model's.
 
         Args:
-            names: of the signature's inputs.
-            start: number of the first text.
-            end: number after the last.
+            name: of the signature.
+            outputs: list of dicts of arrays, one for each request.
+            model: Translator or Parser.
         """
-        texts = self.texts[start:end]
-        values = {
-            "text": texts,
-            "translation": self.translations[start:end],
-            "ids": padded([self._source.ids(text) for text in texts]),
-        }
-        return {name: values[name] for name in names}
-
-    def compare(self, signature, outputs, expected):
-        """Compares the answers of a signature.
-
-        Args:
-            signature: its name.
-            outputs: list of dicts of arrays, a request each.
-            expected: list of answers, one for each text.
-
-        Returns:
-            Comparison.
-        """
+        signature = self.signatures[name]
         comparison = Comparison()
         rows = [
             dict(zip(each, row))
             for each in outputs
             for row in zip(*each.values())
         ]
-        for text, row, right in zip(self.texts, rows, expected, strict=True):
-            comparison.add(text, self._read(signature, row), right)
+        for text, row, right in zip(
+            self._texts, rows, signature.expected(model), strict=True
+        ):
+            comparison.add(text, signature.read(row), right)
         return comparison
 
     @abc.abstractmethod
-    def expected(self, model):
-        """Returns the model's answers: dict, signature to list.
+    def _signatures(self):
+        """Returns the table of signatures."""
 
-        Args:
-            model: Translator or Parser of the model directory.
-        """
-
-    @abc.abstractmethod
-    def _read(self, signature, row):
-        """Returns an answer from one row of the outputs, a dict."""
-
-    def _ranked(self, found):
+    def _ranked(self, results):
         """Returns texts and scores, filled up to all beams."""
-        missing = self._beam_size - len(found)
-        texts = [each.text for each in found] + [""] * missing
-        return texts, [each.score for each in found] + [IMPOSSIBLE] * missing
+        missing = self._beam_size - len(results)
+        texts = [each.text for each in results] + [""] * missing
+        return texts, [each.score for each in results] + [IMPOSSIBLE] * missing
 
 
 class TranslationReader(AnswerReader):
-    """Reads the answers of a translator's export."""
+    """Compares the answers of a translator's export."""
 
-    signatures = (
-        *("serving_default", "n_best", "align"),
-        *("tokens", "score", "lengths"),
-    )
     settings = (
         *("beam_size", "alpha", "stop"),
         *("max_source_tokens", "max_output_extra"),
     )
 
-    def expected(self, model):
-        """See the base class; `model` is a Translator."""
-        best = model.translate(self.texts)
-        truncated = [each.source_truncated for each in best]
-        ranked = map(self._ranked, model.n_best(self.texts, self._beam_size))
-        n_best = [
-            ([*texts, cut], scores)
-            for (texts, scores), cut in zip(ranked, truncated)
-        ]
-        lengths = [len(self._source.ids(text)) for text in self.texts]
-        pairs = model.given_ids(self.texts, self.translations)
-        scores = model.score(self.texts, self.translations)
+    def _signatures(self):
         return {
-            "serving_default": [
-                ([each.text, each.source_truncated], each.score)
-                for each in best
-            ],
-            "n_best": n_best,
-            "tokens": n_best,
-            "align": [
-                ([each.text, each.alignment, each.source_truncated], each.score)
-                for each in model.align(self.texts)
-            ],
-            "score": [
-                ([pair.source_truncated or pair.target_is_cut], score)
-                for pair, score in zip(pairs, scores)
-            ],
-            "lengths": [
-                ([length, self._max_source_tokens, cut], 0.0)
-                for length, cut in zip(lengths, truncated)
-            ],
+            "serving_default": Signature(self._best, _read_best),
+            "n_best": Signature(self._n_best, _read_n_best),
+            "align": Signature(self._aligned, _read_aligned),
+            "tokens": Signature(self._n_best, self._read_tokens),
+            "score": Signature(self._scored, _read_score),
+            "lengths": Signature(self._counted, _read_length),
         }
 
-    def _read(self, signature, row):
-        truncated = bool(row["truncated"])
-        if signature == "lengths":
-            return [int(row["length"]), int(row["limit"]), truncated], 0.0
-        if signature == "score":
-            return [truncated], row["score"]
-        if signature == "tokens":
-            texts = [self._target.text(ids) for ids in row["ids"].tolist()]
-            return [*texts, truncated], row["scores"]
-        if signature == "n_best":
-            return [*_decoded(row["translations"]), truncated], row["scores"]
-        content = [row["translation"].decode("utf-8")]
-        if signature == "align":
-            content.append(
-                word_alignment(*alignment_outputs(row, "The export"))
-            )
-        return [*content, truncated], row["score"]
+    def _best(self, model):
+        return [
+            ([each.text, each.source_truncated], each.score)
+            for each in model.translate(self._texts)
+        ]
+
+    def _n_best(self, model):
+        return [
+            ([*texts, results[0].source_truncated], scores)
+            for results in model.n_best(self._texts, self._beam_size)
+            for texts, scores in [self._ranked(results)]
+        ]
+
+    def _aligned(self, model):
+        return [
+            ([each.text, each.alignment, each.source_truncated], each.score)
+            for each in model.align(self._texts)
+        ]
+
+    def _scored(self, model):
+        pairs = model.given_ids(self._texts, self._translations)
+        scores = model.score(self._texts, self._translations)
+        return [
+            ([pair.source_truncated or pair.target_truncated], score)
+            for pair, score in zip(pairs, scores)
+        ]
+
+    def _counted(self, model):
+        lengths = [len(self._source.ids(text)) for text in self._texts]
+        limit = self._max_source_tokens
+        return [
+            ([length, limit, sentence.truncated], 0.0)
+            for length, sentence in zip(lengths, model.sentences(self._texts))
+        ]
+
+    def _read_tokens(self, row):
+        texts = [self._target.text(ids) for ids in row["ids"].tolist()]
+        return [*texts, bool(row["truncated"])], row["scores"]
+
+
+def _read_best(row):
+    text = row["translation"].decode("utf-8")
+    return [text, bool(row["truncated"])], row["score"]
+
+
+def _read_n_best(row):
+    texts = _decode(row["translations"])
+    return [*texts, bool(row["truncated"])], row["scores"]
+
+
+def _read_aligned(row):
+    alignment = word_alignment(*alignment_outputs(row, "The export"))
+    (text, truncated), score = _read_best(row)
+    return [text, alignment, truncated], score
+
+
+def _read_score(row):
+    return [bool(row["truncated"])], row["score"]
+
+
+def _read_length(row):
+    content = [int(row["length"]), int(row["limit"]), bool(row["truncated"])]
+    return content, 0.0
 
 
 class TreeReader(AnswerReader):
-    """Reads the answers of a parser's export."""
+    """Compares the answers of a parser's export."""
 
-    signatures = ("serving_default", "n_best")
     settings = ("beam_size", "alpha")
 
-    def expected(self, model):
-        """See the base class; `model` is a Parser."""
-        n_best = model.parse(self.texts, self._beam_size)
-        best = [each for (each,) in model.parse(self.texts)]
+    def _signatures(self):
         return {
-            "serving_default": [([each.text], each.score) for each in best],
-            "n_best": [*map(self._ranked, n_best)],
+            "serving_default": Signature(self._best, _read_tree),
+            "n_best": Signature(self._n_best, _read_trees),
         }
 
-    def _read(self, signature, row):
-        if signature == "n_best":
-            return _decoded(row["trees"]), row["scores"]
-        return [row["tree"].decode("utf-8")], row["score"]
+    def _best(self, model):
+        return [
+            ([each.text], each.score) for (each,) in model.parse(self._texts)
+        ]
+
+    def _n_best(self, model):
+        return [*map(self._ranked, model.parse(self._texts, self._beam_size))]
 
 
-def _decoded(texts):
+def _read_tree(row):
+    return [row["tree"].decode("utf-8")], row["score"]
+
+
+def _read_trees(row):
+    return _decode(row["trees"]), row["scores"]
+
+
+def _decode(texts):
     return [text.decode("utf-8") for text in texts]
 
 
-# By what the model was trained for.
+# Readers by what the model was trained for.
 READERS = {"translation": TranslationReader, "parsing": TreeReader}

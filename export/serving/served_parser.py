@@ -5,7 +5,7 @@ import functools
 import tensorflow as tf
 
 from export.parsing.tree_writer import TreeWriter
-from export.translators.text_ids import character_limit, source_limit
+from export.translators.text_ids import character_limit, truncation_limit
 from export.translators.text_translator import IMPOSSIBLE
 from keras_transformer.config import END_ID
 
@@ -13,12 +13,12 @@ _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
-# Some 600 words, of one sentence; treebanks have none of 200.
+# Some 600 words; sentences of treebanks have fewer than 200.
 MAX_SOURCE_TOKENS = 1024
 
 
 class ServedParser(tf.Module):
-    """Sentences in, bracketed trees out, everything between in the graph.
+    """Parses sentences into bracketed trees inside one graph.
 
     As with ServedTranslator the Keras model itself is no attribute. A tree is
     over all words of its sentence, so none is truncated: a sentence over the
@@ -29,8 +29,8 @@ class ServedParser(tf.Module):
 
     Args:
         parser: export.parsing.parser.Parser.
-        max_source_tokens: maximum tokens of a sentence, the end id counted:
-            attention takes memory that grows with their square.
+        max_source_tokens: maximum number of tokens of a sentence, the end id
+            included: attention takes memory that grows with their square.
             `character_limit` limits their characters.
     """
 
@@ -51,7 +51,7 @@ class ServedParser(tf.Module):
         self._limits = {
             "beam_size": parser.beam_size,
             "alpha": parser.search_config.alpha,
-            "max_source_tokens": source_limit(config, max_source_tokens),
+            "max_source_tokens": truncation_limit(config, max_source_tokens),
         }
         self._best, self._all = (
             tf.function(
@@ -90,9 +90,6 @@ class ServedParser(tf.Module):
     def n_best(self, text):
         """The signature `n_best`.
 
-        Args:
-            text: string [B].
-
         Returns:
             `trees`, string [B, K], and `scores`, float32 [B, K], best first;
             "" and -1e9 where there are fewer than K, and after the first of
@@ -104,14 +101,14 @@ class ServedParser(tf.Module):
     def _answer(self, text, search, count):
         words, ids = self._read(text)
         counts = tf.cast(words.row_lengths(), tf.int32)
-        # Without words the result for one word is computed and not used.
+        # For no words the result for one word is computed and discarded.
         tokens, scores = search(ids, tf.maximum(counts, 1))
         tokens, scores = tokens[:, :count], scores[:, :count]
         has_words = counts[:, None] > 0
         is_tree = has_words & tf.reduce_any(tokens == END_ID, axis=-1)
         trees = tf.where(is_tree, self._writer.write(tokens, words), "")
-        nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (count - 1)])
-        without = tf.where(has_words, IMPOSSIBLE, nothing)
+        blank = tf.constant([[0.0] + [IMPOSSIBLE] * (count - 1)])
+        without = tf.where(has_words, IMPOSSIBLE, blank)
         shape = [tf.shape(ids)[0], count]
         return (
             tf.reshape(trees, shape),
@@ -132,7 +129,7 @@ class ServedParser(tf.Module):
         return words, self._require(ids.to_tensor(), lengths <= limit)
 
     def _require(self, value, fits):
-        """Returns the value, or fails where one sentence does not fit."""
+        """Returns the value, or fails if a sentence is too long."""
         limit = self._limits["max_source_tokens"]
         message = (
             f"Expected sentences of at most {limit} tokens and "

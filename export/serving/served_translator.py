@@ -4,16 +4,17 @@ import functools
 
 import tensorflow as tf
 
-from export.translators.id_translator import IdTranslator
-from export.translators.text_ids import character_limit, source_limit
-from export.translators.text_translator import IMPOSSIBLE
-from export.translators.truncation import (
-    pieces_of,
+from export.translators.graph_translator import GraphTranslator
+from export.translators.text_ids import character_limit, truncation_limit
+from export.translators.text_ops import (
+    id_to_token,
+    source_word_spans,
+    target_word_spans,
     trim,
     truncate_ids,
     truncate_text,
 )
-from export.translators.word_numbers import source_words, target_words
+from export.translators.text_translator import IMPOSSIBLE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -25,7 +26,7 @@ def _signature(*inputs):
 
 
 class ServedTranslator(tf.Module):
-    """Text in, text out, with everything between inside the graph.
+    """Translates text inside one graph.
 
     The Keras model itself is not an attribute: a SavedModel that holds a
     Keras 3 model passes `tf.saved_model.load` and fails in the server. Its
@@ -34,16 +35,16 @@ class ServedTranslator(tf.Module):
     Letters: B sentences, K beams, S source and T target tokens. Bytes that
     are not UTF-8 count as U+FFFD, and NUL as nothing. Blank text gives empty
     text. No answer depends on the rest of its batch. Every signature returns
-    `truncated` bool [B]: whether a text was longer than its limit.
+    `truncated` bool [B]: whether a text exceeded its limit.
 
     Args:
         model: Transformer.
         tokenizer: Tokenizer or TokenizerPair.
-        max_source_tokens: ids of a source, the end id counted; longer ones
-            are truncated, since one over-long text must not fail a merged
-            batch. `character_limit` limits their characters.
-        **search: of IdTranslator: beam_size, alpha, max_output_extra, stop,
-            target_pieces, shortlist.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included; longer ones are truncated, since one text must not fail
+            a merged batch. `character_limit` limits their characters.
+        **search: arguments of GraphTranslator: beam_size, alpha,
+            max_output_extra, stop, target_pieces, shortlist.
 
     Raises:
         ValueError: a number is out of range.
@@ -54,11 +55,13 @@ class ServedTranslator(tf.Module):
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
-        self._ids = IdTranslator(model, **search)
+        self._ids = GraphTranslator(model, **search)
         self.config = self._ids.config
         self.stop = self._ids.stop
-        self.max_source_tokens = source_limit(self.config, max_source_tokens)
-        self.max_target_tokens = source_limit(
+        self.max_source_tokens = truncation_limit(
+            self.config, max_source_tokens
+        )
+        self.max_target_tokens = truncation_limit(
             self.config,
             self.max_source_tokens + self.config.max_output_extra,
         )
@@ -66,7 +69,7 @@ class ServedTranslator(tf.Module):
         self.model_variables = [
             variable.value for variable in self._ids.searched.weights
         ]
-        # Functions of their own, so that signatures share them.
+        # tf.functions, so that signatures share them.
         self._best, self._all = (
             tf.function(
                 functools.partial(self._ids.search, n_best=n_best),
@@ -108,9 +111,6 @@ class ServedTranslator(tf.Module):
     def translate(self, text):
         """The signature `serving_default`.
 
-        Args:
-            text: string [B], a sentence each.
-
         Returns:
             `translation`, string [B]; `score`, float32 [B]: log-probability
             / length penalty, 0 for empty text.
@@ -129,9 +129,6 @@ class ServedTranslator(tf.Module):
     def n_best(self, text):
         """The signature `n_best`.
 
-        Args:
-            text: string [B].
-
         Returns:
             `translations`, string [B, K], and `scores`, float32 [B, K], best
             first; "" and -1e9 where there are fewer than K, and after the
@@ -139,7 +136,7 @@ class ServedTranslator(tf.Module):
         """
         source, truncated = self._source(text)
         tokens, scores, _ = self._all(source)
-        tokens, scores = _masked(source, tokens, scores)
+        tokens, scores = _mask_blank(source, tokens, scores)
         shape = [tf.shape(source)[0], self.config.beam_size]
         texts = self.tokenizer.target.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
@@ -154,48 +151,40 @@ class ServedTranslator(tf.Module):
     def align(self, text):
         """The signature `align`.
 
-        Args:
-            text: string [B].
-
         Returns:
             `translation` and `score` as of `serving_default`;
             `source_tokens`, string [B, S], and `target_tokens`, string
             [B, T], with "</s>" as the last, "" for padding and empty text;
             `source_words`, int32 [B, S, 2], and `target_words`, int32
             [B, T, 2]: first and last word of each token, see
-            `word_numbers.source_words`; `alignment`, float32 [B, T, S]:
+            `text_ops.source_word_spans`; `alignment`, float32 [B, T, S]:
             cross-attention, the mean over heads; each row sums to 1 over the
-            source, "</s>" counted; 0 for padding.
+            source, "</s>" included; 0 for padding.
         """
         source, truncated = self._source(text)
-        found = self._ids.search(source, align=True)
+        output = self._ids.search(source, align=True)
         is_text = _has_text(source)
-        target = trim(tf.where(is_text[:, None], found.tokens[:, 0], PAD_ID))
-        alignment = found.alignments[:, 0, : tf.shape(target)[1]]
+        target = trim(tf.where(is_text[:, None], output.tokens[:, 0], PAD_ID))
+        alignment = output.alignments[:, 0, : tf.shape(target)[1]]
         source = tf.where(is_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
-        words = source_words(
+        words = source_word_spans(
             self.tokenizer.source, text, source, self.max_source_tokens
         )
         return {
             "translation": self.tokenizer.target.detokenize(target),
-            "score": tf.where(is_text, found.scores[:, 0], 0.0),
+            "score": tf.where(is_text, output.scores[:, 0], 0.0),
             "truncated": truncated,
             "source_words": words,
-            "target_words": target_words(self.tokenizer.target, target),
-            "source_tokens": pieces_of(self.tokenizer.source, source),
-            "target_tokens": pieces_of(self.tokenizer.target, target),
+            "target_words": target_word_spans(self.tokenizer.target, target),
+            "source_tokens": id_to_token(self.tokenizer.source, source),
+            "target_tokens": id_to_token(self.tokenizer.target, target),
             "alignment": tf.where(is_pair, alignment, 0.0),
         }
 
     @_signature("text", "translation")
     def score(self, text, translation):
-        """The signature `score`.
-
-        Args:
-            text: string [B].
-            translation: string [B], one of each text, truncated to the length
-                that the search could give.
+        """The signature `score`; long translations are truncated.
 
         Returns:
             `score`, float32 [B]: log-probability of each translation. For
@@ -210,10 +199,10 @@ class ServedTranslator(tf.Module):
         target, target_truncated = _truncated(
             self.tokenizer.target, translation, self.max_target_tokens
         )
-        of_nothing = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
+        blank_score = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
         score = self._ids.score(source, target)
         return {
-            "score": tf.where(_has_text(source), score, of_nothing),
+            "score": tf.where(_has_text(source), score, blank_score),
             "truncated": source_truncated | target_truncated,
         }
 
@@ -236,7 +225,7 @@ class ServedTranslator(tf.Module):
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
         tokens, scores, _ = self._all(source)
-        tokens, scores = _masked(source, tokens, scores)
+        tokens, scores = _mask_blank(source, tokens, scores)
         return {
             "ids": trim(tokens),
             "scores": scores,
@@ -247,13 +236,10 @@ class ServedTranslator(tf.Module):
     def lengths(self, text):
         """The signature `lengths`, for clients that fill batches.
 
-        Args:
-            text: string [B].
-
         Returns:
-            `length`, int32 [B]: tokens of each text, its end counted, after
-            its characters were truncated; `limit`, int32 [B]: how many of
-            them are translated.
+            `length`, int32 [B]: tokens of each text, its end included, after
+            its characters were truncated; `limit`, int32 [B]: the maximum
+            number of tokens that are translated.
         """
         tokenizer = self.tokenizer.source
         text, truncated = truncate_text(
@@ -279,13 +265,13 @@ def _truncated(tokenizer, text, limit):
     return ids, has_more_characters | has_more_ids
 
 
-def _masked(source, tokens, scores):
-    """Returns tokens and scores with nothing but "" for empty text."""
+def _mask_blank(source, tokens, scores):
+    """Returns tokens and scores whose only result for empty text is ""."""
     is_text = _has_text(source)
-    nothing = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
+    blank_scores = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
     return (
         tf.where(is_text[:, None, None], tokens, PAD_ID),
-        tf.where(is_text[:, None], scores, nothing),
+        tf.where(is_text[:, None], scores, blank_scores),
     )
 
 

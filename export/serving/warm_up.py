@@ -1,4 +1,4 @@
-"""The requests that a server runs before it serves a version."""
+"""Requests that a server runs before it serves a version."""
 
 import pathlib
 import random
@@ -8,7 +8,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
-from export.server_runtime.export_directory import unusable
+from export.common.errors import InputError
+from export.serving.export_directory import unusable
 
 # Relative to the version's folder; where TensorFlow Serving looks for it.
 WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
@@ -19,13 +20,29 @@ _REQUESTS = ([6], [1, 4, 9, 14])
 _MODEL_NAME = "translator"
 
 
+def select_inputs(names, texts, translations, ids):
+    """Returns a request: a dict of the inputs of these names.
+
+    Raises:
+        InputError: an input has another name.
+    """
+    values = {"text": texts, "translation": translations, "ids": ids}
+    unknown = set(names).difference(values)
+    if unknown:
+        raise InputError(
+            f"Expected inputs among {', '.join(values)}, got "
+            f"{', '.join(sorted(unknown))}: no request can be made for it."
+        )
+    return {name: values[name] for name in names}
+
+
 def random_texts(vocabulary, lengths):
-    """Returns a list of str of random tokens, the same ones each time.
+    """Returns a list of str of random tokens, always the same ones.
 
     Args:
         vocabulary: bytes of a SentencePiece model.
-        lengths: list of the number of tokens that each is made of; tokenized
-            again it may have more or fewer.
+        lengths: list of the number of tokens of each; tokenized again it may
+            have more or fewer.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
@@ -40,37 +57,27 @@ def random_texts(vocabulary, lengths):
 
 
 def warm_up_requests(tokenizer, signatures):
-    """Makes requests for the signatures.
+    """Returns lists of requests by the names of signatures.
 
     Args:
         tokenizer: Tokenizer or TokenizerPair.
-        signatures: of ServedTranslator or ServedParser: dict, name to
-            tf.function.
-
-    Returns:
-        dict, signature's name to list of its requests' inputs.
+        signatures: dict, name to tf.function.
     """
     requests = {name: [] for name in signatures}
     for lengths in _REQUESTS:
         texts = random_texts(tokenizer.source.proto, lengths)
-        values = {
-            "text": texts,
-            "translation": random_texts(tokenizer.target.proto, lengths[::-1]),
-            "ids": tokenizer.source.tokenize(texts).to_tensor().numpy(),
-        }
+        translations = random_texts(tokenizer.target.proto, lengths[::-1])
+        ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
         for name, function in signatures.items():
             names = [spec.name for spec in function.input_signature]
-            requests[name].append({each: values[each] for each in names})
+            requests[name].append(
+                select_inputs(names, texts, translations, ids)
+            )
     return requests
 
 
 def write_warm_up(path, requests):
-    """Writes a TFRecord file of PredictionLog.
-
-    Args:
-        path: of the file.
-        requests: as of `warm_up_requests`.
-    """
+    """Writes requests of `warm_up_requests` as TFRecords of PredictionLog."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for name, inputs in (
             (name, inputs) for name, each in requests.items() for inputs in each
@@ -85,13 +92,7 @@ def write_warm_up(path, requests):
 
 
 def read_warm_up(version):
-    """Reads a version's requests.
-
-    Args:
-        version: pathlib.Path of the version's folder.
-
-    Returns:
-        As of `warm_up_requests`; each input an array.
+    """Returns the requests of a version, with arrays as inputs.
 
     Raises:
         InputError: the file is missing or damaged.

@@ -1,5 +1,5 @@
-"""Text in, translations out, by a model in this process or an export.
+"""Translates lists of texts: models of this process, and what others share.
 
-`load` finds what a path names. Model directories and exported versions come in.
-It imports the model and, for exports, server_runtime.
+`Translator` has a model directory; `TextTranslator` is the interface of every
+translator. It imports the model and `tokenizers`, `lines`, `common`.
 """

@@ -1,47 +1,44 @@
-"""Sentences of similar lengths together, answers in the sentences' order."""
+"""Batches of sentences of similar lengths, answered in order."""
 
 import concurrent.futures
 import contextlib
 
-# Batches at once: where one is busy with what takes a single core, the other
-# multiplies.
+# While one batch is busy on a single core, the other multiplies.
 NUM_THREADS = 2
 
-# Source positions in a batch, padding counted.
+# Default number of source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
 
 
 def translate_in_batches(
-    lengths, batch_tokens, ask, on_progress=None, num_threads=NUM_THREADS
+    lengths,
+    batch_tokens,
+    answer_batch,
+    on_progress=None,
+    num_threads=NUM_THREADS,
 ):
-    """Asks for sentences in batches of so many tokens.
+    """Answers sentences in batches of at most `batch_tokens` tokens.
 
-    Args:
-        lengths: as for `by_tokens`.
-        batch_tokens: as for `by_tokens`.
-        ask: as for `answer_batches`.
-        on_progress: as for `answer_batches`.
-        num_threads: as for `answer_batches`.
-
-    Returns:
-        As `answer_batches`; None where there was nothing to ask.
+    See `by_tokens` and `answer_batches`, whose answers it returns.
     """
     batches = by_tokens(lengths, batch_tokens)
-    return answer_batches(batches, len(lengths), ask, on_progress, num_threads)
+    return answer_batches(
+        batches, len(lengths), answer_batch, on_progress, num_threads
+    )
 
 
 def answer_batches(
-    batches, count, ask, on_progress=None, num_threads=NUM_THREADS
+    batches, count, answer_batch, on_progress=None, num_threads=NUM_THREADS
 ):
-    """Asks for sentences batch by batch.
+    """Answers sentences batch by batch.
 
     Args:
         batches: iterable of lists of sentences' numbers, from 0.
-        count: how many sentences there are.
-        ask: function of a list of sentences' numbers, that returns a list of
-            their answers; see `parallel_map`.
+        count: number of sentences.
+        answer_batch: function of a list of sentences' numbers that returns a
+            list of their answers; threads call it at the same time.
         on_progress: function of the number of sentences just done.
-        num_threads: how many batches are asked for at a time.
+        num_threads: number of batches that are answered at once.
 
     Returns:
         A list of the answers in the order of the sentences, None for those in
@@ -49,9 +46,9 @@ def answer_batches(
     """
     answers, batches = [None] * count, list(batches)
     with contextlib.closing(
-        parallel_map(ask, batches, num_threads)
-    ) as all_found:
-        for batch, found in zip(batches, all_found):
+        parallel_map(answer_batch, batches, num_threads)
+    ) as results:
+        for batch, found in zip(batches, results):
             for number, answer in zip(batch, found):
                 answers[number] = answer
             if on_progress is not None:
@@ -59,25 +56,20 @@ def answer_batches(
     return answers
 
 
-def parallel_map(ask, batches, num_threads=NUM_THREADS):
-    """Asks for some batches at once.
+def parallel_map(function, items, num_threads=NUM_THREADS):
+    """Maps in threads; after an error or `close` no further item is begun.
 
-    Args:
-        ask: function of a batch, that threads call at the same time.
-        batches: list of them.
-        num_threads: batches asked for at a time; with 1 there is no thread,
-            and Ctrl-C has its effect at once.
+    With 1 there is no thread, and Ctrl-C has its effect at once.
 
     Yields:
-        The answers in the order of the batches. After an error, or where
-        nobody takes them any more, no further batch is begun.
+        The results in the order of the items.
     """
     if num_threads == 1:
-        yield from map(ask, batches)
+        yield from map(function, items)
         return
     threads = concurrent.futures.ThreadPoolExecutor(num_threads)
     try:
-        yield from threads.map(ask, batches)
+        yield from threads.map(function, items)
     finally:
         threads.shutdown(cancel_futures=True)
 
@@ -86,9 +78,9 @@ def by_tokens(lengths, batch_tokens):
     """Yields lists of sentences' numbers, the longest sentences first.
 
     Args:
-        lengths: list of each sentence's number of ids; up to 1, the end id
-            alone, there is nothing to ask.
-        batch_tokens: positions in a batch, padding counted.
+        lengths: number of ids of each sentence; those of at most 1 id, the
+            end id, are in no batch.
+        batch_tokens: tokens in a batch, padding included.
     """
     numbers = _longest_first(lengths)
     start = 0
@@ -99,12 +91,7 @@ def by_tokens(lengths, batch_tokens):
 
 
 def by_count(lengths, batch_size):
-    """Yields lists of sentences' numbers, the longest sentences first.
-
-    Args:
-        lengths: as for `by_tokens`.
-        batch_size: sentences in a batch.
-    """
+    """Yields lists of `batch_size` sentences' numbers; see `by_tokens`."""
     numbers = _longest_first(lengths)
     for start in range(0, len(numbers), batch_size):
         yield numbers[start : start + batch_size]

@@ -1,31 +1,29 @@
-"""Text to ids and what limits it, for every translator with a model here."""
+"""Text to ids for every translator with a model in this process."""
 
 import numpy as np
 
 from export.translators.text_ids import (
     UnknownCharacter,
     list_of_texts,
-    padded,
-    source_limit,
+    pad_ids,
+    truncation_limit,
 )
+from export.translators.text_ops import encode_texts
 from export.translators.text_translator import Sentence, TextTranslator
-from export.translators.truncation import cut_ids
 from keras_transformer.config import UNKNOWN_ID
 
 MAX_SOURCE_TOKENS = 512
 
 
 class ModelTranslator(TextTranslator):
-    """A TextTranslator that makes ids of text itself.
+    """A TextTranslator that tokenizes text itself.
 
     Args:
         tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
         config: TransformerConfig, with the search's numbers in it.
         max_source_tokens: sources are truncated to this many ids, the end id
-            counted, or to the learned positions where they are fewer; 512 by
+            included, or to the learned positions if they are fewer; 512 by
             default.
-
-    Attributes: as given.
     """
 
     def __init__(self, tokenizer, config, max_source_tokens=None):
@@ -36,64 +34,58 @@ class ModelTranslator(TextTranslator):
 
     @property
     def source_limit(self):
-        """The most ids of a source, the end id counted."""
-        return source_limit(self._config, self.max_source_tokens)
+        """Maximum number of ids of a source, the end id included."""
+        return truncation_limit(self._config, self.max_source_tokens)
 
     @property
     def target_limit(self):
-        """The most ids of a translation, the end id counted."""
+        """Maximum number of ids of a translation, the end id included."""
         longest = self.source_limit + self._config.max_output_extra
-        return source_limit(self._config, longest)
+        return truncation_limit(self._config, longest)
 
-    def as_spelt(self, prefixes):
+    def normalize_prefixes(self, prefixes, keep_long=True):
         """Returns prefixes as translations begin with them: a list of str.
 
-        The vocabulary spells some characters otherwise ("\ufb01" as "fi"), has
-        one space where there are several, and none at the ends. One that is
-        longer than a translation may be is returned as it is.
-
-        Args:
-            prefixes: list of str.
+        The vocabulary may spell characters otherwise ("\ufb01" as "fi"), and
+        has single spaces and none at the ends. A prefix above the maximum
+        length of a translation is unchanged, or truncated if not `keep_long`.
 
         Raises:
             UnknownCharacter: a prefix has one.
         """
-        known = self._known_prefixes(prefixes)
+        rows = self._encode_prefixes(prefixes)
+        if not rows:
+            return []
+        texts = self.tokenizer.target.decode(pad_ids([ids for ids, _ in rows]))
         return [
-            prefix if is_cut else text
-            for prefix, text, (_, is_cut) in zip(
-                prefixes, self.spell(prefixes), known
-            )
+            prefix if truncated and keep_long else text
+            for prefix, text, (_, truncated) in zip(prefixes, texts, rows)
         ]
-
-    def spell(self, prefixes):
-        """Returns what `as_spelt` does, but the beginning of too long ones."""
-        rows = self._prefix_ids(prefixes)
-        return self.tokenizer.target.decode(padded(rows)) if rows else []
 
     def _sentences(self, texts):
         return [
-            Sentence(text, ids, len(ids), is_cut)
-            for text, (ids, is_cut) in zip(
-                texts, cut_ids(self.tokenizer.source, texts, self.source_limit)
+            Sentence(text, ids, len(ids), truncated)
+            for text, (ids, truncated) in zip(
+                texts,
+                encode_texts(self.tokenizer.source, texts, self.source_limit),
             )
         ]
 
     def _prefix_ids(self, prefixes):
-        return [ids for ids, _ in self._known_prefixes(prefixes)]
+        return [ids for ids, _ in self._encode_prefixes(prefixes)]
 
-    def _known_prefixes(self, prefixes):
-        """Returns a list of pairs: ids without the end id, and if cut."""
+    def _encode_prefixes(self, prefixes):
+        """Returns pairs: ids without the end id, and whether truncated."""
         tokenizer = self.tokenizer.target
         prefixes = list_of_texts(prefixes, "prefixes")
-        found = cut_ids(tokenizer, prefixes, self.target_limit)
-        for place, (ids, _) in enumerate(found):
+        rows = encode_texts(tokenizer, prefixes, self.target_limit)
+        for index, (ids, _) in enumerate(rows):
             if UNKNOWN_ID in ids:
-                character = _first_unknown(tokenizer, prefixes[place])
-                raise UnknownCharacter(place, character)
-        return [(ids[:-1], is_cut) for ids, is_cut in found]
+                character = _first_unknown(tokenizer, prefixes[index])
+                raise UnknownCharacter(index, character)
+        return [(ids[:-1], truncated) for ids, truncated in rows]
 
-    def _texts(self, tokens):
+    def _decode(self, tokens):
         """Returns the texts of int32 [B, N, T]: a list of lists of N str."""
         rows, n, length = tokens.shape
         tokens = np.asarray(tokens).reshape(rows * n, length)
@@ -102,9 +94,8 @@ class ModelTranslator(TextTranslator):
 
 
 def _first_unknown(tokenizer, text):
-    """Returns the character from which on no beginning of `text` is known."""
-    # One by one some are unknown that are known together, such as the parts
-    # of a Korean syllable.
+    """Returns the character after the longest known beginning of `text`."""
+    # Characters may be known only together, as the parts of a Korean syllable.
     beginnings = [text[:end] for end in range(1, len(text) + 1)]
     known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
     last = max((end for end, each in enumerate(known, 1) if each), default=0)

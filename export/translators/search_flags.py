@@ -1,56 +1,150 @@
-"""The flags of commands that search, or fix a search for an export."""
+"""Flags that several commands share: search, sampling, output vocabulary.
+
+Each function defines flags of the module that calls it. An unset flag has the
+value of the model's configuration.
+"""
 
 from absl import flags
 
 from export.common import command
-from export.translators.text_ids import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA
+from export.translators.batches import BATCH_TOKENS
+
+# As in keras_transformer.fields, without loading Keras.
+MAX_BEAMS, MAX_EXTRA, MAX_ALPHA = 1_000, 100_000, 8.0
+
+SEARCH = ("beam_size", "alpha", "max_output_extra", "stop")
+SAMPLING = ("temperature", "top_k", "top_p")
+SHORTLIST = ("shortlist", "shortlist_size")
 
 FLAGS = flags.FLAGS
-
-# None is what the model's configuration, or BeamSearchConfig, says.
-flags.DEFINE_integer(
-    "beam_size",
-    None,
-    "Beams, and the most translations of a sentence; the model's own by "
-    "default.",
-    lower_bound=1,
-    upper_bound=MAX_BEAMS,
-)
-flags.DEFINE_float(
-    "alpha",
-    None,
-    "Exponent of the length penalty; the model's own by default.",
-    lower_bound=0.0,
-    upper_bound=MAX_ALPHA,
-)
-flags.DEFINE_integer(
-    "max_output_extra",
-    None,
-    "Pieces that a translation may have more than its source; the model's own "
-    "number by default.",
-    lower_bound=0,
-    upper_bound=MAX_EXTRA,
-)
-flags.DEFINE_enum(
-    "stop",
-    None,
-    ["exact", "k_finished", "heuristic"],
-    "When a sentence ends: as soon as its result is certain; with as many "
-    "finished translations as there are beams, which is faster and may miss a "
-    "better one; or when no unfinished one, at its present length, beats the "
-    "last of these, as in Hugging Face transformers. The configuration's own "
-    "by default, which is exact unless it was set.",
-)
-command.require_finite("alpha")
-
-NAMES = ("beam_size", "alpha", "max_output_extra", "stop")
+flags.disclaim_key_flags()
 
 
-def given(*more):
-    """Returns a dict of the search flags that were given.
-
-    Args:
-        *more: names of further flags.
-    """
-    values = {name: FLAGS[name].value for name in (*NAMES, *more)}
+def given(*names):
+    """Returns a dict of the flags of these names that are set."""
+    values = {name: FLAGS[name].value for name in names}
     return {name: each for name, each in values.items() if each is not None}
+
+
+def define_beam_size():
+    """Defines --beam_size."""
+    flags.DEFINE_integer(
+        "beam_size",
+        None,
+        "Beams, and maximum number of results of a sentence; the model's own "
+        "by default.",
+        lower_bound=1,
+        upper_bound=MAX_BEAMS,
+    )
+
+
+def define_max_output_extra():
+    """Defines --max_output_extra."""
+    flags.DEFINE_integer(
+        "max_output_extra",
+        None,
+        "Maximum number of tokens of a translation beyond those of its source; "
+        "the model's own by default.",
+        lower_bound=0,
+        upper_bound=MAX_EXTRA,
+    )
+
+
+def define_search():
+    """Defines the flags in SEARCH."""
+    define_beam_size()
+    define_max_output_extra()
+    flags.DEFINE_float(
+        "alpha",
+        None,
+        "Exponent of the length penalty; the model's own by default.",
+        lower_bound=0.0,
+        upper_bound=MAX_ALPHA,
+    )
+    flags.DEFINE_enum(
+        "stop",
+        None,
+        ["exact", "k_finished", "heuristic"],
+        "When the search of a sentence stops: as soon as its result is "
+        "certain; with as many finished translations as there are beams, "
+        "which is faster and may miss a better one; or when no unfinished "
+        "one, at its present length, beats the last of these, as in Hugging "
+        "Face transformers. The model's own by default, which is exact "
+        "unless it was set.",
+    )
+    command.require_finite("alpha")
+
+
+def define_sampling():
+    """Defines the flags in SAMPLING."""
+    flags.DEFINE_float(
+        "temperature",
+        1.0,
+        "Divides the logits: below 1 likelier tokens are drawn more often.",
+        lower_bound=1e-4,
+    )
+    flags.DEFINE_integer(
+        "top_k",
+        0,
+        "Draw from this many likeliest tokens; 0 for all.",
+        lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "top_p",
+        1.0,
+        "Draw from the likeliest tokens that together have this probability.",
+        lower_bound=1e-4,
+        upper_bound=1.0,
+    )
+    command.require_finite("temperature", "top_p")
+
+
+def define_target_pieces():
+    """Defines --target_pieces."""
+    flags.DEFINE_multi_string(
+        "target_pieces",
+        None,
+        "File of sentences of the target language, one a line, plain or .gz, "
+        "such as that side of the training data; may be repeated. "
+        "Translations have only its tokens and single characters, and a step "
+        "takes less time. All tokens by default.",
+    )
+
+
+def define_shortlist():
+    """Defines the flags in SHORTLIST."""
+    flags.DEFINE_string(
+        "shortlist",
+        None,
+        "File of the target tokens that each source token may become, as "
+        "trainers.shortlist writes it: only those of the sentence are scored. "
+        "Longer sentences share the same number of them.",
+    )
+    flags.DEFINE_integer(
+        "shortlist_size",
+        None,
+        "Tokens of each sentence's shortlist, 1024 by default.",
+        lower_bound=5,
+    )
+
+
+def define_ensemble_mean():
+    """Defines --ensemble_mean."""
+    flags.DEFINE_enum(
+        "ensemble_mean",
+        None,
+        ["log_probabilities", "probabilities"],
+        "What several models average at each step; log-probabilities by "
+        "default.",
+    )
+
+
+def define_batch_tokens():
+    """Defines --batch_tokens."""
+    flags.DEFINE_integer(
+        "batch_tokens",
+        BATCH_TOKENS,
+        "Tokens of a batch of sources, padding included: more is faster up to "
+        "a point and takes more memory.",
+        lower_bound=1,
+    )

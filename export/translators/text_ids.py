@@ -1,4 +1,4 @@
-"""Text as ids: how long it may be, and how batches of it are padded."""
+"""Text and ids without TensorFlow: limits, validation and padding."""
 
 import typing
 
@@ -6,57 +6,37 @@ import numpy as np
 
 from export.common.errors import InputError
 
-# Those of keras_transformer.fields, without Keras, which commands load later
-# or not at all.
-MAX_BEAMS, MAX_EXTRA, MAX_ALPHA = 1_000, 100_000, 8.0
-
-# Far more than text has: a run of unknown characters is one piece of any
-# length, and takes the tokenizer time that grows with its square.
-_CHARACTERS_OF_A_PIECE = 64
+# Far above real text: a run of unknown characters is one token of any length,
+# and takes the tokenizer time that grows with its square.
+_CHARACTERS_PER_TOKEN = 64
 
 
-def source_limit(config, asked):
-    """Returns how many ids of a source are kept, the end id counted.
-
-    Args:
-        config: TransformerConfig.
-        asked: the limit asked for.
-
-    Returns:
-        That limit, or the number of learned positions when it is lower.
-    """
+def truncation_limit(config, max_tokens):
+    """Returns `max_tokens`, or the number of learned positions if lower."""
     if config.positions == "learned":
-        return min(asked, config.max_positions)
-    return asked
+        return min(max_tokens, config.max_positions)
+    return max_tokens
 
 
-def character_limit(tokens):
-    """Returns how many characters of a text are looked at.
-
-    Args:
-        tokens: how many ids of it are kept.
-    """
-    return _CHARACTERS_OF_A_PIECE * tokens
+def character_limit(max_tokens):
+    """Returns how many characters of a text of so many tokens are read."""
+    return _CHARACTERS_PER_TOKEN * max_tokens
 
 
 class UnknownCharacter(ValueError):
-    """A prefix has what no translation can begin with.
+    """A prefix has a character that no translation can begin with.
 
     Attributes:
-        place: of the prefix in its list, from 0.
-        character: str, the first of which the vocabulary has no piece.
-
-    Args:
-        place: see above.
-        character: see above.
+        index: of the prefix in its list, from 0.
+        character: str, the first that the vocabulary lacks.
     """
 
-    def __init__(self, place, character):
+    def __init__(self, index, character):
         super().__init__(
-            f"prefixes[{place}] has {character!r} (U+{ord(character):04X}), "
-            "of which the vocabulary has no piece; leave it out."
+            f"prefixes[{index}] has {character!r} (U+{ord(character):04X}), "
+            "which the vocabulary lacks; omit it."
         )
-        self.place = place
+        self.index = index
         self.character = character
 
 
@@ -66,29 +46,29 @@ class IdPair(typing.NamedTuple):
     Attributes:
         source: int32 [S].
         target: int32 [T].
-        source_truncated: whether the source was longer than the model takes.
-        target_is_cut: the same of a target that was given.
+        source_truncated: whether the source exceeded its limit.
+        target_truncated: whether the target did.
     """
 
     source: np.ndarray
     target: np.ndarray
     source_truncated: bool
-    target_is_cut: bool = False
+    target_truncated: bool = False
 
     @property
     def length(self):
-        """Ids of the longer side; 1 where there is nothing to translate."""
+        """Ids of the longer side; 1 if there is nothing to translate."""
         if len(self.source) == 1:
             return 1
         return max(len(self.source), len(self.target))
 
 
-def padded(rows, width=None):
-    """Returns a list of int arrays as one int32 [B, width], 0 after each.
+def pad_ids(rows, width=None):
+    """Returns int arrays as one int32 [B, width], padded at the end.
 
     Args:
         rows: list of int arrays.
-        width: the longest's by default.
+        width: by default of the longest.
     """
     width = width or max(map(len, rows))
     matrix = np.zeros((len(rows), width), np.int32)
@@ -98,32 +78,32 @@ def padded(rows, width=None):
 
 
 def list_of_texts(texts, name="texts"):
-    """Returns a list of texts, each of which UTF-8 can write.
+    """Returns texts as a list, after checking each.
 
     Args:
-        texts: iterable of str, but no str.
+        texts: iterable of str.
         name: of the argument, for messages.
 
     Raises:
-        InputError: it is something else.
+        InputError: it is a single text, or an item is not a str of Unicode
+            characters.
     """
     if isinstance(texts, (str, bytes)):
         raise InputError(
-            f"{name} is one text, where a list of texts is expected; give "
-            f"[{texts[:20]!r}] for a list of one."
+            f"Expected a list of texts as {name}, got one text; give "
+            f"[{texts[:20]!r}]."
         )
     texts = list(texts)
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"{name}[{place}] is of the type {type(text).__name__}; every "
-                "text must be a str."
+                f"Expected a str as {name}[{index}], got {type(text).__name__}."
             )
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{name}[{place}] has the lone surrogate "
+                f"{name}[{index}] has the lone surrogate "
                 f"U+{ord(text[error.start]):04X}, which is no character; read "
                 "the text as UTF-8."
             ) from error

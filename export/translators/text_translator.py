@@ -1,4 +1,4 @@
-"""What every translator of text does the same way."""
+"""Translations, and what every translator of text has in common."""
 
 import abc
 import dataclasses
@@ -23,10 +23,9 @@ class Translation:
     Attributes:
         text: of the translation.
         score: log-probability / length penalty.
-        alignment: pairs (source word, target word), counted from 0 over the
-            words between white space, in ascending order; () where it was
-            not asked for.
-        source_truncated: whether the source was longer than the model takes.
+        alignment: pairs (source word, target word) in ascending order, words
+            counted from 0 over what white space separates; () if not requested.
+        source_truncated: whether the source exceeded the model's limit.
     """
 
     text: str
@@ -35,101 +34,48 @@ class Translation:
     source_truncated: bool = False
 
 
-# Of text in which there is nothing to translate.
+# The translation of text in which there is nothing to translate.
 BLANK = Translation("", 0.0)
 
-# The score of what cannot be, and what every possible score lies above.
+# Score of what is impossible, and a bound below every possible score.
 IMPOSSIBLE = -1e9
 LOWEST_SCORE = -1e8
 
 
-class Difference(typing.NamedTuple):
-    """Of scores, without the sign.
-
-    Attributes:
-        mean: over the sentences; 0 where there are none.
-        largest: of them.
-    """
-
-    mean: float
-    largest: float
-
-
-class Agreement(typing.NamedTuple):
-    """Two lists of translations of the same sentences, compared.
-
-    Attributes:
-        sentences: how many there are.
-        identical: how many translations read the same.
-        where_identical: Difference of these.
-        everywhere: Difference of all.
-    """
-
-    sentences: int
-    identical: int
-    where_identical: Difference
-    everywhere: Difference
-
-
-def agreement(ours, theirs):
-    """Compares translations one by one.
-
-    Args:
-        ours: list of Translation.
-        theirs: list of Translation of the same sentences.
-
-    Returns:
-        Agreement.
-    """
-    pairs = list(zip(ours, theirs, strict=True))
-    same = np.array([one.text == other.text for one, other in pairs], bool)
-    apart = np.array([abs(one.score - other.score) for one, other in pairs])
-    return Agreement(
-        len(pairs),
-        int(same.sum()),
-        _difference(apart[same]),
-        _difference(apart),
-    )
-
-
-def _difference(values):
-    if not values.size:
-        return Difference(0.0, 0.0)
-    return Difference(float(values.mean()), float(values.max()))
-
-
 class Sentence(typing.NamedTuple):
-    """One source, ready to be asked for.
+    """One source, ready to be translated.
 
     Attributes:
-        text: as it was given.
-        ids: int32 array, or () where the model's answerer makes them.
-        length: ids that are translated, the end id counted.
-        is_cut: whether there were more.
-        prefix: int32 array of the ids that its translations begin with.
+        text: before tokenization.
+        ids: int32 array; () if the signature that translates it tokenizes.
+        length: number of ids, the end id included; blank text has 1.
+        truncated: whether ids were dropped.
+        prefix: int32 array of ids that its translations begin with.
     """
 
     text: str
     ids: typing.Any
     length: int
-    is_cut: bool
+    truncated: bool
     prefix: typing.Any = ()
 
 
 class TextTranslator(abc.ABC):
-    """Text in, translations out, similar lengths together.
+    """Translates lists of texts in batches of similar lengths.
 
-    A sentence's translation does not depend on what it is translated with.
-    Empty text (or only spaces) gives empty text with score 0.
+    The translation of a sentence does not depend on its batch. Empty text
+    (or only white space) gives empty text with score 0.
 
     Attributes:
-        batch_tokens: source positions in a batch, padding counted.
-        beam_size: the most translations of a sentence; None where only the
-            answers tell.
+        batch_tokens: source tokens in a batch, padding included.
+        beam_size: maximum number of translations of a sentence; None if only
+            the answers tell.
+        num_threads: number of batches that are translated at once.
     """
 
     batch_tokens = BATCH_TOKENS
     beam_size = 1
+    num_threads = NUM_THREADS
 
     def translate(self, texts, on_progress=None, prefixes=None):
         """Translates sentences.
@@ -137,91 +83,70 @@ class TextTranslator(abc.ABC):
         Args:
             texts: list of str, a sentence each.
             on_progress: function of the number of sentences just done.
-            prefixes: list of str, as many: what its translations begin with,
-                "" for nothing. The last word may continue. A translation
-                that may not be so long ends within its prefix. None for
-                translations that begin with anything.
+            prefixes: list of str, as many, that translations begin with; ""
+                for any beginning. The last word may continue. A translation
+                whose maximum length is shorter ends within its prefix.
 
         Returns:
             A list of Translation in the same order.
 
         Raises:
-            InputError: prefixes are given to a translator that takes none.
+            InputError: an export cannot have prefixes.
             UnknownCharacter: a prefix has one.
         """
-        found = self.n_best(texts, 1, on_progress, prefixes)
-        return [translations[0] for translations in found]
+        rows = self.n_best(texts, 1, on_progress, prefixes)
+        return [translations[0] for translations in rows]
 
     def n_best(self, texts, n, on_progress=None, prefixes=None):
-        """Finds the n best translations of each sentence.
-
-        Args:
-            texts: as for `translate`.
-            n: how many, at most `beam_size`.
-            on_progress: as for `translate`.
-            prefixes: as for `translate`; their probabilities count in the
-                scores.
+        """Finds the n best translations of each sentence; see `translate`.
 
         Returns:
             A list of lists of Translation, best first; fewer than n where
-            fewer are possible. Two may read the same in different pieces.
+            fewer are possible. Two may have the same text in different
+            tokens. Scores include the prefix's probability.
 
         Raises:
-            ValueError: n is not between 1 and `beam_size`, or there are more
-                of texts or of prefixes.
-            InputError: as for `translate`.
-            UnknownCharacter: as for `translate`.
+            ValueError: n is not between 1 and `beam_size`, or the numbers of
+                texts and prefixes differ.
         """
         if n < 1 or (self.beam_size and n > self.beam_size):
             raise ValueError(
-                f"n must be from 1 to the beam size, {self.beam_size}, not {n}."
+                f"Expected n from 1 to the beam size, {self.beam_size}, got "
+                f"{n}."
             )
-        return self._answers(texts, n, False, on_progress, prefixes)
+        return self._translate(texts, n, False, on_progress, prefixes)
 
     def align(self, texts, on_progress=None, prefixes=None):
-        """Translates sentences and says which word comes from which.
+        """Translates sentences with word alignments; see `translate`.
 
-        Args:
-            texts: as for `translate`.
-            on_progress: as for `translate`.
-            prefixes: as for `translate`.
-
-        Returns:
-            A list of Translation with their alignments: each piece of a
-            translation counts as from the piece of the source that it
-            attends to most, in the mean of the heads (`Transformer.alignment`).
-
-        Raises:
-            InputError: as for `translate`.
-            UnknownCharacter: as for `translate`.
+        Each token of a translation is aligned to the source token with the
+        largest attention, averaged over heads (`Transformer.alignment`).
         """
-        found = self._answers(texts, 1, True, on_progress, prefixes)
-        return [translations[0] for translations in found]
+        rows = self._translate(texts, 1, True, on_progress, prefixes)
+        return [translations[0] for translations in rows]
 
     def lengths(self, texts):
-        """Counts what `score` counts: ids, the end id among them.
-
-        Args:
-            texts: list of str.
+        """Returns the number of ids of each text, the end id included.
 
         Returns:
-            A list of int, None where a text is longer than a source may be.
+            A list of int; None for a text above the limit of sources.
         """
         return [
-            None if sentence.is_cut else sentence.length
+            None if sentence.truncated else sentence.length
             for sentence in self.sentences(texts)
         ]
 
-    def _answers(self, texts, n, align, on_progress, prefixes):
+    def sentences(self, texts):
+        """Returns a list of Sentence for a list of str."""
+        return self._sentences(list_of_texts(texts))
+
+    def _translate(self, texts, n, align, on_progress, prefixes):
         sentences = self.sentences(texts)
         if prefixes is not None:
+            prefix_ids = self._prefix_ids(list_of_texts(prefixes, "prefixes"))
             sentences = [
                 sentence._replace(prefix=ids)
-                for sentence, ids in zip(
-                    sentences,
-                    self._prefix_ids(list_of_texts(prefixes, "prefixes")),
-                    strict=True,
-                )
+                for sentence, ids in zip(sentences, prefix_ids, strict=True)
             ]
         answers = answer_batches(
             self._batches([sentence.length for sentence in sentences]),
@@ -230,25 +155,13 @@ class TextTranslator(abc.ABC):
                 [sentences[number] for number in batch], n, align
             ),
             on_progress,
-            self._num_threads(),
+            self.num_threads,
         )
-        return complete(sentences, answers)
-
-    def sentences(self, texts):
-        """Returns a list of Sentence for a list of str.
-
-        Raises:
-            InputError: of `list_of_texts`.
-        """
-        return self._sentences(list_of_texts(texts))
+        return fill_blanks(sentences, answers)
 
     def _batches(self, lengths):
-        """Returns lists of sentences' numbers, one a batch."""
+        """Returns lists of sentences' numbers, one for each batch."""
         return by_tokens(lengths, self.batch_tokens)
-
-    def _num_threads(self):
-        """Returns how many batches are asked for at a time."""
-        return NUM_THREADS
 
     @abc.abstractmethod
     def _sentences(self, texts):
@@ -256,53 +169,113 @@ class TextTranslator(abc.ABC):
 
     @abc.abstractmethod
     def _search(self, sentences, n, align):
-        """Returns a list of Translation for each sentence, of `possible`."""
+        """Returns a list of possible Translations for each sentence."""
 
     def _prefix_ids(self, prefixes):
         """Returns an array of ids for each prefix."""
         raise InputError(
-            "Translations that begin with what is given are found by a model "
-            f"directory alone; leave out the {len(prefixes)} prefixes."
+            "Only model directories translate with prefixes; omit the "
+            f"{len(prefixes)} prefixes."
         )
 
 
-def possible(texts, scores, alignment=(), is_cut=False):
-    """Returns the Translations whose score says that they are possible.
-
-    Args:
-        texts: list of str, of one sentence.
-        scores: list of float, as many.
-        alignment: of them.
-        is_cut: whether their source was truncated.
-    """
+def drop_impossible(texts, scores, alignment=(), truncated=False):
+    """Returns the Translations of one sentence that have a possible score."""
     return [
-        Translation(text, score, alignment, is_cut)
+        Translation(text, score, alignment, truncated)
         for text, score in zip(texts, scores)
         if score > LOWEST_SCORE
     ]
 
 
-def complete(sentences, answers):
-    """Returns the answers of all sentences, blank and cut ones as they are.
+def fill_blanks(sentences, answers):
+    """Returns the answers, with those of blank text and truncation marks.
 
     Args:
         sentences: list of Sentence.
         answers: list of lists of Translation; None for blank text.
 
     Raises:
-        InputError: a sentence has no translation: not even the end is
-            possible where the weights are no numbers.
+        InputError: a sentence has no possible translation.
     """
-    translations = [[BLANK] if each is None else each for each in answers]
-    if not all(translations):
+    rows = [[BLANK] if each is None else each for each in answers]
+    if not all(rows):
         raise InputError(
-            "The model finds no translation possible, so that its weights "
-            "must be damaged: infinite, or no numbers. Use those of an earlier "
-            "checkpoint, or train anew with a lower learning rate."
+            "No translation is possible: the model's weights must be damaged, "
+            "infinite or NaN. Use those of an earlier checkpoint, or train "
+            "again with a lower learning rate."
         )
     return [
-        [dataclasses.replace(each, source_truncated=True) for each in found]
-        if sentence.is_cut
-        else found
-        for found, sentence in zip(translations, sentences)
+        [dataclasses.replace(each, source_truncated=True) for each in row]
+        if sentence.truncated
+        else row
+        for row, sentence in zip(rows, sentences)
     ]
+
+
+def word_alignment(source_words, target_words, attention):
+    """Aligns each target token's words to those it attends to most.
+
+    The end id and padding are no words: attention to them does not count.
+
+    Args:
+        source_words: int32 [S, 2], of `text_ops.source_word_spans`: first and
+            last word of each source token, -1 if it has none.
+        target_words: int32 [T, 2], the same of the translation.
+        attention: float [T, S].
+
+    Returns:
+        Tuple of pairs (source word, target word), in ascending order.
+    """
+    source, target = (
+        np.flatnonzero(words[:, 0] >= 0) if len(words) else []
+        for words in (source_words, target_words)
+    )
+    if not len(source) or not len(target):
+        return ()
+    nearest = source[attention[np.ix_(target, source)].argmax(axis=1)]
+    links = set()
+    for s, t in zip(nearest, target):
+        for source_word in range(source_words[s, 0], source_words[s, 1] + 1):
+            for target_word in range(
+                target_words[t, 0], target_words[t, 1] + 1
+            ):
+                links.add((int(source_word), int(target_word)))
+    return tuple(sorted(links))
+
+
+class Difference(typing.NamedTuple):
+    """Absolute difference of scores over sentences; 0 without any."""
+
+    mean: float
+    largest: float
+
+
+class Agreement(typing.NamedTuple):
+    """Comparison of two translators on the same sentences.
+
+    Attributes:
+        sentences: number of sentences.
+        identical: number of translations with the same text.
+        where_identical: Difference of the scores of these.
+        everywhere: Difference of all scores.
+    """
+
+    sentences: int
+    identical: int
+    where_identical: Difference
+    everywhere: Difference
+
+
+def agreement(translations, others):
+    """Returns the Agreement of two lists of Translation."""
+    pairs = list(zip(translations, others, strict=True))
+    same = np.array([one.text == other.text for one, other in pairs], bool)
+    apart = np.array([abs(one.score - other.score) for one, other in pairs])
+    where_identical, everywhere = (
+        Difference(float(values.mean()), float(values.max()))
+        if values.size
+        else Difference(0.0, 0.0)
+        for values in (apart[same], apart)
+    )
+    return Agreement(len(pairs), int(same.sum()), where_identical, everywhere)

@@ -1,62 +1,62 @@
-"""Translates text with a trained model."""
+"""Translates text with models of this process."""
 
 import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
     translate_in_batches,
 )
-from export.translators.graphs import (
+from export.translators.graph_translator import (
     IDS_SPEC,
-    CompiledGraphs,
-    OpenGraphs,
-    one_graph,
+    CompiledSearch,
+    DynamicShapeSearch,
+    GraphTranslator,
+    trace_once,
 )
-from export.translators.id_translator import IdTranslator
 from export.translators.model_translator import ModelTranslator
-from export.translators.text_ids import IdPair, list_of_texts, padded
+from export.translators.text_ids import IdPair, list_of_texts, pad_ids
+from export.translators.text_ops import (
+    encode_texts,
+    source_word_spans,
+    target_word_spans,
+)
 from export.translators.text_translator import (
     IMPOSSIBLE,
     Translation,
-    complete,
-    possible,
+    drop_impossible,
+    fill_blanks,
+    word_alignment,
 )
-from export.translators.truncation import cut_ids
-from export.translators.word_alignment import word_alignment
-from export.translators.word_numbers import source_words, target_words
 from keras_transformer.config import END_ID, PAD_ID
-
-__all__ = ["Translation", "Translator"]
 
 
 class Translator(ModelTranslator):
-    """Beam search over lists of text, with a model in this process.
-
-    Attributes:
-        target_pieces: ids of the pieces that translations are made of; None
-            for all.
+    """Beam search, sampling and scoring of texts.
 
     Args:
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
-        batch_tokens: source positions in a batch, padding counted.
-        max_source_tokens: of ModelTranslator.
-        compiled: whether XLA compiles the search and sentences are searched
-            for one by one: the fastest where they come one by one, in a
-            process that lives long; see CompiledGraphs. Samples and scores of
-            given translations are not compiled.
-        num_threads: batches asked for at a time; 1 where other processes
-            use the other processors.
-        **search: of IdTranslator: beam_size, alpha, max_output_extra,
-            min_length, stop, target_pieces, shortlist.
+        batch_tokens: source tokens in a batch, padding included.
+        max_source_tokens: see ModelTranslator.
+        compiled: whether XLA compiles the search, one sentence at a time: the
+            lowest latency in a process that lives long; see CompiledSearch.
+            Sampling and scoring are not compiled.
+        num_threads: number of batches that are translated at once; 1 where
+            other processes use the other CPUs.
+        **search: arguments of GraphTranslator: beam_size, alpha,
+            max_output_extra, min_length, stop, target_pieces, shortlist.
+
+    Attributes:
+        target_pieces: ids that translations may have; None for all.
 
     Raises:
         ValueError: a number is out of range.
-        InputError: of CompiledGraphs.
+        InputError: max_output_extra is above 1,000 and `compiled`.
     """
 
     def __init__(
@@ -71,28 +71,24 @@ class Translator(ModelTranslator):
     ):
         self.model = model
         self.batch_tokens = 1 if compiled else batch_tokens
-        self._ids = IdTranslator(model, **search)
+        self.num_threads = num_threads
+        self._ids = GraphTranslator(model, **search)
         super().__init__(tokenizer, self._ids.config, max_source_tokens)
         self.target_pieces = self._ids.target_pieces
-        self._graphs = OpenGraphs(self._ids)
+        self._graphs = DynamicShapeSearch(self._ids)
         if compiled:
-            self._graphs = CompiledGraphs(
+            self._graphs = CompiledSearch(
                 self._ids, self.source_limit, self.target_limit
             )
-        self._score = one_graph(self._ids.score, IDS_SPEC, IDS_SPEC)
-        self._drawers = {}
-        self._requested_threads = num_threads
+        self._score = trace_once(self._ids.score, IDS_SPEC, IDS_SPEC)
+        self._samplers = {}
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the translator of a model directory.
-
-        Args:
-            path: of the model directory.
-            **settings: all but the first two of Translator's.
+        """Returns the Translator of a model directory, with these settings.
 
         Raises:
-            InputError: it is not a whole model directory.
+            InputError: a file of it is missing or not valid.
         """
         directory = ModelDirectory(path)
         return cls(
@@ -100,83 +96,65 @@ class Translator(ModelTranslator):
         )
 
     def score(self, texts, translations):
-        """Scores given translations.
+        """Returns the log-probability of each given translation.
 
-        Args:
-            texts: list of str, a sentence each.
-            translations: list of str, as many.
-
-        Returns:
-            A list of float: log-probability of each translation, not divided
-            by a length penalty. A source is truncated as when it is
-            translated, and a translation to the longest that a source could
-            have. Where the source is blank it is 0 for a blank translation,
-            else -1e9.
+        It is without length penalty, and the end id counts. Sources are
+        truncated as for `translate`, and translations to their maximum length.
+        With a blank source it is 0 for a blank translation, else -1e9.
         """
         pairs = self.given_ids(texts, translations)
 
-        def ask(batch):
+        def score_batch(batch):
             return self._score(
-                padded([pairs[number].source for number in batch]),
-                padded([pairs[number].target for number in batch]),
+                pad_ids([pairs[number].source for number in batch]),
+                pad_ids([pairs[number].target for number in batch]),
             ).numpy()
 
-        answers = self._in_batches([pair.length for pair in pairs], ask)
+        scores = self._in_batches([pair.length for pair in pairs], score_batch)
+        score_of_blank = [
+            0.0 if len(pair.target) == 1 else IMPOSSIBLE for pair in pairs
+        ]
         return [
-            _score_of_blank(pair.target) if answer is None else float(answer)
-            for answer, pair in zip(answers, pairs)
+            blank if score is None else float(score)
+            for score, blank in zip(scores, score_of_blank)
         ]
 
     def given_ids(self, texts, translations):
-        """Returns given translations with their texts as ids.
-
-        Args:
-            texts: as for `score`.
-            translations: as for `score`.
-
-        Returns:
-            A list of IdPair, truncated as `score` says.
-        """
-        sources = self.sentences(texts)
-        targets = cut_ids(
+        """Returns texts and translations as a list of IdPair; see `score`."""
+        targets = encode_texts(
             self.tokenizer.target,
             list_of_texts(translations, "translations"),
             self.target_limit,
         )
         return [
-            IdPair(source.ids, target, source.is_cut, target_is_cut)
-            for source, (target, target_is_cut) in zip(
-                sources, targets, strict=True
+            IdPair(source.ids, target, source.truncated, target_truncated)
+            for source, (target, target_truncated) in zip(
+                self.sentences(texts), targets, strict=True
             )
         ]
 
     def best_ids(self, texts, on_progress=None):
-        """Translates sentences, and keeps both sides as ids.
+        """Translates sentences into a list of IdPair; see `translate`.
 
-        Args:
-            texts: list of str, a sentence each.
-            on_progress: function of the number of sentences just done.
-
-        Returns:
-            A list of IdPair; of blank text the target is the end id alone.
+        The target of blank text is the end id alone.
         """
         sentences = self.sentences(texts)
 
-        def ask(batch):
-            source = padded([sentences[number].ids for number in batch])
+        def search_batch(batch):
+            source = pad_ids([sentences[number].ids for number in batch])
             tokens = self._graphs.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
         lengths = [sentence.length for sentence in sentences]
-        found = self._in_batches(lengths, ask, on_progress)
+        targets = self._in_batches(lengths, search_batch, on_progress)
         end = np.array([END_ID], np.int32)
         return [
             IdPair(
                 sentence.ids,
                 end if target is None else target,
-                sentence.is_cut,
+                sentence.truncated,
             )
-            for sentence, target in zip(sentences, found)
+            for sentence, target in zip(sentences, targets)
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
@@ -184,72 +162,126 @@ class Translator(ModelTranslator):
 
         Args:
             texts: list of str, a sentence each.
-            seeds: list of int from 0 to 2**31 - 1, one of each sentence; its
+            seeds: list of int from 0 to 2**31 - 1, one for each sentence; its
                 samples depend on nothing else.
             rules: kt.SamplingConfig.
             on_progress: as for `translate`.
 
         Returns:
             A list of lists of `rules.samples` Translation, in the order drawn,
-            each with its log-probability for a score; blank text has one.
+            with log-probabilities as scores; blank text has one.
         """
         sentences = self.sentences(texts)
-        draw = self._drawer(rules or kt.SamplingConfig())
-
-        def ask(batch):
-            found = draw(
-                padded([sentences[number].ids for number in batch]),
-                tf.constant([seeds[number] for number in batch], tf.int32),
-            )
-            texts = self._texts(found.tokens)
-            return [
-                [*map(Translation, *row)]
-                for row in zip(texts, found.log_probs.numpy().tolist())
-            ]
-
-        lengths = [sentence.length for sentence in sentences]
-        return complete(sentences, self._in_batches(lengths, ask, on_progress))
-
-    def _in_batches(self, lengths, ask, on_progress=None):
-        return translate_in_batches(
-            lengths, self.batch_tokens, ask, on_progress, self._num_threads()
-        )
-
-    def _num_threads(self):
-        return self._requested_threads
-
-    def _drawer(self, rules):
-        if rules not in self._drawers:
-            self._drawers[rules] = one_graph(
+        rules = rules or kt.SamplingConfig()
+        if rules not in self._samplers:
+            self._samplers[rules] = trace_once(
                 lambda source, seeds: self._ids.sample(source, seeds, rules),
                 IDS_SPEC,
                 tf.TensorSpec([None], tf.int32),
             )
-        return self._drawers[rules]
+
+        def sample_batch(batch):
+            samples = self._samplers[rules](
+                pad_ids([sentences[number].ids for number in batch]),
+                tf.constant([seeds[number] for number in batch], tf.int32),
+            )
+            return [
+                [*map(Translation, *row)]
+                for row in zip(
+                    self._decode(samples.tokens),
+                    samples.log_probs.numpy().tolist(),
+                )
+            ]
+
+        lengths = [sentence.length for sentence in sentences]
+        answers = self._in_batches(lengths, sample_batch, on_progress)
+        return fill_blanks(sentences, answers)
+
+    def _in_batches(self, lengths, answer_batch, on_progress=None):
+        return translate_in_batches(
+            lengths,
+            self.batch_tokens,
+            answer_batch,
+            on_progress,
+            self.num_threads,
+        )
 
     def _search(self, sentences, n, align):
-        source = padded([sentence.ids for sentence in sentences])
+        source = pad_ids([sentence.ids for sentence in sentences])
         prefix = None
         if any(len(sentence.prefix) for sentence in sentences):
-            prefix = padded([sentence.prefix for sentence in sentences])
-        wanted = 1 if n == 1 else self.beam_size
-        found = self._graphs.search(source, prefix, wanted, align)
-        tokens = found.tokens[:, :n]
-        scores = found.scores[:, :n].numpy().tolist()
-        links = [()] * len(sentences)
-        texts = self._texts(tokens)
+            prefix = pad_ids([sentence.prefix for sentence in sentences])
+        n_best = 1 if n == 1 else self.beam_size
+        output = self._graphs.search(source, prefix, n_best, align)
+        tokens = output.tokens[:, :n]
+        scores = output.scores[:, :n].numpy().tolist()
+        alignments = [()] * len(sentences)
         if align:
-            given = tf.constant([sentence.text for sentence in sentences])
-            links = map(
-                word_alignment,
-                source_words(
-                    self.tokenizer.source, given, source, self.source_limit
-                ).numpy(),
-                target_words(self.tokenizer.target, tokens[:, 0]).numpy(),
-                found.alignments[:, 0].numpy(),
+            texts = tf.constant([sentence.text for sentence in sentences])
+            source_words = source_word_spans(
+                self.tokenizer.source, texts, source, self.source_limit
             )
-        return [*map(possible, texts, scores, links)]
+            target_words = target_word_spans(
+                self.tokenizer.target, tokens[:, 0]
+            )
+            alignments = map(
+                word_alignment,
+                source_words.numpy(),
+                target_words.numpy(),
+                output.alignments[:, 0].numpy(),
+            )
+        return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
 
 
-def _score_of_blank(target):
-    return 0.0 if len(target) == 1 else IMPOSSIBLE
+def load_models(paths, ensemble_mean=None):
+    """Loads one model, or models that decode together.
+
+    Args:
+        paths: of the model directories.
+        ensemble_mean: `mean` of kt.Ensemble; None for its default.
+
+    Returns:
+        (Transformer or kt.Ensemble, Tokenizer or TokenizerPair).
+
+    Raises:
+        InputError: a file is missing or not valid, vocabularies differ, or a
+            mean is given for one model.
+    """
+    directories = [ModelDirectory(path) for path in paths]
+    tokenizers = [directory.load_tokenizer() for directory in directories]
+    protos = [
+        (tokenizer.source.proto, tokenizer.target.proto)
+        for tokenizer in tokenizers
+    ]
+    validate_equal(paths, protos, "vocabularies")
+    return load_ensemble(directories, ensemble_mean), tokenizers[0]
+
+
+def load_ensemble(directories, ensemble_mean=None):
+    """Returns the Transformer of one ModelDirectory, a kt.Ensemble of several.
+
+    Raises:
+        InputError: as for `load_models`.
+    """
+    if len(directories) == 1 and ensemble_mean is not None:
+        raise InputError(
+            "--ensemble_mean needs several models; repeat --model, or omit it."
+        )
+    models = [directory.load_model() for directory in directories]
+    if len(models) == 1:
+        return models[0]
+    mean = {"mean": ensemble_mean} if ensemble_mean else {}
+    try:
+        return kt.Ensemble(models, **mean)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def validate_equal(paths, contents, what):
+    """Raises InputError if the `contents` of an ensemble's models differ."""
+    for path, content in zip(paths, contents):
+        if content != contents[0]:
+            raise InputError(
+                f"{paths[0]} and {path} have different {what}; only models "
+                f"with the same {what} decode together."
+            )

@@ -128,11 +128,11 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
         log_probs = log_probs[..., 0] - ops.logsumexp(logits, axis=-1)
         log_probs = ops.where(sampling.finished, 0.0, log_probs)
         newest = ops.arange(max_length) == index
-        padded = ops.where(sampling.finished, PAD_ID, tokens)
+        pad_ids = ops.where(sampling.finished, PAD_ID, tokens)
         return (
             _SamplingState(
                 index=index + 1,
-                tokens=ops.where(newest, padded[..., None], sampling.tokens),
+                tokens=ops.where(newest, pad_ids[..., None], sampling.tokens),
                 log_probs=sampling.log_probs + log_probs,
                 finished=ops.logical_or(sampling.finished, tokens == END_ID),
                 state=state,

@@ -41,10 +41,7 @@ def _mount(*arguments):
 
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory):
-    """The folder of a tiny model; no test may change it.
-
-    Of one layer: what takes long is to trace and check its graphs.
-    """
+    """The folder of a tiny model of one layer; no test may change it."""
     path = tmp_path_factory.mktemp("model")
     # With this seed all translations are some words, at most as long as the
     # export's can be.
@@ -56,6 +53,14 @@ def model_path(tmp_path_factory):
 def translator(model_path):
     """Of that model; lengths up to 8 and up to 16 ids are compiled."""
     return tiny.translator(model_path)
+
+
+@pytest.fixture(scope="module")
+def truncating_translator(translator):
+    """The same; truncates sources as the export does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
+        yield translator
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ _sessions = {}
 
 
 def _run(path, signature, inputs):
-    from export.server_runtime.session import ServerSession, tf
+    from export.serving.session import ServerSession, tf
 
     if path not in _sessions:
         _sessions[path] = ServerSession(path)

@@ -10,13 +10,17 @@ import tensorflow as tf
 
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.export_directory import (
+from export.serving.comparison import TranslationReader
+from export.serving.export_directory import (
     DESCRIPTION_FILES,
     read_description,
 )
-from export.serving.comparison import TranslationReader
-from export.serving.warm_up import WARM_UP_FILE, read_warm_up, write_warm_up
-from export.translators.translator import Translator
+from export.serving.warm_up import (
+    WARM_UP_FILE,
+    read_warm_up,
+    select_inputs,
+    write_warm_up,
+)
 from tests import made_up_text
 from tests.export import tiny
 
@@ -40,26 +44,18 @@ def outputs(server, exported, reader):
     return found
 
 
-@pytest.fixture(scope="module")
-def expected(reader, model_path):
-    translator = Translator.from_directory(
-        model_path, max_source_tokens=tiny.MAX_SOURCE_TOKENS
-    )
-    return reader.expected(translator)
-
-
 @pytest.fixture
-def compared(reader, outputs, expected):
+def compare(reader, outputs, truncating_translator):
     """Compares a signature's answers after a change of one output."""
 
-    def compared_with(signature, name=None, place=None, value=None):
+    def compare_changed(signature, name=None, place=None, value=None):
         (arrays,) = outputs[signature]
         arrays = {key: array.copy() for key, array in arrays.items()}
         if name is not None:
             arrays[name][place] = value
-        return reader.compare(signature, [arrays], expected[signature])
+        return reader.compare(signature, [arrays], truncating_translator)
 
-    return compared_with
+    return compare_changed
 
 
 CHANGES = {
@@ -73,11 +69,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("signature", CHANGES)
-def test_equal_answers_pass_and_others_are_named(compared, signature):
-    same = compared(signature)
+def test_equal_answers_pass_and_others_are_named(compare, signature):
+    same = compare(signature)
     assert (same.texts, same.equal, same.first) == (12, 12, None)
     assert same.difference <= 1e-3
-    other = compared(signature, *CHANGES[signature])
+    other = compare(signature, *CHANGES[signature])
     assert (other.texts, other.equal) == (12, 11)
     assert repr(TEXTS[3]) in other.first
 
@@ -94,10 +90,10 @@ def test_equal_answers_pass_and_others_are_named(compared, signature):
     ],
 )
 def test_another_score_is_named(
-    compared, outputs, signature, name, place, change
+    compare, outputs, signature, name, place, change
 ):
     score = outputs[signature][0][name][place]
-    found = compared(signature, name, place, score + change)
+    found = compare(signature, name, place, score + change)
     assert found.equal == 12
     assert repr(TEXTS[3]) in found.first
     if not np.isnan(change):
@@ -116,7 +112,10 @@ def test_a_signature_that_cannot_be_compared_is_refused(
     tf.saved_model.save(module, str(tmp_path), {"gated": module.call})
     shutil.copytree(exported / "assets.extra", tmp_path / "assets.extra")
     write_warm_up(tmp_path / WARM_UP_FILE, {"gated": [{"text": ["a"]}]})
-    assert "gated" in check(tmp_path, f"--model_dir={model_path}")[1]
+    message = check(tmp_path, f"--model_dir={model_path}")[1]
+    assert "gated" in message and "--model_dir" in message
+    with pytest.raises(InputError, match="gate"):
+        select_inputs(["text", "gate"], [], [], [])
 
 
 def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
@@ -132,19 +131,13 @@ def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
     np.testing.assert_array_equal(found["tokens"][0]["ids"], ids)
     content = bytearray((tmp_path / WARM_UP_FILE).read_bytes())
     content[20] ^= 1
-    for damaged in (content, content[:-1], b"damaged" * 4):
+    with tf.io.TFRecordWriter(str(tmp_path / "empty")) as writer:
+        writer.write(b"")
+    empty = (tmp_path / "empty").read_bytes()
+    for damaged in (content, content[:-1], b"damaged" * 4, empty):
         (tmp_path / WARM_UP_FILE).write_bytes(damaged)
         with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
             read_warm_up(tmp_path)
-
-
-@pytest.mark.parametrize("record", [b"\xff", b""])
-def test_records_that_are_no_requests_are_refused(tmp_path, record):
-    (tmp_path / "assets.extra").mkdir()
-    with tf.io.TFRecordWriter(str(tmp_path / WARM_UP_FILE)) as writer:
-        writer.write(record)
-    with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
-        read_warm_up(tmp_path)
 
 
 def check(*arguments):
@@ -164,7 +157,7 @@ def test_a_version_that_no_server_would_load_is_refused(exported, tmp_path):
     version = tmp_path / "1"
     shutil.copytree(exported, version)
     (version / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
-    assert f"could not load {version}" in check(tmp_path)[1]
+    assert str(version) in check(tmp_path)[1]
 
 
 def test_what_accesses_files_is_not_run(exported, server, tmp_path):
@@ -201,7 +194,7 @@ def test_another_models_export_is_refused(exported, model_path, tmp_path):
     model.weights[-1].assign(model.weights[-1] * 1.5)
     directory.write_weights(model)
     out, message = check(exported.parent, f"--model_dir={other}")
-    assert "does not answer as the model directory does" in message
+    assert "signature" in message and "expected" in message
     assert "72/72" in out
     none = tmp_path / "none"
     assert str(none) in check(exported, f"--model_dir={none}")[1]

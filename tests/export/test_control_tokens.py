@@ -28,26 +28,18 @@ TEXTS = st.lists(
 )
 
 
-def _own(name):
-    proto = odd_vocabularies.proto(name)
-    return proto, Tokenizer(proto).encode
+def _encoder(make, attribute="encode"):
+    """Returns a function of OPTIONS to a vocabulary and what encodes texts."""
+
+    def made(name):
+        proto = odd_vocabularies.proto(name)
+        return proto, getattr(make(proto), attribute)
+
+    return made
 
 
-def _words(name):
-    proto = odd_vocabularies.proto(name)
-    return proto, WordTokenizer(proto).encode
-
-
-def _keras_hub(name):
-    proto = odd_vocabularies.proto(name)
-    made = TransformerTokenizer(proto, add_eos=True)
-    return proto, made
-
-
-def _keras_hub_without_tensorflow(name):
-    proto = odd_vocabularies.proto(name)
-    made = TransformerTokenizer(proto, add_eos=True)
-    return proto, made._tokenize_spm
+def _keras_hub(proto):
+    return TransformerTokenizer(proto, add_eos=True)
 
 
 def _side(name, rules=""):
@@ -55,26 +47,23 @@ def _side(name, rules=""):
     return side.proto, side.encode
 
 
-def _plain(place, rules=""):
-    vocabulary = odd_vocabularies.pair(rules)
-    side = load_python_tokenizers(vocabulary)[place]
-    proto = getattr(
-        load_tokenizer(vocabulary), ("source", "target")[place]
-    ).proto
-    return proto, lambda texts: [side.ids(text) for text in texts]
+def _plain(name, rules=""):
+    sides = load_python_tokenizers(odd_vocabularies.pair(rules))
+    side = sides[name == "target"]
+    return _side(name, rules)[0], lambda texts: [*map(side.ids, texts)]
 
 
 KINDS = {
-    **{name: (_own, name) for name in odd_vocabularies.OPTIONS},
-    "parser": (_words, "nmt_nfkc"),
-    "KerasHub": (_keras_hub, "bytes"),
-    "KerasHub on JAX": (_keras_hub_without_tensorflow, "lossless"),
+    **{name: (_encoder(Tokenizer), name) for name in odd_vocabularies.OPTIONS},
+    "parser": (_encoder(WordTokenizer), "nmt_nfkc"),
+    "KerasHub": (_encoder(_keras_hub, "__call__"), "bytes"),
+    "KerasHub on JAX": (_encoder(_keras_hub, "_tokenize_spm"), "lossless"),
     "source": (_side, "source"),
     "target": (_side, "target"),
     "OPUS": (_side, "source", OPUS_MT),
-    "plain source": (_plain, 0),
-    "plain target": (_plain, 1),
-    "plain OPUS": (_plain, 0, OPUS_MT),
+    "plain source": (_plain, "source"),
+    "plain target": (_plain, "target"),
+    "plain OPUS": (_plain, "source", OPUS_MT),
 }
 TAGGED = {"source", "OPUS", "plain source", "plain OPUS"}
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from export.model_directory import ModelDirectory
 from export.parsing.linearization import SymbolVocabulary
 from export.parsing.trees import read_tree, read_trees, tree_words
-from export.translators.id_translator import Found
-from export.translators.text_ids import padded
+from export.translators.graph_translator import SearchOutput
+from export.translators.text_ids import pad_ids
 from tests import processes
 from tests.export import tiny
 from tests.processes import ROOT
@@ -155,7 +155,7 @@ def test_what_would_be_broken_is_counted(trained):
         """Stands in for the search."""
 
         def search(self, source):
-            return Found(tf.constant(padded(rows))[:, None], None)
+            return SearchOutput(tf.constant(pad_ids(rows))[:, None], None)
 
     broken = count_broken(
         Saying(), ModelDirectory(trained[0] / "m"), [["a", "cell"]] * len(rows)

@@ -10,8 +10,8 @@ from export.parsing.parser import Parser, load_symbols
 from export.parsing.trees import tree_words
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.id_translator import IdTranslator
-from export.translators.text_ids import padded
+from export.translators.graph_translator import GraphTranslator
+from export.translators.text_ids import pad_ids
 from keras_transformer.config import END_ID
 from trainers.scores.brackets import score_brackets
 from trainers.scores.score_records import save_scores
@@ -65,7 +65,7 @@ def score_parser(
     scores = score_brackets([each.tree for each in best], gold)
     record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
     if unconstrained:
-        translator = IdTranslator(parser.model, **search)
+        translator = GraphTranslator(parser.model, **search)
         broken = count_broken(translator, directory, sentences, batch_tokens)
         record["broken_without_grammar"] = broken
         lines.append(
@@ -80,8 +80,8 @@ def score_parser(
 def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     """Counts answers that are no tree over exactly a sentence's words.
 
-    The translator is an IdTranslator of the parser's model, without a grammar;
-    each sentence is a list of words.
+    The translator is a GraphTranslator of a parser's model, without a grammar;
+    sentences are lists of words.
     """
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
@@ -91,7 +91,7 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     )
 
     def count_batch(batch):
-        tokens = search(padded([sources[number] for number in batch])).tokens
+        tokens = search(pad_ids([sources[number] for number in batch])).tokens
         return [
             _is_broken(row, symbols, sentences[number])
             for row, number in zip(tokens[:, 0].numpy().tolist(), batch)

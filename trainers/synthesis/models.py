@@ -111,8 +111,7 @@ def load_translator(job):
     """
     import tensorflow as tf
 
-    from export.translators.load import load_models
-    from export.translators.translator import Translator
+    from export.translators.translator import Translator, load_models
 
     options = job.options
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)

@@ -13,19 +13,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from export.translators.translator import Translator
 from tests import made_up_text, processes
 from tests.export import commands, tiny
 
 LONG = "ba bi " * 500
 TEXTS = [*made_up_text.sentences()[:30], "", LONG, "  ", "b\u00e0 ka."]
-
-
-@pytest.fixture(scope="module")
-def expected(translator):
-    """Answers of our own Translator, cutting sources as the export does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
-        yield translator
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +47,18 @@ class Echo(tf.Module):
 
     @_of_text
     def serving_default(self, text):
-        return {"translation": text, "score": tf.zeros(tf.shape(text))}
+        zeros = tf.zeros(tf.shape(text))
+        return {"translation": text, "score": zeros, "truncated": zeros > 0}
 
     @_of_text
     def n_best(self, text):
         texts = tf.tile(text[:, None], [1, 4])
-        return {"translations": texts, "scores": tf.zeros(tf.shape(texts))}
+        zeros = tf.zeros(tf.shape(texts))
+        return {
+            "translations": texts,
+            "scores": zeros,
+            "truncated": zeros[:, 0] > 0,
+        }
 
     @_of_text
     def lengths(self, text):
@@ -103,21 +102,25 @@ def check_aligned(lines, expected):
     return texts, links
 
 
-def test_an_export_gives_a_line_for_a_line_in_order(alone, expected):
+def test_an_export_gives_a_line_for_a_line_in_order(
+    alone, truncating_translator
+):
     code, lines, err = alone
     assert code == 0
-    texts, links = check_aligned(lines, expected.align(TEXTS))
+    texts, links = check_aligned(lines, truncating_translator.align(TEXTS))
     assert texts[30] == texts[32] == links[30] == ""
     assert links[0]
     assert len(err) == 1
     assert "1 of the lines (32)" in err[0]
 
 
-def test_n_best_of_the_newest_version_in_a_folder(versions, expected):
+def test_n_best_of_the_newest_version_in_a_folder(
+    versions, truncating_translator
+):
     _, lines, _ = run(versions, TEXTS, "--n_best=3")
     found = [
         (number, each)
-        for number, three in enumerate(expected.n_best(TEXTS, 3))
+        for number, three in enumerate(truncating_translator.n_best(TEXTS, 3))
         for each in three
     ]
     numbers, texts, scores = zip(*[line.split(" ||| ") for line in lines])
@@ -131,19 +134,10 @@ def test_a_model_directory_gives_the_same(model_path, translator):
     code, lines, err = run(model_path, TEXTS, *flags)
     assert code == 0, err
     assert "1 of the lines (32)" in err[-1]
-    # Its longest source is not the one that `expected` cuts to.
+    # Its longest source is not the one that the export truncates to.
     lines = [line for line, text in zip(lines, TEXTS) if text != LONG]
     texts = [text for text in TEXTS if text != LONG]
     check_aligned(lines, translator.align(texts))
-
-
-def test_compiled_it_gives_the_same(model_path, translator):
-    code, lines, err = run(model_path, TEXTS[:6], "--scores", "--compiled")
-    assert code == 0, err
-    scores, texts = zip(*[line.split("\t") for line in lines])
-    found = translator.translate(TEXTS[:6])
-    assert list(texts) == [t.text for t in found]
-    check_scores(scores, found)
 
 
 @pytest.mark.slow
@@ -155,16 +149,8 @@ def test_compiled_it_aligns_the_same(model_path, translator):
 
 
 def test_a_model_directory_takes_a_search(model_path):
-    from export.translators.translator import Translator
-
-    flags = [
-        "--beam_size=6",
-        "--alpha=1",
-        "--max_output_extra=9",
-        "--min_length=2",
-    ]
-    flags.append("--stop=k_finished")
-    flags.append("--n_best=6")
+    flags = "--beam_size=6 --alpha=1 --max_output_extra=9 --min_length=2"
+    flags = [*flags.split(), "--stop=k_finished", "--n_best=6"]
     code, lines, err = run(model_path, TEXTS[:4], *flags)
     assert code == 0, err
     found = Translator.from_directory(
@@ -181,70 +167,47 @@ def test_a_model_directory_takes_a_search(model_path):
 
 
 @pytest.mark.parametrize(
-    "flags, words",
+    "flags",
     [
-        (["--beam_size=2"], "fixed when it was made: leave out --beam_size"),
-        (
-            ["--alpha=1", "--max_output_extra=3"],
-            "leave out --alpha, --max_output",
-        ),
-        (["--min_length=0"], "leave out --min_length"),
-        (["--stop=k_finished"], "leave out --stop"),
-        (["--compiled"], "is not compiled as a server compiles nothing"),
-        (["--prefixes=/dev/null"], "whose search takes no prefixes"),
-        (["--compiled", "--batch_tokens=9"], "leave out one of them"),
-        (["--n_best=5"], "--n_best=5 is more than the beam holds, 4"),
-        (["--n_best=2", "--alignments"], "of the best translation alone"),
-        (["--input=/nowhere/at/all"], "--input=/nowhere/at/all cannot be read"),
-        (["--output=/nowhere/at/all"], "cannot be written: No such file"),
-        (["--output=/"], "--output=/ cannot be written: Is a directory"),
+        ["--beam_size=2"],
+        ["--alpha=1", "--max_output_extra=3"],
+        ["--min_length=0"],
+        ["--stop=k_finished"],
+        ["--compiled"],
+        ["--prefixes=/dev/null"],
+        ["--compiled", "--batch_tokens=9"],
+        ["--n_best=5"],
+        ["--alignments", "--n_best=2"],
+        ["--input=/nowhere/at/all"],
+        ["--output=/nowhere/at/all"],
+        ["--output=/"],
+        ["--model={}/none"],
+        ["--model={}"],
     ],
 )
-def test_what_cannot_be_honoured_is_one_line_and_2(echo, flags, words):
-    code, lines, err = run(echo, TEXTS[:2], *flags)
+def test_refusals_are_one_line_and_2(echo, tmp_path, flags):
+    flags = [flag.format(tmp_path) for flag in flags]
+    model = echo
+    if flags[0].startswith("--model"):
+        model = flags.pop(0).partition("=")[2]
+    code, lines, err = run(model, TEXTS[:2], *flags)
     assert (code, lines) == (2, [])
-    (line,) = err
+    line = err[-1]
     assert line.startswith("Error: ")
-    assert words in line
+    assert all(flag.partition("=")[0] in line for flag in flags)
+    assert flags or model in line
 
 
-@pytest.mark.parametrize("model", ["none", ""])
-def test_a_model_that_is_none_is_one_line_and_2(tmp_path, model):
-    code, lines, err = run(tmp_path / model, TEXTS[:2])
-    assert (code, lines) == (2, [])
-    assert err[-1].startswith("Error: ")
-    assert str(tmp_path) in err[-1]
-
-
-@pytest.mark.slow
-def test_files_and_small_batches_change_nothing(alone, exported, tmp_path):
-    lines = [line.split("\t")[1] for line in alone[1]]
-    source, target = tmp_path / "in", tmp_path / "out"
-    source.write_text("\r\n".join(TEXTS), encoding="utf-8")
-    target.write_text("old\n" * 1000, encoding="utf-8")
-    flags = [f"--input={source}", f"--output={target}", "--batch_tokens=1"]
-    code, out, _ = run(exported, [], *flags)
-    assert (code, out) == (0, [])
-    assert target.read_text(encoding="utf-8").split("\n") == [*lines, ""]
-
-
-def test_a_file_is_not_written_over_itself(echo, tmp_path):
+@pytest.mark.parametrize("is_standard", [True, False])
+def test_a_file_is_not_written_over_itself(echo, tmp_path, is_standard):
     path = tmp_path / "in"
     path.write_text("ba.\n", encoding="utf-8")
-    code, _, err = run(echo, [], f"--input={path}", f"--output={path}")
-    assert code == 2
-    assert "also what is read" in err[0]
-    assert path.read_text(encoding="utf-8") == "ba.\n"
-
-
-def test_nor_over_its_standard_input(echo, tmp_path):
-    path = tmp_path / "in"
-    path.write_text("ba.\n", encoding="utf-8")
+    flags = [f"--output={path}"] + [f"--input={path}"] * (not is_standard)
     with path.open() as source, tempfile.TemporaryFile("w+") as err:
-        process = start(echo, f"--output={path}", stdin=source, stderr=err)
+        process = start(echo, *flags, stdin=source, stderr=err)
         assert process.wait(60) == 2
         err.seek(0)
-        assert "also what is read" in err.read()
+        assert f"--output={path}" in err.read()
     assert path.read_text(encoding="utf-8") == "ba.\n"
 
 
@@ -277,7 +240,9 @@ def test_a_reader_may_leave(echo, tmp_path):
         assert processes.Result(141, "", err.read()).err == ""
 
 
-def test_killed_it_leaves_whole_lines(exported, expected, tmp_path):
+def test_killed_it_leaves_whole_lines(
+    exported, truncating_translator, tmp_path
+):
     source, target = tmp_path / "in", tmp_path / "out"
     texts = TEXTS[:30] * 700
     source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
@@ -291,22 +256,14 @@ def test_killed_it_leaves_whole_lines(exported, expected, tmp_path):
     assert content.endswith("\n")
     lines = content.split("\n")[:-1]
     assert 128 <= len(lines) < len(texts)
-    translations = [t.text for t in expected.translate(TEXTS[:30])]
+    translations = [t.text for t in truncating_translator.translate(TEXTS[:30])]
     assert lines == (translations * 700)[: len(lines)]
-
-
-def test_an_export_takes_no_prefixes(exported, tmp_path):
-    (tmp_path / "prefixes").write_text("do\n")
-    flag = f"--prefixes={tmp_path / 'prefixes'}"
-    code, _, err = run(exported, ["ba"], flag)
-    assert code == 2
-    assert "whose search takes no prefixes: leave out --prefixes" in err[-1]
 
 
 def test_an_export_needs_no_keras(echo):
     code = (
         "import json, sys\n"
-        "from export.translators.load import load_translator\n"
+        "from export.serving.exported_translator import load_translator\n"
         "from export.lines import streams\n"
         f"found = load_translator([{str(echo)!r}], 64, {{}})\n"
         "print(json.dumps([found.n_best(['ba.'], 1)[0][0].text]))\n"

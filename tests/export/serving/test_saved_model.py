@@ -11,20 +11,16 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from tensorflow_serving.apis import prediction_log_pb2
 
-from export.common.errors import InputError
 from export.model_directory import ModelDirectory
-from export.server_runtime.export_directory import (
-    read_description,
-    version_number,
-)
-from export.server_runtime.session import (
+from export.serving.export_directory import read_description
+from export.serving.session import (
     foreign_operations,
     read_meta_graph,
     signatures_of,
 )
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
-from export.translators.text_ids import padded
+from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import saved_model_runs, tiny
@@ -136,54 +132,41 @@ def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_of_target_pieces_passes_its_check(
-    export, tmp_path, model_path, server
+@pytest.mark.parametrize("kind", ["target_pieces", "shortlist"])
+def test_an_export_of_a_restricted_vocabulary_passes_its_check(
+    export, tmp_path, model_path, server, kind
 ):
-    text = tmp_path / "text"
-    text.write_text("\n".join(made_up_text.sentences()[40:44]))
-    printed, refused = export(f"--target_pieces={text}")
-    assert refused is None
-    version = tmp_path / "e" / "1"
-    ids = read_ids(version)
-    assert 32 <= len(ids) < 200
-    assert read_description(version)["limits"]["target_pieces"] == len(ids)
-    translator = Translator.from_directory(model_path, target_pieces=ids)
-    texts = made_up_text.sentences()[:5]
-    found = server.run(version, text=texts).texts("translation")
-    assert found == [each.text for each in translator.translate(texts)]
-    assert foreign_operations(read_meta_graph(version)) == []
-    said = server.run(
-        version, "tokens", ids=padded(translator.tokenizer.encode(texts))
-    )
-    assert set(said.arrays["ids"].ravel().tolist()) <= set(ids)
-    _, refused = export(f"--target_pieces={tmp_path / 'none'}")
-    assert "Cannot read" in refused
-
-
-@pytest.mark.slow
-def test_an_export_with_a_shortlist_passes_its_check(
-    export, tmp_path, model_path, server
-):
-    path = tmp_path / "lex"
-    directory = ModelDirectory(model_path)
+    directory, path = ModelDirectory(model_path), tmp_path / "file"
     tokenizer, config = directory.load_tokenizer(), directory.read_config()
-    path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
-    _, refused = export(f"--shortlist={path}", "--shortlist_size=40")
-    assert refused is None
     version = tmp_path / "e" / "1"
-    assert read_description(version)["limits"]["shortlist"] == 40
-    copied = gzip.decompress((version / shortlist.FILE).read_bytes())
-    assert copied == path.read_bytes()
-    held = shortlist.read_shortlist(path, tokenizer, config, 40)
-    translator = Translator.from_directory(model_path, shortlist=held)
+    if kind == "shortlist":
+        path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
+        assert export(f"--shortlist={path}", "--shortlist_size=40")[1] is None
+        copied = gzip.decompress((version / shortlist.FILE).read_bytes())
+        assert copied == path.read_bytes()
+        value = shortlist.read_shortlist(path, tokenizer, config, 40)
+        size, invalid = 40, [f"--shortlist={path}", "--shortlist_size=200"]
+    else:
+        path.write_text("\n".join(made_up_text.sentences()[40:44]))
+        assert export(f"--target_pieces={path}")[1] is None
+        value = read_ids(version)
+        size, invalid = len(value), [f"--target_pieces={tmp_path / 'none'}"]
+        assert 32 <= size < 200
+    assert read_description(version)["limits"][kind] == size
+    translator = Translator.from_directory(model_path, **{kind: value})
     texts = made_up_text.sentences()[:5]
     found = server.run(version, text=texts).texts("translation")
     assert found == [each.text for each in translator.translate(texts)]
     whole = Translator.from_directory(model_path)
     assert found != [each.text for each in whole.translate(texts)]
     assert foreign_operations(read_meta_graph(version)) == []
-    _, refused = export(f"--shortlist={path}", "--shortlist_size=200")
-    assert "leaves none out" in refused
+    if kind == "target_pieces":
+        ids = pad_ids(translator.tokenizer.encode(texts))
+        tokens = server.run(version, "tokens", ids=ids).arrays["ids"]
+        assert set(tokens.ravel().tolist()) <= set(value)
+    assert invalid[0].split("=")[0] in export(*invalid)[1] or (
+        "none" in export(*invalid)[1]
+    )
 
 
 def test_the_export_describes_itself(exported, model_path):
@@ -275,22 +258,6 @@ def test_a_stock_server_has_every_operation(exported, meta_graph):
     assert not any((exported / "assets").glob("*"))
 
 
-def test_versions_are_numbered_as_a_server_reads_them(tmp_path):
-    assert version_number(tmp_path / "e") == 1
-    others = ("99.old", "v4", ".12", "models.config", "-3", "\u0663")
-    for name in others:
-        (tmp_path / "e" / name).mkdir(parents=True)
-    assert version_number(tmp_path / "e") == 1
-    for name in ("2", "003", "10"):
-        (tmp_path / "e" / name).mkdir()
-    assert version_number(tmp_path / "e") == 11
-    assert version_number(tmp_path / "e", 7) == 7
-    # The server reads 003 as 3.
-    for number in (0, -1, 2, 3, 10):
-        with pytest.raises(InputError, match=str(number)):
-            version_number(tmp_path / "e", number)
-
-
 def test_what_is_there_is_never_overwritten(export, tmp_path):
     (tmp_path / "e" / "3").mkdir(parents=True)
     (tmp_path / "e" / "3" / "saved_model.pb").write_bytes(b"old")
@@ -327,9 +294,7 @@ def test_a_really_full_disk(small_disk, other_process, model_path):
     assert below(small_disk) == ["1"]
 
 
-@pytest.mark.parametrize(
-    "broken", [None, "config.json", "vocabulary.model", "model.weights.h5"]
-)
+@pytest.mark.parametrize("broken", [None, "model.weights.h5"])
 def test_an_incomplete_directory_is_named(export, model_path, tmp_path, broken):
     missing = tmp_path / "m"
     if broken is not None:

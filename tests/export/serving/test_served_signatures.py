@@ -1,8 +1,10 @@
-"""The signatures beside serving_default, from the serving process."""
+"""The signatures, from a process that knows nothing but the server."""
 
 import numpy as np
 import pytest
 
+from export.serving.comparison import TranslationReader
+from export.serving.export_directory import read_description
 from export.serving.served_translator import ServedTranslator
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import UNKNOWN_ID
@@ -12,19 +14,34 @@ from tests.export.server import Refused
 
 TEXTS = [*made_up_text.sentences()[:9], "", " \t", "ba bi " * 500]
 BLANKS = [9, 10]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cut_alike(translator):
-    """Our own Translator cuts sources as the export does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
-        yield
+LIMIT = tiny.MAX_SOURCE_TOKENS
+CHARACTERS = 64 * LIMIT
 
 
 @pytest.fixture
 def ask(server, exported):
-    return lambda signature, **inputs: server.run(exported, signature, **inputs)
+    def answer(signature="serving_default", **inputs):
+        return server.run(exported, signature, **inputs)
+
+    return answer
+
+
+@pytest.fixture
+def check(ask, truncating_translator):
+    """Checks what serving_default says of texts against our Translator."""
+
+    def check_texts(texts, readable=None):
+        answer = ask(text=texts)
+        expected = truncating_translator.translate(readable or texts)
+        assert answer.texts("translation") == [t.text for t in expected]
+        np.testing.assert_allclose(
+            answer.arrays["score"], [t.score for t in expected], atol=1e-4
+        )
+        truncated = [t.source_truncated for t in expected]
+        assert answer.arrays["truncated"].tolist() == truncated
+        return answer
+
+    return check_texts
 
 
 def read(array):
@@ -32,19 +49,110 @@ def read(array):
     return np.vectorize(bytes.decode, otypes=[object])(array).tolist()
 
 
-def test_the_first_of_n_best_is_the_answer_of_serving_default(ask):
-    best = ask("serving_default", text=TEXTS).arrays
-    n_best = ask("n_best", text=TEXTS).arrays
-    assert n_best["translations"][:, 0].tolist() == best["translation"].tolist()
-    np.testing.assert_array_equal(n_best["scores"][:, 0], best["score"])
+@pytest.mark.parametrize("blank", ["", "   ", "\t\n", "\u3000", "\u200b"])
+def test_blank_text_gives_blank_text_and_0(check, blank):
+    for texts in ([blank], [TEXTS[0], blank, TEXTS[1]]):
+        answer = check(texts)
+        place = texts.index(blank)
+        assert answer.texts("translation")[place] == ""
+        assert answer.arrays["score"][place] == 0.0
 
 
-def test_rows_of_alignments_sum_to_1_over_the_source(ask):
-    answer = ask("align", text=TEXTS).arrays
-    names = ("source_tokens", "target_tokens", "alignment")
-    rows = zip(
-        *map(read, (answer[each] for each in names[:2])), answer[names[2]]
+# Whether a text is truncated.
+TRUNCATED = {
+    "": False,
+    "g " * (LIMIT - 3): False,
+    "g " * (LIMIT - 1): False,
+    "g " * LIMIT: True,
+    "g " * (LIMIT + 1): True,
+    # Unknown characters in a row are one token.
+    "\U0001f600" * CHARACTERS: False,
+    "\U0001f600" * (CHARACTERS + 1): True,
+    # NUL is no character.
+    "\x00" * CHARACTERS + "g": False,
+    " " * (CHARACTERS + 1): True,
+    TEXTS[-1]: True,
+    TEXTS[0]: False,
+}
+
+
+def test_long_texts_are_truncated_and_harm_no_other(check, ask):
+    answer = check(list(TRUNCATED))
+    assert answer.arrays["truncated"].tolist() == list(TRUNCATED.values())
+    for signature in ("n_best", "align", "lengths"):
+        arrays = ask(signature, text=list(TRUNCATED)).arrays
+        assert arrays["truncated"].tolist() == list(TRUNCATED.values())
+    # What is behind the limit does not count.
+    (long,) = ask(text=[TEXTS[-1]]).texts("translation")
+    assert ask(text=[f"{TEXTS[-1]}ka."]).texts("translation") == [long]
+
+
+@pytest.mark.parametrize(
+    "text", [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba.", b"\xf8\x88\x80\x80\x80"]
+)
+def test_bytes_that_are_not_utf8_are_replaced(check, ask, text):
+    readable = text.decode("utf-8", "replace")
+    check([TEXTS[0], text], [TEXTS[0], readable])
+    for signature in ("n_best", "align", "lengths"):
+        answer = ask(signature, text=[text, TEXTS[0]]).arrays
+        same = ask(signature, text=[readable, TEXTS[0]]).arrays
+        for name, array in answer.items():
+            assert np.array_equal(array, same[name])
+
+
+def test_any_characters_are_answered(check, ask):
+    check(
+        [
+            *("\u6f22\u5b57.", "\U0001f600", "e\u0301 \ufb01", "ba\x00bi"),
+            "\ufeff",
+        ]
     )
+    answer = ask("n_best", text=["b\x00a\x00 bi.\x00", "ba bi."]).arrays
+    first, second = answer["translations"].tolist()
+    assert first == second
+    np.testing.assert_allclose(*answer["scores"], atol=1e-5)
+
+
+def test_wrong_requests_are_refused_and_harm_nothing(check, ask):
+    for signature, inputs in (
+        ("nothing", {"text": ["ba."]}),
+        ("serving_default", {"texts": ["ba."]}),
+        ("serving_default", {}),
+        ("serving_default", {"text": [["ba."]]}),
+        ("score", {"text": TEXTS[:2], "translation": ["ba."]}),
+        ("score", {"text": TEXTS[:2], "translation": []}),
+    ):
+        with pytest.raises(Refused):
+            ask(signature, **inputs)
+    check(TEXTS[:2])
+
+
+def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
+    ask(text=[])
+    loaded = server.modules()
+    ours = {name for name in loaded if name.startswith("export.")}
+    assert ours == {
+        "export.common",
+        "export.common.start_up",
+        "export.serving",
+        "export.serving.session",
+    }
+    tops = {name.partition(".")[0] for name in loaded}
+    others = {"keras", "keras_transformer", "trainers", "tensorflow_text"}
+    assert tops.isdisjoint(others)
+
+
+def test_every_signature_can_be_compared(exported, translator):
+    served = ServedTranslator(translator.model, translator.tokenizer)
+    limits = read_description(exported)["limits"]
+    reader = TranslationReader(made_up_text.vocabulary(), TEXTS, limits)
+    assert reader.signatures.keys() == served.signatures().keys()
+
+
+def test_rows_of_alignments_sum_to_1_and_tokens_spell_the_text(ask):
+    answer = ask("align", text=TEXTS).arrays
+    names = ("source_tokens", "target_tokens")
+    rows = zip(*(read(answer[name]) for name in names), answer["alignment"])
     for number, (source, target, weights) in enumerate(rows):
         shape = [sum(map(bool, target)), sum(map(bool, source))]
         if number in BLANKS:
@@ -55,33 +163,26 @@ def test_rows_of_alignments_sum_to_1_over_the_source(ask):
         expected[: shape[0]] = 1
         np.testing.assert_allclose(weights.sum(axis=1), expected, atol=1e-5)
         assert not weights[:, shape[1] :].any()
+        if number < 9:
+            texts = TEXTS[number], answer["translation"][number].decode()
+            for text, tokens in zip(texts, (source, target)):
+                spelt = "".join(tokens).removesuffix("</s>").replace("▁", " ")
+                assert spelt.split() == text.split()
 
 
-def test_pieces_spell_the_text(ask):
-    answer = ask("align", text=TEXTS[:9]).arrays
-    for text, name in ((TEXTS, "source_tokens"), (None, "target_tokens")):
-        text = text or read(answer["translation"])
-        for line, pieces in zip(text, read(answer[name])):
-            spelt = "".join(pieces).removesuffix("</s>").replace("▁", " ")
-            assert spelt.split() == line.split()
-
-
-def test_score_of_an_endless_translation_is_answered(ask, translator):
-    given = ["ba bi " * 2000, "ka."]
-    answer = ask("score", text=TEXTS[:2], translation=given).arrays
-    np.testing.assert_allclose(
-        answer["score"], translator.score(TEXTS[:2], given), rtol=1e-5
-    )
-
-
-@pytest.mark.parametrize("given", [["ba."], ["ba."] * 3, []])
-def test_score_wants_a_translation_of_each_text(ask, given):
-    with pytest.raises(Refused, match="as many translations"):
-        ask("score", text=TEXTS[:2], translation=given)
+def test_score_of_long_translations(ask, truncating_translator):
+    longest = LIMIT + tiny.CONFIG["max_output_extra"]
+    given = ["g.", "g " * (longest - 1), "g " * longest, "ba bi " * 2000]
+    answer = ask("score", text=["g."] * 4, translation=given).arrays
+    assert answer["truncated"].tolist() == [False, False, True, True]
+    expected = truncating_translator.score(["g."] * 4, given)
+    np.testing.assert_allclose(answer["score"], expected, rtol=1e-5)
+    answer = ask("score", text=["g " * LIMIT], translation=["g."]).arrays
+    assert answer["truncated"].tolist() == [True]
 
 
 def test_tokens_of_a_source_with_a_vocabulary_of_its_own():
-    """What the target's has not is known; what neither has is not."""
+    """Ids that the target lacks are known; those that neither has are not."""
     model = tiny.model(source_vocabulary_size=230)
     tokenizer = Tokenizer(made_up_text.vocabulary())
     served = ServedTranslator(model, tokenizer, tiny.MAX_SOURCE_TOKENS)
@@ -99,67 +200,22 @@ def test_tokens_of_any_ids_are_answered(ask):
     answer = ask("tokens", ids=np.array(good + odd, np.int32)).arrays
     alone = ask("tokens", ids=np.array(good, np.int32)).arrays
     np.testing.assert_allclose(answer["scores"][:1], alone["scores"], atol=1e-4)
-    long = np.full((2, 900), 9, np.int32)
-    assert ask("tokens", ids=long).arrays["scores"].shape == (2, 4)
     assert not answer["ids"][2].any()
-
-
-LIMIT = tiny.MAX_SOURCE_TOKENS
-CHARACTERS = 64 * LIMIT
-IS_CUT = {
-    "": False,
-    "g " * (LIMIT - 1): False,
-    "g " * LIMIT: True,
-    # Unknown characters in a row are one piece.
-    "\U0001f600" * CHARACTERS: False,
-    "\U0001f600" * (CHARACTERS + 1): True,
-    # NUL is no character.
-    "\x00" * CHARACTERS + "g": False,
-    " " * (CHARACTERS + 1): True,
-}
-
-
-@pytest.mark.parametrize(
-    "signature", ["serving_default", "n_best", "align", "lengths"]
-)
-def test_what_is_cut_is_said(ask, signature, translator):
-    answer = ask(signature, text=list(IS_CUT)).arrays
-    assert answer["truncated"].tolist() == list(IS_CUT.values())
-    found = translator.translate(list(IS_CUT))
-    assert [t.source_truncated for t in found] == list(IS_CUT.values())
-
-
-def test_score_says_that_either_side_was_cut(ask):
-    longest = LIMIT + tiny.CONFIG["max_output_extra"]
-    given = ["g.", "g " * (longest - 1), "g " * longest]
-    answer = ask("score", text=["g."] * 3, translation=given).arrays
-    assert answer["truncated"].tolist() == [False, False, True]
-    answer = ask("score", text=["g " * LIMIT], translation=["g."]).arrays
-    assert answer["truncated"].tolist() == [True]
-
-
-def test_tokens_say_what_was_cut(ask):
     rows = np.zeros((4, LIMIT + 3), np.int32)
     rows[0, :LIMIT] = 9
     rows[1, : LIMIT + 1] = 9
-    # Little, but behind the limit.
+    # Few, but behind the limit.
     rows[2, 0], rows[2, LIMIT + 1] = 9, 3
     answer = ask("tokens", ids=rows).arrays
     assert answer["truncated"].tolist() == [False, True, True, False]
     short = ask("tokens", ids=np.array([[9] * (LIMIT - 1) + [3]], np.int32))
-    cut = answer["scores"][1]
-    np.testing.assert_allclose(short.arrays["scores"][0], cut, atol=1e-4)
-
-
-def test_nul_counts_as_nothing(ask):
-    answer = ask("n_best", text=["b\x00a\x00 bi.\x00", "ba bi."]).arrays
-    first, second = answer["translations"].tolist()
-    assert first == second
-    np.testing.assert_allclose(*answer["scores"], atol=1e-5)
+    np.testing.assert_allclose(
+        short.arrays["scores"][0], answer["scores"][1], atol=1e-4
+    )
 
 
 def test_empty_batches_have_empty_answers(ask):
-    for signature in ("n_best", "align", "lengths"):
+    for signature in ("serving_default", "n_best", "align", "lengths"):
         answer = ask(signature, text=[]).arrays
         assert {len(array) for array in answer.values()} == {0}
     assert len(ask("score", text=[], translation=[]).arrays["score"]) == 0
@@ -168,25 +224,17 @@ def test_empty_batches_have_empty_answers(ask):
         assert len(ask("tokens", ids=ids).arrays["ids"]) == shape[0]
 
 
-@pytest.mark.parametrize("signature", ["n_best", "align"])
+@pytest.mark.parametrize("signature", ["serving_default", "n_best", "align"])
 def test_an_answer_does_not_depend_on_its_batch(ask, signature):
     together = ask(signature, text=TEXTS).arrays
     for number in (0, 4, 9):
         alone = ask(signature, text=[TEXTS[number]]).arrays
         for name, array in alone.items():
-            # Others may need more room.
-            room = tuple(slice(size) for size in array.shape[1:])
-            part = together[name][(number, *room)]
+            # Other texts may have more tokens.
+            size = tuple(slice(size) for size in array.shape[1:])
+            part = together[name][(number, *size)]
             array = array[0]
             if together[name].dtype == object:
                 assert np.array_equal(array, part)
             else:
                 np.testing.assert_allclose(array, part, atol=1e-4)
-
-
-@pytest.mark.parametrize("signature", ["n_best", "align", "lengths"])
-def test_bytes_that_are_not_utf8_are_answered(ask, signature):
-    answer = ask(signature, text=[b"ba \xff.", TEXTS[0]]).arrays
-    same = ask(signature, text=["ba \ufffd.", TEXTS[0]]).arrays
-    for name, array in answer.items():
-        assert np.array_equal(array, same[name])

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.translators.id_translator import ForwardedCache
+from export.translators.graph_translator import InPlaceKVCache
 
 BATCH, HEADS, STEPS, BEAMS, WIDTHS = 2, 3, 5, 4, (6, 8)
 MOST = 8
@@ -45,9 +45,9 @@ def written_in_a_loop(kind, steps, write="append"):
 
 
 def test_it_holds_what_the_copied_one_does():
-    ours, before = written_in_a_loop(ForwardedCache, 3)
+    ours, before = written_in_a_loop(InPlaceKVCache, 3)
     theirs, expected_before = written_in_a_loop(kt.KVCache, 3)
-    assert isinstance(ours, ForwardedCache)
+    assert isinstance(ours, InPlaceKVCache)
     for one, other in zip(ours, theirs):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(before, expected_before)
@@ -60,7 +60,7 @@ def test_it_holds_what_the_copied_one_does():
 
 
 def test_what_is_written_over_is_gone():
-    ours, before = written_in_a_loop(ForwardedCache, MOST, "overwrite")
+    ours, before = written_in_a_loop(InPlaceKVCache, MOST, "overwrite")
     theirs, expected_before = written_in_a_loop(kt.KVCache, MOST, "overwrite")
     for one, other in zip(ours, theirs):
         np.testing.assert_array_equal(one, other)

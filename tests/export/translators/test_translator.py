@@ -1,4 +1,4 @@
-"""Translation of lists of text."""
+"""Translator against the search run eagerly, sentence by sentence."""
 
 import random
 
@@ -10,21 +10,26 @@ import tensorflow_text as tf_text
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators import text_ids
-from export.translators.id_translator import IdTranslator
+from export.translators import search_flags
+from export.translators.graph_translator import GraphTranslator
+from export.translators.text_ops import id_to_token
 from export.translators.translator import Translation, Translator
-from export.translators.truncation import pieces_of
 from keras_transformer import fields
 from keras_transformer.config import END_ID
 from tests import made_up_text
 from tests.export import tiny
 
 TEXTS = made_up_text.sentences()[:20]
+BLANK = Translation("", 0.0)
 
 
 @pytest.fixture(scope="module")
 def translations(translator):
-    return translator.translate(TEXTS)
+    found = translator.translate(TEXTS)
+    # Or comparisons would prove little.
+    assert len({t.text for t in found}) > 15
+    assert all(np.isfinite(t.score) and t.score < 0 for t in found)
+    return found
 
 
 def close(one, other):
@@ -35,83 +40,69 @@ def close(one, other):
     )
 
 
-def test_the_tiny_model_is_worth_comparing(translations):
-    assert len({t.text for t in translations}) > 15
-    assert all(np.isfinite(t.score) and t.score < 0 for t in translations)
+def search(translator, ids, extra=None, *rules):
+    """All translations of ids, by the search in fixed shapes."""
+    if extra is None:
+        extra = translator.model.config.max_output_extra
+    tokens, scores, *_ = kt.translate_ids(
+        translator.model, tf.constant([ids]), len(ids) + extra, *rules
+    )
+    texts = translator.tokenizer.decode(tokens[0])
+    return [*map(Translation, texts, scores[0].numpy().tolist())]
 
 
-def test_equals_the_search_run_eagerly_sentence_by_sentence(
+def test_translations_and_n_best_are_those_of_the_search(
     translator, translations
 ):
-    expected = []
-    for text in TEXTS[:4]:
+    found = translator.n_best(TEXTS, 3)
+    close([best for best, *_ in found], translations)
+    for text, three in zip(TEXTS[:4], found):
         (ids,) = translator.tokenizer.encode([text])
-        room = len(ids) + translator.model.config.max_output_extra
-        tokens, scores, *_ = kt.translate_ids(
-            translator.model, tf.constant([ids]), room
-        )
-        (decoded,) = translator.tokenizer.decode(tokens[:, 0])
-        expected.append(Translation(decoded, float(scores[0, 0])))
-    close(translations[:4], expected)
+        close(three, search(translator, ids)[:3])
 
 
-def test_order_is_kept_whatever_the_lengths(translator, translations):
+def test_order_and_batches_change_nothing(
+    translator, translations, monkeypatch
+):
     order = list(range(len(TEXTS)))
     random.Random(3).shuffle(order)
-    shuffled = translator.translate([TEXTS[i] for i in order])
+    shuffled = translator.translate(iter([TEXTS[i] for i in order]))
     close(shuffled, [translations[i] for i in order])
+    for batch_tokens in (1, 9, 4096):
+        monkeypatch.setattr(translator, "batch_tokens", batch_tokens)
+        close(translator.translate(TEXTS[:6]), translations[:6])
 
 
-def test_alone_as_in_a_batch(translator, translations):
-    for number in (0, 7, 19):
-        close(translator.translate([TEXTS[number]]), [translations[number]])
-
-
-def test_a_full_batch_and_one_more(translator):
-    # Eight rows of eight ids are a batch of 64.
-    texts = ["ba.", *["bi ka."] * 8, "ba."]
-    found = translator.translate(texts)
-    close(found[1:9], [found[1]] * 8)
-    close(found[9:], found[:1])
-
-
-def test_nothing_and_blanks(translator, translations):
+def test_blank_text(translator, translations):
     assert translator.translate([]) == []
-    blank = Translation("", 0.0)
     texts = ["", TEXTS[0], " \t\n ", "\u3000", "\u200b", TEXTS[1], ""]
     found = translator.translate(texts)
-    for place in (0, 2, 3, 4, 6):
-        assert found[place] == blank
+    assert [found[place] for place in (0, 2, 3, 4, 6)] == [BLANK] * 5
     close([found[1], found[5]], translations[:2])
-    assert translator.translate([""]) == [blank]
-
-
-def test_texts_may_come_in_any_sequence(translator, translations):
-    close(translator.translate(tuple(TEXTS[:2])), translations[:2])
-    close(translator.translate(iter(TEXTS[:2])), translations[:2])
+    blank, text = translator.n_best([" ", TEXTS[0]], 2)
+    assert (blank, len(text)) == ([BLANK], 2)
 
 
 def test_unknown_characters_are_translated_too(translator):
     (found,) = translator.translate(["\u6f22\u5b57 \U0001f600."])
-    assert np.isfinite(found.score)
-    assert found.score < 0
+    assert np.isfinite(found.score) and found.score < 0
 
 
-def test_an_over_long_source_is_cut(translator, monkeypatch):
-    monkeypatch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
+def test_long_sources_are_truncated_and_marked(translator, monkeypatch):
+    limit = tiny.MAX_SOURCE_TOKENS
+    monkeypatch.setattr(translator, "max_source_tokens", limit)
     long = "ba bi " * 500
     (ids,) = translator.tokenizer.encode([long])
-    assert len(ids) > 1000
-    kept = np.append(ids[: tiny.MAX_SOURCE_TOKENS - 1], 3)[None]
-    room = kept.shape[1] + translator.model.config.max_output_extra
-    tokens, scores, *_ = kt.translate_ids(
-        translator.model, tf.constant(kept, tf.int32), room
-    )
-    (text,) = translator.tokenizer.decode(tokens[:, 0])
-    expected = Translation(text, float(scores[0, 0]))
+    expected = search(translator, [*ids[: limit - 1], END_ID])[0]
     found = translator.translate([long, TEXTS[0], "ba bi " * 5000])
     close([found[0], found[2]], [expected, expected])
     close([found[1]], translator.translate([TEXTS[0]]))
+    texts = ["ba.", "g " * (limit - 1), "g " * limit, ""]
+    marks = [False, False, True, False]
+    for method in (translator.translate, translator.align):
+        assert [t.source_truncated for t in method(texts)] == marks
+    n_best = translator.n_best(texts, 2)
+    assert [all(t.source_truncated for t in two) for two in n_best] == marks
 
 
 def test_learned_positions_are_a_limit_too(translator):
@@ -121,11 +112,7 @@ def test_learned_positions_are_a_limit_too(translator):
     (ids,) = translator.tokenizer.encode([long])
     (found,) = limited.translate([long])
     assert found.source_truncated
-    tokens, scores, *_ = kt.translate_ids(
-        model, tf.constant([[*ids[:5], END_ID]]), 6
-    )
-    (decoded,) = translator.tokenizer.decode(tokens[:, 0])
-    close([found], [Translation(decoded, float(scores[0, 0]))])
+    close([found], search(limited, [*ids[:5], END_ID], 0)[:1])
 
 
 def test_progress_counts_every_sentence_that_is_not_blank(translator):
@@ -136,127 +123,70 @@ def test_progress_counts_every_sentence_that_is_not_blank(translator):
 
 
 def test_one_graph_serves_every_shape(translator, monkeypatch):
-    traced, search = [], IdTranslator.search
+    traced, traced_search = [], GraphTranslator.search
 
-    def noted(*arguments, **asked):
+    def noted(*arguments, **options):
         traced.append(arguments)
-        return search(*arguments, **asked)
+        return traced_search(*arguments, **options)
 
-    monkeypatch.setattr(IdTranslator, "search", noted)
+    monkeypatch.setattr(GraphTranslator, "search", noted)
     untraced = Translator(translator.model, translator.tokenizer)
     untraced.translate(TEXTS[:3])
     untraced.translate(TEXTS[3:17])
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 9, 4096])
-def test_the_size_of_batches_changes_nothing(
-    translator, translations, batch_tokens, monkeypatch
-):
-    monkeypatch.setattr(translator, "batch_tokens", batch_tokens)
-    close(translator.translate(TEXTS[:6]), translations[:6])
-
-
-def test_n_best_are_the_searchs_and_begin_with_the_best(
-    translator, translations
-):
-    found = translator.n_best(TEXTS, 3)
-    close([best for best, *_ in found], translations)
-    for text, three in zip(TEXTS[:3], found):
-        (ids,) = translator.tokenizer.encode([text])
-        room = len(ids) + translator.model.config.max_output_extra
-        tokens, scores, *_ = kt.translate_ids(
-            translator.model, tf.constant([ids]), room
-        )
-        texts = translator.tokenizer.decode(tokens[0, :3])
-        close(three, [*map(Translation, texts, scores[0, :3].numpy())])
-    for three in found:
-        scores = [t.score for t in three]
-        assert scores == sorted(scores, reverse=True)
-
-
-def test_n_best_of_blanks_is_one_blank(translator):
-    blank, text = translator.n_best([" ", TEXTS[0]], 2)
-    assert blank == [Translation("", 0.0)]
-    assert len(text) == 2
-
-
 @pytest.mark.parametrize("n", [0, 5])
 def test_n_is_at_most_the_beam(translator, n):
-    with pytest.raises(ValueError, match=f"4, not {n}"):
+    with pytest.raises(ValueError, match=f"4, got {n}"):
         translator.n_best(TEXTS[:1], n)
 
 
-def test_fewer_than_n_where_fewer_are_possible(translator):
-    # One token has room for the end id alone.
-    short = Translator(
-        translator.model, translator.tokenizer, max_output_extra=0
-    )
-    ((only,),) = short.n_best(["g"], 4)
-    assert only.text == "" or len(only.text.split()) == 1
-
-
 def test_the_search_can_be_changed(translator, translations):
-    def found(**search):
-        return Translator(
-            translator.model, translator.tokenizer, **search
-        ).n_best(TEXTS[:3], 1)
+    def found(**options):
+        changed = Translator(translator.model, translator.tokenizer, **options)
+        return changed.translate(TEXTS[:3])
 
     same = found(beam_size=4, alpha=0.6, max_output_extra=5, min_length=1)
-    close([best for (best,) in same], translations[:3])
+    close(same, translations[:3])
     rules = kt.BeamSearchConfig(beam_size=2, alpha=1.5)
-    for text, (best,) in zip(
-        TEXTS, found(beam_size=2, alpha=1.5, max_output_extra=2)
-    ):
+    other = found(beam_size=2, alpha=1.5, max_output_extra=2)
+    for text, best in zip(TEXTS, other):
         (ids,) = translator.tokenizer.encode([text])
-        tokens, scores, *_ = kt.translate_ids(
-            translator.model,
-            tf.constant([ids]),
-            len(ids) + 2,
-            kt.Constraints(np.array([len(ids) + 1]), np.array([2])),
-            rules,
-        )
-        (decoded,) = translator.tokenizer.decode(tokens[:, 0])
-        close([best], [Translation(decoded, float(scores[0, 0]))])
+        limits = kt.Constraints(np.array([len(ids) + 1]), np.array([2]))
+        close([best], search(translator, ids, 2, limits, rules)[:1])
 
 
-def test_a_least_length_is_kept(translator, translations):
+def count_tokens(translator, text):
+    (ids,) = translator.tokenizer.encode([text])
+    (pair,) = translator.best_ids([text])
+    np.testing.assert_array_equal(pair.source, ids)
+    return len(ids), len(pair.target) - 1
+
+
+def test_minimum_length(translator):
     long = Translator(translator.model, translator.tokenizer, min_length=8)
-    for text, found in zip(TEXTS, long.translate(TEXTS)):
-        (ids,) = translator.tokenizer.encode([text])
-        source = tf.constant([ids])
-        tokens = long._graphs.search(source).tokens
-        pieces = np.count_nonzero(tokens[0, 0]) - 1
-        assert pieces >= min(8, len(ids) + 3)
-        assert found.text
+    for text in TEXTS[:8]:
+        source, target = count_tokens(long, text)
+        assert target >= min(8, source + 3)
 
 
 @pytest.mark.parametrize("min_length", [0, 1])
-def test_nothing_is_said_only_where_that_is_asked_for(translator, min_length):
+def test_translations_are_empty_only_on_request(translator, min_length):
     model = tiny.model()
     end = np.asarray(model.output_embedding.embeddings)[END_ID]
     beta = model.decoder.final_norm.beta
     beta.assign(np.asarray(beta) + 50 * end / (end @ end))
-    search = {} if min_length == 1 else {"min_length": min_length}
-    doubtful = Translator(model, translator.tokenizer, **search)
-    (ids,) = translator.tokenizer.encode([TEXTS[0]])
-    source = tf.constant([ids])
-    tokens = doubtful._graphs.search(source).tokens
-    assert np.count_nonzero(tokens[0, 0]) - 1 == min_length
-    assert [each.text for each in doubtful.translate([""])] == [""]
-
-
-@pytest.mark.parametrize("search", [{"beam_size": 0}, {"alpha": -1.0}])
-def test_a_search_out_of_range_is_refused(translator, search):
-    with pytest.raises(ValueError, match=next(iter(search))):
-        Translator(translator.model, translator.tokenizer, **search)
+    options = {} if min_length == 1 else {"min_length": min_length}
+    ending = Translator(model, translator.tokenizer, **options)
+    assert count_tokens(ending, TEXTS[0])[1] == min_length
 
 
 def test_alignment_is_the_attention_of_the_search(translator, translations):
     texts = [*TEXTS[:4], "", "b\u00e0  ka."]
     found = translator.align(texts)
     close(found[:4], translations[:4])
-    assert found[4] == Translation("", 0.0)
+    assert found[4] == BLANK
     pieces = tf_text.SentencepieceTokenizer(
         model=translator.tokenizer.proto, add_eos=True, name="offsets"
     )
@@ -264,21 +194,20 @@ def test_alignment_is_the_attention_of_the_search(translator, translations):
         if text:
             expected = links(translator, pieces, text)
             assert translation.alignment == expected
-            assert expected
             assert max(word for word, _ in expected) < len(text.split())
             last = max(word for _, word in expected)
             assert last == len(translation.text.split()) - 1
 
 
 def links(translator, pieces, text):
-    """From the layer's own weights, and SentencePiece's own places."""
-    (ids,) = translator.tokenizer.encode([text])
-    room = len(ids) + translator.model.config.max_output_extra
-    tokens, *_ = kt.translate_ids(translator.model, tf.constant([ids]), room)
-    target = tokens[0, 0].numpy()
-    target = target[target != 0]
+    """From the layer's own weights, and SentencePiece's own offsets."""
+    (pair,) = translator.best_ids([text])
+    target = pair.target
     attention = translator.model.attention(
-        {"source": ids[None], "target": np.append([2], target[:-1])[None]}
+        {
+            "source": pair.source[None],
+            "target": np.append([2], target[:-1])[None],
+        }
     )["cross"][0]
     weights = np.mean(attention, axis=1)[0, :-1, :-1]
     _, starts, _ = pieces.tokenize_with_offsets(text)
@@ -322,64 +251,52 @@ def test_score_of_blanks(translator):
 
 def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
     ids = tf.constant([[50, 10**6, -7, 200, 3, 0]])
-    (pieces,) = pieces_of(translator.tokenizer, ids).numpy().tolist()
+    (pieces,) = id_to_token(translator.tokenizer, ids).numpy().tolist()
     known = translator.tokenizer.id_to_piece(50).encode()
     assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
 
 
-def test_what_is_cut_is_marked(translator, monkeypatch):
-    monkeypatch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
-    texts = ["ba.", "g " * 15, "g " * 16, ""]
-    marks = [False, False, True, False]
-    assert [t.source_truncated for t in translator.translate(texts)] == marks
-    assert [t.source_truncated for t in translator.align(texts)] == marks
-    n_best = translator.n_best(texts, 2)
-    assert [all(t.source_truncated for t in two) for two in n_best] == marks
-
-
-def test_a_directory_that_is_not_whole_is_refused(tmp_path):
-    with pytest.raises(InputError, match=str(tmp_path)):
-        Translator.from_directory(tmp_path)
-
-
-def test_from_directory_has_the_directorys_model(model_path, translator):
+def test_from_directory_has_the_directorys_model(
+    model_path, translator, tmp_path
+):
     loaded = Translator.from_directory(model_path, batch_tokens=9)
     assert loaded.batch_tokens == 9
     assert loaded.model.config == translator.model.config
     assert loaded.tokenizer.proto == translator.tokenizer.proto
+    with pytest.raises(InputError, match=str(tmp_path)):
+        Translator.from_directory(tmp_path)
 
 
-@pytest.mark.parametrize("ask", ["translate", "align"])
-def test_weights_that_are_no_numbers_translate_nothing(ask):
+def test_weights_that_are_not_finite_translate_nothing():
     made = tiny.model()
     gamma = next(w for w in made.weights if w.name == "gamma")
     gamma.assign(np.full(gamma.shape, np.nan, "float32"))
-    translator = Translator(made, Tokenizer(made_up_text.vocabulary()))
-    with pytest.raises(InputError, match="its weights must be damaged"):
-        getattr(translator, ask)(["ba ka."])
-    blank = getattr(translator, ask)([" "])
-    assert [(each.text, each.score) for each in blank] == [("", 0.0)]
+    broken = Translator(made, Tokenizer(made_up_text.vocabulary()))
+    for method in (broken.translate, broken.align):
+        with pytest.raises(InputError, match="weights"):
+            method(["ba ka."])
+        assert method([" "]) == [BLANK]
 
 
 def test_flags_have_the_limits_of_a_configuration():
-    names = "MAX_BEAMS", "MAX_EXTRA", "MAX_ALPHA"
-    assert [getattr(text_ids, name) for name in names] == [
-        getattr(fields, name) for name in names
-    ]
+    for name in ("MAX_BEAMS", "MAX_EXTRA", "MAX_ALPHA"):
+        assert getattr(search_flags, name) == getattr(fields, name)
 
 
 @pytest.mark.parametrize(
-    "search",
+    "options",
     [
         {"min_length": -1},
         {"min_length": 2**31},
         {"max_output_tokens": 0},
         {"max_output_extra": 10**9},
+        {"beam_size": 0},
         {"beam_size": 10**9},
+        {"alpha": -1.0},
         {"alpha": 50.0},
     ],
     ids=str,
 )
-def test_numbers_without_a_meaning_are_refused(translator, search):
-    with pytest.raises(ValueError, match=next(iter(search))):
-        Translator(translator.model, translator.tokenizer, **search)
+def test_numbers_out_of_range_are_refused(translator, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Translator(translator.model, translator.tokenizer, **options)

@@ -1,4 +1,4 @@
-"""Words of pieces, against the offsets of SentencePiece's own library."""
+"""Words of tokens, against the offsets of SentencePiece's own library."""
 
 import functools
 import re
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from export.translators.text_ids import padded
-from export.translators.word_numbers import source_words, target_words
+from export.translators.text_ids import pad_ids
+from export.translators.text_ops import source_word_spans, target_word_spans
 from keras_transformer.config import END_ID
 from tests.export import odd_vocabularies
 
@@ -42,8 +42,8 @@ def tokenizer(name):
 
 
 def ranges(tokenizer, texts, limit=512):
-    ids = padded([row[:limit] for row in tokenizer.encode(texts)])
-    found = source_words(tokenizer, tf.constant(texts), ids, limit).numpy()
+    ids = pad_ids([row[:limit] for row in tokenizer.encode(texts)])
+    found = source_word_spans(tokenizer, tf.constant(texts), ids, limit).numpy()
     assert (found[(ids == 0) | (ids == END_ID)] == -1).all()
     return [
         words[: (row > END_ID).sum() + (row == 1).sum()].tolist()
@@ -104,9 +104,11 @@ def test_generated_pieces_cover_the_words_of_their_text(name, data):
     target = tokenizer(name).target
     row = st.lists(st.integers(4, target.vocabulary_size - 1), max_size=12)
     rows = data.draw(st.lists(row, min_size=1, max_size=6))
-    ids = padded([np.array([*each, END_ID]) for each in rows])
+    ids = pad_ids([np.array([*each, END_ID]) for each in rows])
     texts = target.decode(ids)
-    for text, words, row in zip(texts, target_words(target, ids).numpy(), rows):
+    for text, words, row in zip(
+        texts, target_word_spans(target, ids).numpy(), rows
+    ):
         assert (words[len(row) :] == -1).all()
         assert covered(words[: len(row)].tolist()) - {-1} == set(
             range(len(text.split()))
@@ -138,4 +140,4 @@ def test_of_a_truncated_text_the_beginning_is_numbered():
         assert words[:4] == whole[:4]
     assert ranges(tokenizer("char"), ["", " \u3000"]) == [[], []]
     empty = tf.zeros([2, 0], tf.int32)
-    assert target_words(tokenizer("char"), empty).shape == (2, 0, 2)
+    assert target_word_spans(tokenizer("char"), empty).shape == (2, 0, 2)

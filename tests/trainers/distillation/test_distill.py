@@ -14,8 +14,7 @@ import pytest
 import sacrebleu
 
 from export.model_directory import ModelDirectory
-from export.translators.load import load_models
-from export.translators.translator import Translator
+from export.translators.translator import Translator, load_models
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands

@@ -1,14 +1,47 @@
-"""Drawn translations: of Translator, and of the command."""
+"""The commands that score and draw translations."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.text_translator import Translation
 from export.translators.translator import Translator
+from tests import made_up_text
 from tests.export import commands
 
+SOURCES = [*made_up_text.sentences()[:9], "", "ba ka."]
 TEXTS = ["ba ka.", "", "do ri ba bi ka mu.", "mu.", "ri ri ba ka do bi."]
+
+
+def test_scores_of_pairs_in_order(exported, translator, tmp_path):
+    translations = [*(each.text for each in translator.translate(SOURCES))]
+    translations[9:] = ["ka", ""]
+    path = tmp_path / "translations"
+    path.write_text("".join(f"{line}\n" for line in translations))
+    code, lines, err = commands.run(
+        "export.score", exported, SOURCES, f"--translations={path}"
+    )
+    assert (code, err) == (0, [])
+    expected = translator.score(SOURCES, translations)
+    np.testing.assert_allclose(
+        [float(line) for line in lines], expected, atol=1e-4
+    )
+    assert len(set(lines)) > 8
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [(b"ba\n" * 3, "--input has a line 4"), (b"ba\n\xff\n", "Line 2 of --tr")],
+)
+def test_invalid_translations_are_refused(exported, tmp_path, content, named):
+    path = tmp_path / "bad"
+    path.write_bytes(content)
+    code, lines, err = commands.run(
+        "export.score", exported, SOURCES, f"--translations={path}"
+    )
+    assert (code, lines) == (2, [])
+    assert named in err[0]
 
 
 def test_a_sentence_has_its_own_samples_in_any_batch(translator):
@@ -29,7 +62,7 @@ def test_a_sentence_has_its_own_samples_in_any_batch(translator):
     assert other != together
 
 
-def test_without_heat_it_is_the_greedy_search(translator):
+def test_a_low_temperature_gives_the_greedy_search(translator):
     greedy = Translator(
         translator.model, translator.tokenizer, beam_size=1, stop="k_finished"
     )
@@ -41,7 +74,7 @@ def test_without_heat_it_is_the_greedy_search(translator):
     ]
 
 
-def test_scores_are_the_model_s_own_log_probabilities(translator):
+def test_scores_are_the_models_own_log_probabilities(translator):
     (source,) = translator.tokenizer.encode([TEXTS[2]])
     source = tf.constant([source])
     drawn = kt.sample_ids(

@@ -3,13 +3,16 @@
 Read without TensorFlow and Keras.
 """
 
+import datetime
+import hashlib
+import importlib.metadata
 import json
 import pathlib
 
 from export.common.errors import InputError
 
 # Relative to a version's folder, in the part of it that TensorFlow Serving
-# ignores. Which of the two an export has says what its model was trained for.
+# ignores. Which one an export has tells what its model was trained for.
 DESCRIPTION_FILES = {
     "translation": pathlib.PurePath("assets.extra", "translator.json"),
     "parsing": pathlib.PurePath("assets.extra", "parser.json"),
@@ -19,6 +22,12 @@ _LIMITS = {
     "translation": _COMMON_LIMITS | {"stop", "max_output_extra"},
     "parsing": _COMMON_LIMITS,
 }
+_PACKAGES = ("keras", "tensorflow", "tensorflow-text")
+# Fields that follow from the text, or from the trees, not from the preset.
+_TEXT_FIELDS = (
+    *("vocabulary_size", "source_vocabulary_size"),
+    *("source_words_from", "target_words_from"),
+)
 
 
 def is_version(name):
@@ -35,13 +44,7 @@ def is_folder(path):
 
 
 def newest_version(path):
-    """Finds the exported version that a folder is or holds.
-
-    Args:
-        path: pathlib.Path of a folder, or of nothing.
-
-    Returns:
-        pathlib.Path of the version, the newest of several; or None.
+    """Returns the exported version that a folder is or holds, or None.
 
     Raises:
         InputError: the folder cannot be read.
@@ -59,10 +62,6 @@ def newest_version(path):
 
 def version_number(export_dir, requested=None):
     """Returns the number of the version to write, by default the next one.
-
-    Args:
-        export_dir: pathlib.Path of the folder of versions.
-        requested: int of --version, or None.
 
     Raises:
         InputError: the version exists, or the number is below 1.
@@ -89,14 +88,61 @@ def task_of(version):
     return "parsing" if is_parser else "translation"
 
 
-def read_description(version):
-    """Reads a version's description.
+def describe(directory, servable):
+    """Returns an export's description without its signatures, a dict.
 
     Args:
-        version: pathlib.Path of the version's folder.
+        directory: ModelDirectory.
+        servable: ServedTranslator or ServedParser made of it.
+    """
+    import keras_transformer as kt
 
-    Returns:
-        A dict.
+    run = directory.read_run() if directory.run_path.exists() else {}
+    config = directory.read_config()
+    return {
+        "source_language": run.get("source_language"),
+        "target_language": run.get("target_language"),
+        "dataset": run.get("dataset"),
+        "preset": preset_of(config),
+        "configuration": json.loads(config.to_json()),
+        "parameters": servable.parameters,
+        "vocabulary": {
+            "size": config.source_pieces,
+            "sha256": hashlib.sha256(directory.read_vocabulary()).hexdigest(),
+        },
+        "scores": directory.read_scores(),
+        "limits": servable.limits(),
+        "versions": {
+            "keras_transformer": kt.__version__,
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+        "date": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
+    }
+
+
+def preset_of(config):
+    """Returns the name of the preset with this architecture, or None."""
+    from keras_transformer.presets import PRESETS
+
+    for name in PRESETS:
+        preset = type(config).preset(name)
+        if _architecture(preset) == _architecture(config):
+            return name
+    return None
+
+
+def _architecture(config):
+    fields = config.architecture()
+    for name in _TEXT_FIELDS:
+        del fields[name]
+    # Sinusoidal positions have no maximum.
+    if config.positions == "sinusoidal":
+        del fields["max_positions"]
+    return fields
+
+
+def read_description(version):
+    """Returns a version's description, a dict.
 
     Raises:
         InputError: it is missing, or not valid.

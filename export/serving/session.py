@@ -1,7 +1,7 @@
 """Loads and runs a SavedModel as TensorFlow Serving does.
 
-TensorFlow's session loader, feeds and fetches, as in a server: no eager
-execution, no Keras, and nothing else of this package.
+By TensorFlow's session loader, feeds and fetches: without eager execution,
+Keras, and the rest of this package.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import tempfile
 
 from google.protobuf.message import DecodeError
 
-# Else TensorFlow would import Keras, which a server lacks.
+# Otherwise TensorFlow would import Keras, which a server lacks.
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
@@ -20,7 +20,7 @@ from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 # tf.keras, where it is used later, is Keras 3.
 del os.environ["TF_USE_LEGACY_KERAS"]
 
-# Or it would warn that a session, which is what a server has, is deprecated.
+# Without warnings that sessions, as a server has, are deprecated.
 tf.get_logger().setLevel("ERROR")
 
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
@@ -39,13 +39,13 @@ _COMPILED = "_XlaMustCompile"
 
 
 class ServerSession:
-    """A SavedModel in a session of its own; any number of threads may use it.
+    """A SavedModel in a session; safe to share by threads.
+
+    Args:
+        path: folder of the version, with saved_model.pb in it.
 
     Attributes:
         signatures: dict, name to SignatureDef.
-
-    Args:
-        path: the version's folder, with saved_model.pb in it.
 
     Raises:
         OSError, tf.errors.OpError: it cannot be loaded.
@@ -79,8 +79,8 @@ class ServerSession:
             dict, output's name to array; text as objects of bytes.
 
         Raises:
-            ValueError: no such signature, or other inputs than it has.
-            tf.errors.OpError: of the runtime.
+            ValueError: the signature or an input is unknown or missing.
+            tf.errors.OpError: the graph fails.
         """
         if signature not in self.signatures:
             raise ValueError(
@@ -112,7 +112,7 @@ class ServerSession:
 
 
 def _load_text_operations():
-    """Loads those of tensorflow-text, whose Python would import Keras."""
+    # The Python of tensorflow-text would import Keras.
     spec = importlib.util.find_spec("tensorflow_text")
     for folder in spec.submodule_search_locations if spec else ():
         tf.load_library(str(pathlib.Path(folder, "python", "ops")))
@@ -120,7 +120,7 @@ def _load_text_operations():
 
 @contextlib.contextmanager
 def _without_wildcards(path):
-    """Yields a path that TensorFlow, which expands patterns, finds."""
+    # TensorFlow expands patterns in paths.
     if not set(str(path)) & set("*?[]\\"):
         yield path
         return
@@ -131,10 +131,7 @@ def _without_wildcards(path):
 
 
 def read_meta_graph(version):
-    """Returns the MetaGraphDef of an exported version, which is not run.
-
-    Args:
-        version: pathlib.Path of the version's folder.
+    """Returns the MetaGraphDef of an exported version, without running it.
 
     Raises:
         OSError, ValueError: there is none.
@@ -150,7 +147,7 @@ def read_meta_graph(version):
 
 
 def signatures_of(meta_graph):
-    """Returns a dict of a MetaGraphDef's signatures in order of their names."""
+    """Returns a MetaGraphDef's signatures, a dict in order of their names."""
     return {
         name: signature
         for name, signature in sorted(meta_graph.signature_def.items())
@@ -158,23 +155,41 @@ def signatures_of(meta_graph):
     }
 
 
+def describe_signatures(version):
+    """Returns the types and shapes of the signatures of a version, a dict.
+
+    Read from what was saved: tf.function would trace each once more.
+    """
+
+    def describe(infos):
+        return {
+            name: {
+                "dtype": tf.as_dtype(info.dtype).name,
+                "shape": tf.TensorShape(info.tensor_shape).as_list(),
+            }
+            for name, info in sorted(infos.items())
+        }
+
+    return {
+        name: {
+            "inputs": describe(signature.inputs),
+            "outputs": describe(signature.outputs),
+        }
+        for name, signature in signatures_of(read_meta_graph(version)).items()
+    }
+
+
 def foreign_operations(meta_graph):
     """Returns the sorted names of operations that a stock server cannot run.
 
-    "_XlaMustCompile" in it stands for a part that only XLA may run.
-
-    Args:
-        meta_graph: MetaGraphDef.
+    "_XlaMustCompile" among them stands for a part that only XLA may run.
     """
     library = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]
     for function in library:
         nodes += function.node_def
     names = {node.op for node in nodes if node.op.startswith(_FOREIGN)}
-    if any(_is_compiled(each.attr) for each in (*nodes, *library)):
-        names.add(_COMPILED)
+    for each in (*nodes, *library):
+        if _COMPILED in each.attr and each.attr[_COMPILED].b:
+            names.add(_COMPILED)
     return sorted(names)
-
-
-def _is_compiled(attributes):
-    return _COMPILED in attributes and attributes[_COMPILED].b

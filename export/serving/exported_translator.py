@@ -1,0 +1,169 @@
+"""Translates with an export, and loads what --model names."""
+
+import pathlib
+
+from export.common.errors import InputError
+from export.serving.export_directory import (
+    is_folder,
+    newest_version,
+    task_of,
+)
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import Sentence
+
+
+class ExportedTranslator(SignatureTranslator):
+    """The same calls as Translator, answered by a SavedModel.
+
+    Args:
+        path: folder of one exported version.
+        batch_tokens: source tokens in a batch, padding included.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+
+    def __init__(self, path, batch_tokens=BATCH_TOKENS):
+        # Not at the top: a process with a model directory needs no session.
+        from export.serving.session import SERVER_ERRORS, ServerSession
+
+        self.batch_tokens = batch_tokens
+        self.name = str(path)
+        try:
+            self._session = ServerSession(path)
+        except SERVER_ERRORS as error:
+            raise InputError(
+                f"{path} is not an exported version that TensorFlow Serving "
+                f"could load: {error}"
+            ) from error
+        self._signatures = self._session.signatures
+        if "n_best" in self._signatures:
+            scores = self._signatures["n_best"].outputs["scores"]
+            self.beam_size = scores.tensor_shape.dim[1].size
+
+    def score(self, texts, translations):
+        """Scores given translations; see `Translator.score`."""
+        texts = list_of_texts(texts)
+        translations = list_of_texts(translations, "translations")
+        pairs = list(zip(texts, translations, strict=True))
+        # At least 2, since blank text is scored too.
+        lengths = [
+            max(source.length, target.length, 2)
+            for source, target in zip(
+                self._sentences(texts), self._sentences(translations)
+            )
+        ]
+
+        def score_batch(batch):
+            texts, translations = zip(*(pairs[number] for number in batch))
+            outputs = self._run(
+                "score",
+                text=_to_bytes(texts),
+                translation=_to_bytes(translations),
+            )
+            return outputs["score"].tolist()
+
+        return translate_in_batches(lengths, self.batch_tokens, score_batch)
+
+    def _sentences(self, texts):
+        if not texts:
+            return []
+        outputs = self._run("lengths", text=_to_bytes(texts))
+        return [
+            Sentence(text, (), min(length, limit), length > limit)
+            for text, length, limit in zip(
+                texts, outputs["length"].tolist(), outputs["limit"].tolist()
+            )
+        ]
+
+    def _ask(self, signature, texts):
+        return self._run(signature, text=_to_bytes(texts))
+
+    def _run(self, signature, **inputs):
+        if signature not in self._signatures:
+            raise InputError(
+                f"{self.name} has no signature {signature}; export its model "
+                "again with export.saved_model."
+            )
+        return self._session.run(signature, inputs)
+
+
+def _to_bytes(texts):
+    return [text.encode("utf-8") for text in texts]
+
+
+# Flags that need a model directory, and why an export cannot have them.
+_NOT_EXPORTED = {
+    "compiled": "which is not compiled as a server compiles nothing",
+    "prefixes": "whose search takes no prefixes",
+}
+
+
+def load_translator(models, batch_tokens, search, needs=()):
+    """Returns the translator of model directories or of an export.
+
+    Args:
+        models: list of paths: model directories that decode together, or one
+            exported version, or one folder of versions (the newest is used).
+        batch_tokens: source tokens in a batch, padding included.
+        search: dict of the search flags that are set, of GraphTranslator's
+            arguments and `ensemble_mean`; `target_pieces` and `shortlist` are
+            paths, and `shortlist_size` goes with the latter.
+        needs: of "compiled" and "prefixes", what the translator must support.
+
+    Returns:
+        TextTranslator.
+
+    Raises:
+        InputError: a path is none of these, or the models or the flags do
+            not go together.
+    """
+    paths = [pathlib.Path(model) for model in models]
+    for path in paths:
+        if not is_folder(path):
+            raise InputError(
+                f"There is no folder {path}; a model directory or an exported "
+                "version was expected."
+            )
+    versions = [*filter(None, map(newest_version, paths))]
+    if not versions:
+        return _translator_of_directories(paths, batch_tokens, search, needs)
+    version = versions[0]
+    reasons = [_NOT_EXPORTED[flag] for flag in needs]
+    if search:
+        reasons.append("whose search was fixed when it was made")
+    if len(paths) > 1:
+        reasons.append("which is not combined with other models")
+    if task_of(version) == "parsing":
+        reasons = ["of a parser, which translates nothing"]
+    if reasons:
+        flags = ", ".join(f"--{flag}" for flag in (*needs, *search))
+        raise InputError(
+            f"{version} is an export, {reasons[0]}: give the model directory "
+            f"that it was made from{f', or omit {flags}' if flags else ''}."
+        )
+    return ExportedTranslator(version, batch_tokens)
+
+
+def _translator_of_directories(paths, batch_tokens, search, needs):
+    # Not at the top: an export needs no Keras.
+    from export.translators.shortlist import load_output_vocabulary
+    from export.translators.translator import Translator, load_models
+
+    search = dict(search)
+    for name in ("target_pieces", "shortlist"):
+        if "prefixes" in needs and name in search:
+            raise InputError(
+                f"--prefixes may have any token, and --{name} says which ones "
+                "translations have: omit one of them."
+            )
+    model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
+    return Translator(
+        model,
+        tokenizer,
+        batch_tokens=batch_tokens,
+        compiled="compiled" in needs,
+        **load_output_vocabulary(search, tokenizer, model.config),
+    )

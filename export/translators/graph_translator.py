@@ -1,0 +1,369 @@
+"""Searches on ids, and the graphs in which they run."""
+
+import dataclasses
+import functools
+import os
+import threading
+import typing
+
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.translators.text_ids import pad_ids
+from export.translators.text_ops import trim
+from keras_transformer.decoding.alignment import gather_alignments
+from keras_transformer.decoding.translate import (
+    output_capacity,
+    output_limits,
+)
+from keras_transformer.fields import MAX_EXTRA
+
+IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
+
+# Compiled searches pad sources to 16, 32, 64, ... or to their limit.
+_MIN_WIDTH = 16
+# A compiled search allocates its cache for the longest output at the start.
+_MAX_COMPILED_EXTRA = 1000
+_XLA_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
+
+
+class SearchOutput(typing.NamedTuple):
+    """Result of a search.
+
+    Attributes:
+        tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
+        scores: float32 [B, K], -1e9 where there are fewer than K; with
+            alignments [B, 1].
+        alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
+    """
+
+    tokens: typing.Any
+    scores: typing.Any
+    alignments: typing.Any = ()
+
+
+class GraphTranslator:
+    """Searches, samples and scores ids; called inside a graph.
+
+    Args:
+        model: Transformer or Ensemble.
+        beam_size: K; None for the config's.
+        alpha: exponent of the length penalty; None for the config's.
+        max_output_extra: maximum number of tokens of an output beyond those
+            of its source, the end ids not counted; None for the config's.
+        min_length: minimum number of tokens of an output, the end id not
+            counted; a lower maximum wins. With 0 the best output may be empty.
+        stop: when a sentence stops; None for the config's.
+        max_output_tokens: maximum number of tokens of any output, the end id
+            included; None for no such limit.
+        target_pieces: ids that a search without a prefix may generate; None
+            for all. `score` and `sample` use the whole vocabulary.
+        shortlist: kt.OutputVocabulary that selects them for each sentence
+            instead.
+
+    Attributes:
+        config: the model's, with the search's numbers in it.
+        stop: as in the arguments, or the config's.
+        target_pieces: list of the ids, filled up; None for all.
+        shortlist: kt.OutputVocabulary or None.
+        searched: the model, or its part with the chosen tokens.
+
+    Raises:
+        ValueError: a number is out of range, or both `target_pieces` and
+            `shortlist` are given.
+    """
+
+    def __init__(
+        self,
+        model,
+        beam_size=None,
+        alpha=None,
+        max_output_extra=None,
+        min_length=1,
+        stop=None,
+        max_output_tokens=None,
+        target_pieces=None,
+        shortlist=None,
+    ):
+        changes = {
+            "beam_size": beam_size,
+            "alpha": alpha,
+            "max_output_extra": max_output_extra,
+        }
+        changes = {k: v for k, v in changes.items() if v is not None}
+        self.config = dataclasses.replace(model.config, **changes)
+        for name, minimum, value in (
+            ("min_length", 0, min_length),
+            ("max_output_tokens", 1, max_output_tokens),
+        ):
+            if value is not None and not minimum <= value <= MAX_EXTRA:
+                raise ValueError(
+                    f"Expected {name} from {minimum} to {MAX_EXTRA:,}, got "
+                    f"{value}."
+                )
+        self._model = model
+        self._min_length = min_length
+        self._max_output_tokens = max_output_tokens
+        self._search_config = kt.BeamSearchConfig.from_config(self.config)
+        if stop is not None:
+            self._search_config = dataclasses.replace(
+                self._search_config, stop_criterion=stop
+            )
+        self.stop = self._search_config.stop_criterion
+        if target_pieces is not None and shortlist is not None:
+            raise ValueError("Give either target_pieces or a shortlist.")
+        self.target_pieces, self.shortlist = None, shortlist
+        self._output_vocabulary = shortlist
+        if target_pieces is not None:
+            self._output_vocabulary = kt.OutputVocabulary.fixed(
+                target_pieces, self.config.vocabulary_size
+            )
+            self.target_pieces = self._output_vocabulary.ids.tolist()
+        self.searched = model
+        if self._output_vocabulary is not None:
+            self.searched = self._output_vocabulary.restrict(model)
+        # A tf.function, so that all graphs of this model share it.
+        self._encode = tf.function(
+            model.encode, input_signature=[IDS_SPEC], autograph=False
+        )
+
+    def search(self, source, prefix=(), n_best=1, align=False, decoder=None):
+        """Finds the best translations.
+
+        Args:
+            source: int32 [B, S], each row ending with the end id, then
+                padding; both axes unknown, unless a decoder is given.
+            prefix: int32 [B, P], padded: what translations begin with, as
+                far as their maximum length; () for nothing.
+            n_best: number of translations that must be final before a
+                sentence stops; 1 is the fastest.
+            align: whether to return the best one's alignment as well.
+            decoder: from `new_decoder`: searches in fixed shapes, by
+                operations that XLA compiles; None for the fastest open ones.
+
+        Returns:
+            SearchOutput; without a decoder, without columns of padding in
+            the alignments.
+
+        Raises:
+            ValueError: there is a prefix and a restricted vocabulary.
+        """
+        if self.searched is not self._model and not isinstance(prefix, tuple):
+            raise ValueError("A restricted vocabulary takes no prefix.")
+        shrink_batch = decoder is None
+        tokens, scores, trace = kt.translate_ids(
+            self.searched,
+            source,
+            None,
+            self._constraints(source, prefix),
+            dataclasses.replace(self._search_config, n_best=n_best),
+            shrink_batch=shrink_batch,
+            trace_alignments=align,
+            decoder=decoder,
+            memory=self._encode(source) if shrink_batch else None,
+            cache=InPlaceKVCache,
+        )
+        if not align:
+            return SearchOutput(self._to_vocabulary_ids(tokens, source), scores)
+        best = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
+        alignments = gather_alignments(trace, best)
+        return SearchOutput(
+            self._to_vocabulary_ids(best, source), scores[:, :1], alignments
+        )
+
+    def new_decoder(self):
+        """Returns a decoder for `search`, made once for all calls."""
+        return self.searched.beam_decoder(self.config.beam_size)
+
+    def sample(self, source, seeds, rules):
+        """Draws translations; see `kt.sample_ids`."""
+        return kt.sample_ids(
+            self._model,
+            source,
+            output_capacity(source, self.config),
+            seeds,
+            rules,
+            output_limits(source, self.config.max_output_extra),
+        )
+
+    def score(self, source, target):
+        """Returns the log-probabilities [B] of given ids."""
+        return kt.score_ids(self._model, source, target)
+
+    def _constraints(self, source, prefix):
+        longest = output_limits(source, self.config.max_output_extra)
+        if self._max_output_tokens is not None:
+            longest = tf.minimum(longest, self._max_output_tokens)
+        shortest = ()
+        if self._min_length:
+            # No constant: TensorFlow 2.21 cannot compile a third loop that
+            # is handed one.
+            shortest = tf.minimum(longest, self._min_length + 1)
+        return kt.Constraints(longest, shortest, prefix)
+
+    def _to_vocabulary_ids(self, tokens, source):
+        if self._output_vocabulary is None:
+            return tokens
+        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
+
+
+class InPlaceKVCache(kt.KVCache):
+    """Decoder cache that is written in place.
+
+    Keras' scatter copies the whole cache on a CPU each time. This operation
+    adds to rows that are zero, and reuses its input's memory.
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def scatter(cache, where, rows):
+        """See `kt.KVCache.scatter`."""
+        return tf.raw_ops.ScatterNdNonAliasingAdd(
+            input=cache, indices=where, updates=rows
+        )
+
+    @staticmethod
+    def replace(cache, where, rows):
+        """See `kt.KVCache.replace`."""
+        # Adding the difference would round.
+        before = tf.gather_nd(cache, where)
+        cleared = InPlaceKVCache.scatter(cache, where, -before)
+        return InPlaceKVCache.scatter(cleared, where, rows)
+
+
+def trace_once(function, *signature, **options):
+    """Returns a function that is traced at its first call and never again.
+
+    Args:
+        function: of tensors.
+        *signature: tf.TensorSpec of each, or tuples of them.
+        **options: of tf.function.
+
+    Returns:
+        A function of as many tensors or arrays, safe to share by threads.
+    """
+    graph = tf.function(
+        function, input_signature=signature, autograph=False, **options
+    )
+    # tf.function counts a thread that waits for another's tracing as one that
+    # traced as well, and warns of retracing.
+    traced = functools.cache(graph.get_concrete_function)
+    return lambda *arguments: traced()(*arguments)
+
+
+class DynamicShapeSearch:
+    """Searches batches of any shape, in one graph for each kind of search.
+
+    XLA would compile each padded length, some ten seconds apiece.
+
+    Args:
+        translator: GraphTranslator.
+    """
+
+    def __init__(self, translator):
+        self._translator = translator
+        self._graphs = {}
+        self._lock = threading.Lock()
+
+    def search(self, source, prefix=None, n_best=1, align=False):
+        """Searches; see `GraphTranslator.search`.
+
+        Args:
+            source: int32 array [B, S].
+            prefix: int32 array [B, P], or None.
+            n_best: int.
+            align: bool.
+        """
+        inputs = [source] if prefix is None else [source, prefix]
+        key = n_best, align, len(inputs)
+        with self._lock:
+            if key not in self._graphs:
+                self._graphs[key] = trace_once(
+                    lambda *inputs: self._translator.search(
+                        *inputs, n_best=n_best, align=align
+                    ),
+                    *[IDS_SPEC] * len(inputs),
+                )
+        return self._graphs[key](*inputs)
+
+
+class CompiledSearch:
+    """Searches one sentence at a time, compiled: the lowest latency.
+
+    A sentence is padded to one of a few lengths, each of which is compiled at
+    its first sentence, which takes some seconds. The weights must not change.
+
+    Args:
+        translator: GraphTranslator.
+        source_limit: maximum number of ids of a source.
+        target_limit: maximum number of ids of a prefix.
+
+    Raises:
+        InputError: max_output_extra is above 1,000.
+    """
+
+    def __init__(self, translator, source_limit, target_limit):
+        disable_ynnpack()
+        extra = translator.config.max_output_extra
+        if extra > _MAX_COMPILED_EXTRA:
+            raise InputError(
+                f"max_output_extra={extra} is more than a compiled search has "
+                f"memory for, {_MAX_COMPILED_EXTRA}: give less, or translate "
+                "without --compiled."
+            )
+        self._translator = translator
+        self._limits = source_limit, target_limit
+        self._decoder = translator.new_decoder()
+        self._graphs = {}
+        self._lock = threading.Lock()
+
+    def search(self, source, prefix=None, n_best=1, align=False):
+        """Searches, as `DynamicShapeSearch.search`."""
+        inputs = [source] if prefix is None else [source, prefix]
+        inputs = [
+            pad_ids(each, _width(each.shape[1], limit))
+            for each, limit in zip(inputs, self._limits)
+        ]
+        key = n_best, align, *(each.shape for each in inputs)
+        with self._lock:
+            if key not in self._graphs:
+                graph = trace_once(
+                    lambda *inputs: self._translator.search(
+                        *inputs,
+                        n_best=n_best,
+                        align=align,
+                        decoder=self._decoder,
+                    ),
+                    *[tf.TensorSpec(each.shape, tf.int32) for each in inputs],
+                    jit_compile=True,
+                )
+                # XLA compiles at the first call.
+                output = graph(*inputs)
+                self._graphs[key] = graph
+                return output
+        return self._graphs[key](*inputs)
+
+
+def _width(length, limit):
+    width = _MIN_WIDTH
+    while width < length:
+        width *= 2
+    return min(width, limit)
+
+
+def disable_ynnpack():
+    """Makes XLA compute matrix products by Eigen, not by YNNPACK.
+
+    YNNPACK takes half as long again for 4 rows, a beam's
+    (docs/measured/decoding.md). XLA reads its flags once, when it first
+    compiles; a choice of the user in XLA_FLAGS stays.
+    """
+    # A version that does not know the flag ends the process.
+    if not tf.__version__.startswith("2.21."):
+        return
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _XLA_FLAG not in flags:
+        chosen = f"{flags} {_XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
+        os.environ["XLA_FLAGS"] = chosen.strip()

@@ -1,0 +1,215 @@
+"""Operations on text and ids inside a graph: truncation, words of tokens.
+
+A word is what `str.split` separates, so text without white space, such as
+Chinese, is one word. Tokens and words are matched by the number of visible
+characters before them: those that are neither white space nor dropped by the
+tokenizer.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from export.translators.text_ids import character_limit
+from keras_transformer.config import END_ID, PAD_ID
+
+# The white space of `str.split` for RE2, whose \s is ASCII only.
+_WHITE_SPACE = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}]+"
+# The same and SentencePiece's mark of a space.
+_BLANKS = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}\x{2581}]+"
+
+
+def truncate_ids(ids, limit):
+    """Truncates ids; truncated rows still end with the end id.
+
+    Args:
+        ids: RaggedTensor int32 [B, None] or int32 [B, S] with padding.
+        limit: maximum number of ids, the end id included.
+
+    Returns:
+        int32 [B, S'] with padding, S' at most `limit`; and bool [B], which
+        rows were truncated.
+    """
+    if isinstance(ids, tf.RaggedTensor):
+        lengths = ids.row_lengths()
+        kept = ids[:, :limit].to_tensor()
+    else:
+        places = tf.range(1, tf.shape(ids)[1] + 1)
+        lengths = tf.reduce_max(tf.where(ids != PAD_ID, places, 0), axis=1)
+        kept = ids[:, :limit]
+    too_long = lengths > limit
+    last = tf.range(tf.shape(kept)[1]) == limit - 1
+    return tf.where(too_long[:, None] & last, END_ID, kept), too_long
+
+
+def truncate_text(tokenizer, text, characters):
+    """Truncates text to a number of characters, as valid UTF-8.
+
+    Args:
+        tokenizer: Tokenizer.
+        text: string [B].
+        characters: maximum number.
+
+    Returns:
+        string [B], and bool [B]: which were truncated.
+    """
+    text = tokenizer.readable(text)
+    too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
+    return tf.strings.substr(text, 0, characters, unit="UTF8_CHAR"), too_long
+
+
+def encode_texts(tokenizer, texts, limit):
+    """Encodes a list of str, outside a graph.
+
+    Args:
+        tokenizer: Tokenizer.
+        texts: list of str.
+        limit: maximum number of ids of a text, the end id included.
+
+    Returns:
+        A list of pairs: int32 array that ends with the end id, and whether
+        it was truncated.
+    """
+    if not texts:
+        return []
+    texts, too_long = truncate_text(
+        tokenizer, tf.constant(texts), character_limit(limit)
+    )
+    rows = []
+    for ids, truncated in zip(
+        tokenizer.encode(texts.numpy().tolist()), too_long.numpy()
+    ):
+        if len(ids) > limit:
+            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
+            truncated = True
+        rows.append((ids, bool(truncated)))
+    return rows
+
+
+def trim(tokens):
+    """Drops the columns at the end of int32 [..., T] that are all padding."""
+    used = tf.reduce_any(
+        tf.reshape(tokens != PAD_ID, [-1, tf.shape(tokens)[-1]]), axis=0
+    )
+    return tokens[..., : tf.math.count_nonzero(used, dtype=tf.int32)]
+
+
+def id_to_token(tokenizer, ids):
+    """Returns tokens of ids, string [B, S].
+
+    Padding gives "", an id that the vocabulary lacks "<unk>".
+    """
+    return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))
+
+
+def source_word_spans(tokenizer, text, ids, limit):
+    """Finds the words that the tokens of a text belong to.
+
+    Args:
+        tokenizer: Tokenizer.
+        text: string [B], before truncation.
+        ids: int32 [B, S]: its ids, at most `limit`, padded.
+        limit: maximum number of ids that the text was truncated to.
+
+    Returns:
+        int32 [B, S, 2]: index of the first and of the last word of each
+        token, from 0. A token of white space alone belongs to the word after
+        it. -1 for the end id, padding, and where the tokenizer sees no word.
+    """
+    read, _ = truncate_text(tokenizer, text, character_limit(limit))
+    read = tokenizer.readable(read)
+    _, starts, ends = tokenizer.tokenize_with_offsets(read)
+    characters = tf.strings.unicode_split(read, "UTF-8")
+    # Byte offset at which each visible character ends.
+    sizes = tf.cast(tf.strings.length(characters.values), starts.dtype)
+    offsets = tf.cumsum(characters.with_values(sizes).to_tensor(), axis=1)
+    visible = _count_visible(tokenizer, characters.values) > 0
+    mask = characters.with_values(visible).to_tensor()
+    offsets = tf.ragged.boolean_mask(offsets, mask)
+    offsets = offsets.to_tensor(offsets.dtype.max)
+    before, after = (
+        tf.searchsorted(offsets, each.to_tensor(), side="right")
+        for each in (starts, ends)
+    )
+    words = _split_words(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
+    letters = tf.strings.unicode_split(words.values, "UTF-8")
+    letters = letters.with_values(_count_visible(tokenizer, letters.values))
+    lengths = words.with_values(tf.reduce_sum(letters, axis=1))
+    length = tf.shape(ids)[1]
+    return _word_spans(ids, before[:, :length], after[:, :length], lengths)
+
+
+def target_word_spans(tokenizer, ids):
+    """Finds the words that generated tokens belong to, in the decoded text.
+
+    Args:
+        tokenizer: Tokenizer.
+        ids: int32 [B, T], padded.
+
+    Returns:
+        int32 [B, T, 2], as of `source_word_spans`.
+    """
+    rows, length = tf.unstack(tf.shape(ids))
+    is_within = tf.range(length)[:, None] >= tf.range(length)
+    prefixes = tf.where(is_within, ids[:, None], PAD_ID)
+    texts = tokenizer.detokenize(tf.reshape(prefixes, [rows * length, length]))
+    after = tf.reshape(_count_letters(texts), [rows, 1, length])
+    # A character of several bytes counts as more until it is complete.
+    later = tf.where(tf.transpose(is_within), after, after.dtype.max)
+    after = tf.reduce_min(later, axis=2)
+    before = tf.pad(after[:, :-1], [[0, 0], [1, 0]])[:, :length]
+    words = _split_words(tokenizer.detokenize(ids))
+    lengths = words.with_values(_count_letters(words.values))
+    return _word_spans(ids, before, after, lengths)
+
+
+def _word_spans(ids, before, after, lengths):
+    """Returns the words of tokens by the visible characters around them.
+
+    Args:
+        ids: int32 [B, S].
+        before: int32 [B, S], visible characters before each token.
+        after: int32 [B, S], the same with the token's own.
+        lengths: RaggedTensor int32 [B, None], visible characters of words.
+    """
+    totals = tf.reduce_sum(lengths, axis=1)
+    words = tf.RaggedTensor.from_row_lengths(
+        tf.repeat(
+            tf.ragged.range(lengths.row_lengths()).values, lengths.values
+        ),
+        totals,
+    ).to_tensor(-1)
+    # One column more, for texts without any.
+    words = tf.cast(
+        tf.pad(words, [[0, 0], [0, 1]], constant_values=-1), tf.int32
+    )
+    ends = tf.maximum(totals[:, None] - 1, 0)
+    first = tf.minimum(before, ends)
+    last = tf.clip_by_value(after - 1, first, ends)
+    spans = tf.stack(
+        [tf.gather(words, each, batch_dims=1) for each in (first, last)],
+        axis=2,
+    )
+    is_token = (ids != PAD_ID) & (ids != END_ID)
+    return tf.where(is_token[:, :, None], spans, -1)
+
+
+def _count_visible(tokenizer, characters):
+    """Returns how many visible characters each becomes: int32 [N]."""
+    characters, places = tf.unique(characters)
+    read = tf.strings.unicode_split(tokenizer.readable(characters), "UTF-8")
+    # Without the end token.
+    tokens = tokenizer.split(read.values)[:, :-1]
+    texts = tf.strings.reduce_join(tokens, axis=1)
+    is_space = tf.strings.regex_full_match(read.values, _WHITE_SPACE)
+    is_visible = tf.strings.regex_replace(texts, _BLANKS, "") != ""
+    counts = read.with_values(tf.cast(is_visible & ~is_space, tf.int32))
+    return tf.gather(tf.reduce_sum(counts, axis=1), places)
+
+
+def _split_words(text):
+    return tf.strings.split(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
+
+
+def _count_letters(text):
+    text = tf.strings.regex_replace(text, _WHITE_SPACE, "")
+    return tf.strings.length(text, unit="UTF8_CHAR")

@@ -1,0 +1,233 @@
+"""Restricted output vocabularies: their files, and translations by them."""
+
+import collections
+import gzip
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from export.common.errors import InputError
+from export.serving.exported_translator import load_translator
+from export.serving.served_translator import ServedTranslator
+from export.translators import shortlist, target_pieces
+from export.translators.text_ids import pad_ids
+from export.translators.translator import Translator
+from tests import made_up_text
+from tests.export import tiny
+from tests.export.translators.made_up_shortlist import made_up_shortlist
+
+TEXTS = [*made_up_text.sentences()[:5], ""]
+TARGETS = made_up_text.sentences()[40:44]
+SIZE = 40
+
+
+@pytest.fixture(scope="module")
+def vocabulary(translator):
+    return sentencepiece.SentencePieceProcessor(
+        model_proto=translator.tokenizer.proto
+    )
+
+
+@pytest.fixture(scope="module")
+def ids(translator, tmp_path_factory):
+    path = tmp_path_factory.mktemp("target") / "target.fr"
+    path.write_text("\n".join(TARGETS), encoding="utf-8")
+    return target_pieces.collect_ids(translator.tokenizer, [path])
+
+
+@pytest.fixture(scope="module")
+def shortlist_path(translator, tmp_path_factory):
+    path = tmp_path_factory.mktemp("lex") / "lex.gz"
+    text = made_up_shortlist(translator.tokenizer)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def read(translator, shortlist_path):
+    return shortlist.read_shortlist(
+        shortlist_path, translator.tokenizer, translator.model.config, SIZE
+    )
+
+
+@pytest.fixture(scope="module", params=["target_pieces", "shortlist"])
+def options(request, ids, read):
+    value = ids if request.param == "target_pieces" else read
+    return {request.param: value}
+
+
+@pytest.fixture(scope="module")
+def restricted(translator, options):
+    return Translator(
+        translator.model,
+        translator.tokenizer,
+        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
+        **options,
+    )
+
+
+def test_translations_have_only_the_chosen_tokens(
+    restricted, translator, options
+):
+    for pair in restricted.best_ids(TEXTS[:-1]):
+        allowed = restricted.target_pieces
+        if allowed is None:
+            allowed = np.asarray(options["shortlist"].ids(pair.source[None]))[0]
+        assert {*pair.target.tolist()} <= {*map(int, allowed)} | {0, 1, 2, 3}
+    texts = [each.text for each in restricted.translate(TEXTS)]
+    assert texts != [each.text for each in translator.translate(TEXTS)]
+    # A sentence alone gives what it gives among others.
+    for text, expected in zip(TEXTS, texts):
+        assert restricted.translate([text])[0].text == expected
+    scores = restricted.score(TEXTS, [*TARGETS, TARGETS[0], ""])
+    assert scores == pytest.approx(
+        translator.score(TEXTS, [*TARGETS, TARGETS[0], ""])
+    )
+    with pytest.raises(ValueError, match="no prefix"):
+        restricted.translate(TEXTS[:1], prefixes=["ba"])
+
+
+def test_a_server_answers_the_same(restricted, translator, options):
+    served = ServedTranslator(
+        translator.model,
+        translator.tokenizer,
+        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
+        **options,
+    )
+    found, expected = served.align(TEXTS), restricted.align(TEXTS)
+    texts = [text.decode() for text in found["translation"].numpy()]
+    assert texts == [each.text for each in expected]
+    scores = [each.score for each in expected]
+    np.testing.assert_allclose(found["score"], scores, rtol=1e-4)
+    limits = served.limits()
+    if "shortlist" in options:
+        assert limits["shortlist"] == SIZE
+    else:
+        assert limits["target_pieces"] == len(restricted.target_pieces)
+
+
+@pytest.mark.slow
+def test_a_compiled_search_answers_the_same(restricted, translator, options):
+    compiled = Translator(
+        translator.model,
+        translator.tokenizer,
+        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
+        compiled=True,
+        **options,
+    )
+    (found,) = compiled.translate(TEXTS[:1])
+    (expected,) = restricted.translate(TEXTS[:1])
+    assert found.text == expected.text
+    assert found.score == pytest.approx(expected.score, rel=1e-4)
+
+
+def test_target_pieces_are_the_texts_and_single_characters(ids, vocabulary):
+    of_text = {number for text in TARGETS for number in vocabulary.encode(text)}
+    single = {
+        number
+        for number in range(len(vocabulary))
+        if len(vocabulary.id_to_piece(number)) == 1
+    }
+    assert set(ids) == of_text | single
+    assert of_text - single
+    assert len(ids) < len(vocabulary)
+
+
+def test_several_files_are_one_text_and_gzip_is_unpacked(
+    translator, ids, tmp_path
+):
+    paths = tmp_path / "a.gz", tmp_path / "b"
+    paths[0].write_bytes(gzip.compress("\n".join(TARGETS[:2]).encode()))
+    paths[1].write_text("\n".join(TARGETS[2:]), encoding="utf-8")
+    assert target_pieces.collect_ids(translator.tokenizer, paths) == ids
+
+
+def test_an_exports_file_is_read_as_it_was_written(
+    translator, ids, vocabulary, tmp_path
+):
+    path = tmp_path / target_pieces.FILE
+    path.parent.mkdir()
+    text = target_pieces.format_ids(ids, translator.tokenizer.proto)
+    path.write_text(text, encoding="utf-8")
+    assert target_pieces.read_ids(tmp_path) == ids
+    assert f"{ids[-1]}\t{vocabulary.id_to_piece(ids[-1])}\n" in text
+    path.write_text("5\tx\nsix\ty\n", encoding="utf-8")
+    with pytest.raises(InputError, match="Line 2 of"):
+        target_pieces.read_ids(tmp_path)
+
+
+def test_a_sentences_shortlist_is_what_the_file_says(
+    translator, shortlist_path, read
+):
+    source = pad_ids(translator.tokenizer.encode(TEXTS))
+    for row, text in zip(np.asarray(read.ids(source)), TEXTS):
+        assert row.tolist() == expected_list(translator, shortlist_path, text)
+
+
+def expected_list(translator, path, text):
+    """What the file says of a sentence, added up line by line."""
+    tokenizer = translator.tokenizer
+    ids = tokenizer.encode([text])[0]
+    counts = collections.Counter(map(tokenizer.id_to_piece, ids.tolist()))
+    score = collections.Counter()
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        target, source, probability = line.split(" ")
+        times = 1 if source == "NULL" else counts[source]
+        score[target] += times * float(probability)
+    for piece, times in counts.items():
+        score[piece] += times * 0.01
+    names = [tokenizer.id_to_piece(number) for number in range(200)]
+    best = sorted(range(4, 200), key=lambda each: (-score[names[each]], each))
+    return sorted([0, 1, 2, 3, *best[: SIZE - 4]])
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (None, "lex"),
+        (b"", "lex"),
+        (b"a b\n", "Line 1 of"),
+        (b"a b x\n", "Line 1 of"),
+        (b"a a nan\n", "Line 1 of"),
+        (b"a a 0.5\na a 1.5\n", "Line 2 of"),
+        ("a \u4e2d\u4e2d 0.5\n".encode(), "Line 1 of"),
+    ],
+)
+def test_invalid_shortlists_are_refused(translator, tmp_path, content, where):
+    path = tmp_path / "lex"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=where):
+        shortlist.read_shortlist(
+            path, translator.tokenizer, translator.model.config, SIZE
+        )
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [(None, "text"), (b"\n\n", "text"), (b"a\nb \xff c\n", "Line 2 of")],
+)
+def test_invalid_text_is_refused(translator, tmp_path, content, where):
+    path = tmp_path / "text"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=where):
+        target_pieces.collect_ids(translator.tokenizer, [path])
+    with pytest.raises(InputError, match=str(tmp_path)):
+        target_pieces.collect_ids(translator.tokenizer, [tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("search", "needs"),
+    [
+        ({"shortlist_size": 9}, []),
+        ({"shortlist": "x", "target_pieces": ["y"]}, []),
+        ({"shortlist": "x"}, ["prefixes"]),
+        ({"target_pieces": ["x"]}, ["prefixes"]),
+        ({"shortlist": "x", "shortlist_size": 200}, []),
+    ],
+)
+def test_flags_that_do_not_go_together(model_path, search, needs):
+    with pytest.raises(InputError, match=f"--{next(iter(search))}"):
+        load_translator([model_path], 64, search, needs)
