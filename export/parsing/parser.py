@@ -17,7 +17,7 @@ from export.translators.graph_translator import InPlaceKVCache
 from export.translators.text_ids import list_of_texts, pad_ids
 from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
-from keras_transformer.decoding.tree_grammar import TreeGrammar
+from keras_transformer.parsing.tree_grammar import TreeGrammar
 
 # Maximum ids of a sentence, several times those of the longest sentence of any
 # treebank: attention takes memory that grows with their square.

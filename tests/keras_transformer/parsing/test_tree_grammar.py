@@ -7,7 +7,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.tree_grammar import FIRST_ID, TreeGrammar
+from keras_transformer.parsing.tree_grammar import FIRST_ID, TreeGrammar
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
