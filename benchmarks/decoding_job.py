@@ -241,22 +241,22 @@ class DecodeSystem(System):
     translates: bool = True
 
 
-def _ours(stop="exact", **options):
+def _ours(stop_criterion="exact", **options):
     return DecodeSystem(
         "ours_translator:Ours",
         "tensorflow_text",
         options=options,
-        search={"stop": stop},
+        search={"stop_criterion": stop_criterion},
     )
 
 
-def _served(stop="exact", **options):
+def _served(stop_criterion="exact", **options):
     return DecodeSystem(
         "ours_served:Served",
         "tensorflow_text",
         options=options,
         prepare=saved_model,
-        search={"stop": stop},
+        search={"stop_criterion": stop_criterion},
     )
 
 

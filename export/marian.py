@@ -66,7 +66,7 @@ def _differences(config):
             "differ."
         )
     lines.append(
-        f"It ends an output after {config.max_output_extra} tokens (max_length "
+        f"It ends an output after {config.max_extra_tokens} tokens (max_length "
         "of generation_config.json), and this model as many after the "
         "source's length."
     )

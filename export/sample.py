@@ -28,7 +28,7 @@ FLAGS = flags.FLAGS
 line_flags.define_files()
 line_flags.define_scores()
 search_flags.define_sampling()
-search_flags.define_max_output_extra()
+search_flags.define_max_extra_tokens()
 search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
     "model",
@@ -49,7 +49,7 @@ def main(arguments):
     translator = Translator(
         *load_models(FLAGS.model),
         batch_tokens=FLAGS.batch_tokens,
-        max_output_extra=FLAGS.max_output_extra,
+        max_extra_tokens=FLAGS.max_extra_tokens,
     )
     rules = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p

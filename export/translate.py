@@ -69,7 +69,7 @@ flags.DEFINE_integer(
     "Minimum number of tokens of a translation, 1 by default; with 0 the best "
     "translation may be empty.",
     lower_bound=0,
-    upper_bound=search_flags.MAX_EXTRA,
+    upper_bound=search_flags.MAX_EXTRA_TOKENS,
 )
 
 # Number of changed prefixes that are shown, and characters of each.

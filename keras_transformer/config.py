@@ -6,7 +6,7 @@ import json
 from keras_transformer.fields import (
     MAX_ALPHA,
     MAX_BEAMS,
-    MAX_EXTRA,
+    MAX_EXTRA_TOKENS,
     ROLES,
     amount,
     checked_type,
@@ -77,9 +77,9 @@ class TransformerConfig:
             and tensor2tensor.
         max_positions: rows of the learned position table; sinusoids have no
             such limit.
-        source_words_from: with positions="words" or "next-word", the first
+        first_source_word_id: with positions="words" or "next-word", the first
             source id that begins a word.
-        target_words_from: the first target id that stands for a word.
+        first_target_word_id: the first target id that stands for a word.
         attention_window: r of restricted self-attention (section 4): each
             position attends to the r nearest positions on either side, and
             time and memory grow with r instead of the length; 0 is off.
@@ -109,9 +109,9 @@ class TransformerConfig:
         alpha: exponent of the length penalty.
         length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
             length ** alpha. Length counts the end token.
-        stop: when a sentence's search ends: "exact", "k_finished" or
+        stop_criterion: when a sentence's search ends: "exact", "k_finished" or
             "heuristic"; see `BeamSearchConfig`.
-        max_output_extra: an output has at most source length + this many
+        max_extra_tokens: an output has at most source length + this many
             tokens.
 
     Raises:
@@ -140,8 +140,8 @@ class TransformerConfig:
     )
     sinusoid_rates: str = choice("architecture", "paper", "marian")
     max_positions: int = count("architecture", 1024)
-    source_words_from: int = count_or_zero("architecture", 0)
-    target_words_from: int = count_or_zero("architecture", 0)
+    first_source_word_id: int = count_or_zero("architecture", 0)
+    first_target_word_id: int = count_or_zero("architecture", 0)
     attention_window: int = count_or_zero("architecture", 0)
     dropout: float = probability("training", 0.1)
     attention_dropout: float = probability("training", 0.0)
@@ -161,8 +161,8 @@ class TransformerConfig:
     beam_size: int = count("decoding", 4, MAX_BEAMS)
     alpha: float = amount("decoding", 0.6, MAX_ALPHA)
     length_penalty: str = choice("decoding", "gnmt", "power")
-    stop: str = choice("decoding", "exact", "k_finished", "heuristic")
-    max_output_extra: int = count_or_zero("decoding", 50, MAX_EXTRA)
+    stop_criterion: str = choice("decoding", "exact", "k_finished", "heuristic")
+    max_extra_tokens: int = count_or_zero("decoding", 50, MAX_EXTRA_TOKENS)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -196,7 +196,7 @@ class TransformerConfig:
             self._require("d_model", self.d_model > 2, "above 2")
         if self.uses_word_positions:
             self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
-        for name in ("source_words_from", "target_words_from"):
+        for name in ("first_source_word_id", "first_target_word_id"):
             expected = "above 0" if self.uses_word_positions else "0"
             self._require(
                 name,

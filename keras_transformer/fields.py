@@ -22,7 +22,7 @@ ROLES = (
 # Beyond these a search needs more memory than any machine has, or a score is
 # too small for float32.
 MAX_BEAMS = 1_000
-MAX_EXTRA = 100_000
+MAX_EXTRA_TOKENS = 100_000
 MAX_ALPHA = 8.0
 
 # Of the types that models compute in.

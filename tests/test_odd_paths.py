@@ -70,7 +70,7 @@ def test_each_command_runs_what_the_one_before_printed(run):
     out = run(
         *(*train, *commands.MINUTE_MODEL, f"--model_dir={model}"),
         *("--batch_tokens=128", "--train_steps=6", "--checkpoint_steps=3"),
-        *("--set=max_output_extra=4", "--dev_steps=3", "--attention_steps=5"),
+        *("--set=max_extra_tokens=4", "--dev_steps=3", "--attention_steps=5"),
     )
     (_, logs), export = _next(out, folder)
     assert event_files.scalars(f"{logs}/dev")["loss"]

@@ -120,8 +120,8 @@ def _with_symbols(config, symbols, vocabulary):
     }
     if config.uses_word_positions:
         words = WordTokenizer(vocabulary)
-        changes["source_words_from"] = words.first_word_id
-        changes["target_words_from"] = symbols.first_tag_id
+        changes["first_source_word_id"] = words.first_word_id
+        changes["first_target_word_id"] = symbols.first_tag_id
     return config.replace(**changes)
 
 

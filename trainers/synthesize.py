@@ -238,7 +238,7 @@ def _validate_flags(source):
     if FLAGS.decoding == "beam":
         needed |= dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
     else:
-        names = ("beam_size", "alpha", "stop")
+        names = ("beam_size", "alpha", "stop_criterion")
         needed |= dict.fromkeys(names, "--decoding=beam")
     if FLAGS.best_of == 1:
         needed |= dict.fromkeys(("metric", "tokenize"), "--best_of above 1")

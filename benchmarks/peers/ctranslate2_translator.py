@@ -46,7 +46,7 @@ class CTranslate2:
             # An empty translation is one too.
             min_decoding_length=0,
             max_decoding_length=max(map(len, pieces))
-            + self._config["max_output_extra"],
+            + self._config["max_extra_tokens"],
             return_scores=True,
             **batching,
         )

@@ -97,7 +97,7 @@ class Translator:
             early_stopping=False,
             max_new_tokens=source.shape[1]
             - 1
-            + self._config["max_output_extra"],
+            + self._config["max_extra_tokens"],
             suppress_tokens=[PAD, UNKNOWN_ID, BEGIN_ID],
         )
 

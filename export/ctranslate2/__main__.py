@@ -143,10 +143,11 @@ def _compare(translator, path, sentences, references):
             "Its softmax is over the target pieces only, and that of our "
             "search includes an estimate of the others."
         )
-    if config.stop != "k_finished":
+    if config.stop_criterion != "k_finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
-            f"there are beams; our search has stop={config.stop}."
+            "there are beams; our search has stop_criterion="
+            f"{config.stop_criterion}."
         )
     if config.length_penalty == "gnmt" and config.alpha:
         lines.append(
@@ -182,7 +183,7 @@ def _make_program(path, config):
         f"    [pieces], beam_size={config.beam_size}, "
         f"length_penalty={config.alpha},",
         "    disable_unk=True, max_decoding_length=len(pieces) + "
-        f"{config.max_output_extra})",
+        f"{config.max_extra_tokens})",
         "print(target.decode(results[0].hypotheses[0]))",
     ]
 

@@ -106,7 +106,7 @@ class CTranslate2Translator:
             # As in the search of this package.
             disable_unk=True,
             min_decoding_length=1,
-            max_decoding_length=len(sources[0]) + config.max_output_extra,
+            max_decoding_length=len(sources[0]) + config.max_extra_tokens,
             return_end_token=True,
         )
         outputs = [result.hypotheses[0] for result in results]

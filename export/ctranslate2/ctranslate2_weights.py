@@ -33,7 +33,7 @@ _SUPPORTED = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
-        "beam_size alpha max_output_extra": ANY,
+        "beam_size alpha max_extra_tokens": ANY,
         "norm": ("post", "pre"),
         "activation": tuple(_ACTIVATIONS),
         "attention_bias output_bias": (False, True),
@@ -41,7 +41,7 @@ _SUPPORTED = expand_names(
         "positions": ("sinusoidal", "learned"),
         "sinusoid_rates": ("paper", "marian"),
         "length_penalty": ("gnmt", "power"),
-        "stop": ("exact", "k_finished", "heuristic"),
+        "stop_criterion": ("exact", "k_finished", "heuristic"),
     }
 )
 
@@ -146,7 +146,7 @@ def _make_spec(model, ids):
     _fill_stack(spec.decoder, model.decoder)
     rows = config.max_positions
     if config.positions != "learned":
-        rows = _SOURCE_POSITIONS + config.max_output_extra + 1
+        rows = _SOURCE_POSITIONS + config.max_extra_tokens + 1
     # CTranslate2 orders the columns of its own sinusoids differently.
     for side, positions in (
         (spec.encoder, model.source_positions),

@@ -15,7 +15,7 @@ _EXCLUDED = -1e9
 def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
-    As in the beam search a translation has at most `max_output_extra` tokens
+    As in the beam search a translation has at most `max_extra_tokens` tokens
     more than its source, and blank text has none.
 
     Letters: B batch, T length of translations.
@@ -40,7 +40,7 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     state, hidden_states = _decode_prompt(decoder, state, prompt, index)
     is_piece = ops.logical_and(source != PAD_ID, source != END_ID)
     has_text = ops.any(is_piece, axis=1)
-    lengths = output_limits(source, transformer.config.max_output_extra)
+    lengths = output_limits(source, transformer.config.max_extra_tokens)
     lengths = ops.where(has_text, lengths, 1)
     # The capacity counts the begin id.
     lengths = ops.minimum(lengths, ops.shape(prompt)[1] - 1)

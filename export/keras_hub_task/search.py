@@ -22,7 +22,7 @@ from keras_transformer.decoding.translate import (
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # The settings that are fields of a TransformerConfig.
-_FIELDS = ("beam_size", "alpha", "max_output_extra")
+_FIELDS = ("beam_size", "alpha", "max_extra_tokens")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -35,9 +35,9 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     Args:
         beam_size: K.
         alpha: exponent of the length penalty.
-        max_output_extra: maximum tokens of an output beyond those of its
+        max_extra_tokens: maximum tokens of an output beyond those of its
             source.
-        stop: `stop` of kt.BeamSearchConfig.
+        stop_criterion: that of kt.BeamSearchConfig.
         **kwargs: arguments of Sampler.
 
     Example:
@@ -48,16 +48,16 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         self,
         beam_size=None,
         alpha=None,
-        max_output_extra=None,
-        stop=None,
+        max_extra_tokens=None,
+        stop_criterion=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.settings = {
             "beam_size": beam_size,
             "alpha": alpha,
-            "max_output_extra": max_output_extra,
-            "stop": stop,
+            "max_extra_tokens": max_extra_tokens,
+            "stop_criterion": stop_criterion,
         }
 
     def get_config(self):
@@ -90,14 +90,14 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         """
         config = self.update_config(transformer)
         search_config = kt.BeamSearchConfig.from_config(config)
-        if self.settings["stop"]:
+        if self.settings["stop_criterion"]:
             search_config = dataclasses.replace(
-                search_config, stop_criterion=self.settings["stop"]
+                search_config, stop_criterion=self.settings["stop_criterion"]
             )
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
-        longest = output_limits(source, config.max_output_extra)
+        longest = output_limits(source, config.max_extra_tokens)
         longest = ops.minimum(longest, capacity)
         # One token and the end.
         shortest = ops.minimum(longest, 2)

@@ -108,7 +108,7 @@ class Parser:
         self.tokenizer = tokenizer
         self.symbols = symbols
         self._batch_tokens = batch_tokens
-        self._extra = config.max_output_extra
+        self._extra = config.max_extra_tokens
         self._max_ids = MAX_SOURCE_IDS
         if config.positions == "learned":
             self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)

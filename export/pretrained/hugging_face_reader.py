@@ -311,8 +311,8 @@ def read_generation(config, generation):
         "beam_size": read_count(fields, "num_beams", _MAX_BEAMS, file, 1),
         "alpha": alpha,
         "length_penalty": "power",
-        "stop": STOP_CRITERIA[fields.get("early_stopping", False)],
-        "max_output_extra": limit,
+        "stop_criterion": STOP_CRITERIA[fields.get("early_stopping", False)],
+        "max_extra_tokens": limit,
     }
     is_renormalized = bool(fields.get("renormalize_logits", False))
     return GenerationSettings(

@@ -40,13 +40,13 @@ _SUPPORTED = expand_names(
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
         # Of learned positions, which it lacks.
-        "max_output_extra max_positions": ANY,
+        "max_extra_tokens max_positions": ANY,
         "activation": tuple(_ACTIVATIONS),
         "share_embeddings": ("all", "target-softmax", "none"),
         "output_bias": (False, True),
         # It ranks by the second only, as export.marian prints.
         "length_penalty": ("gnmt", "power"),
-        "stop": tuple(STOP_CRITERIA.values()),
+        "stop_criterion": tuple(STOP_CRITERIA.values()),
     }
 )
 _SPECIAL = {
@@ -176,8 +176,8 @@ def _make_configs(config, source_ids, target_ids):
         "num_beams": config.beam_size,
         "length_penalty": config.alpha,
         "forced_eos_token_id": special["eos_token_id"],
-        "early_stopping": early_stopping[config.stop],
-        "max_length": config.max_output_extra + 1,
+        "early_stopping": early_stopping[config.stop_criterion],
+        "max_length": config.max_extra_tokens + 1,
         "suppress_tokens": [
             target_ids.index(number)
             for number in FORBIDDEN_IDS

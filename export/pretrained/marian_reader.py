@@ -1,9 +1,9 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
 Both searches rank by score / length ^ normalize, the end included, and stop
-when K hypotheses have ended (`stop` is "k_finished"). But the beam of Marian
-gets narrower with each of them, so that it sometimes finds another translation;
-and its maximum length is a multiple of the longest source of the batch, in this
+when K hypotheses have ended (stop_criterion "k_finished"). But the beam of
+Marian gets narrower with each of them, so that it sometimes finds another
+translation; and its maximum length is a multiple of the longest source of the batch, in this
 package a difference.
 """
 
@@ -254,8 +254,8 @@ def _read_search(decoder):
         "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
         "alpha": _read_real(decoder, "normalize", 0.0),
         "length_penalty": "power",
-        "stop": "k_finished",
-        "max_output_extra": math.ceil((factor - 1) * _EQUAL_LIMIT),
+        "stop_criterion": "k_finished",
+        "max_extra_tokens": math.ceil((factor - 1) * _EQUAL_LIMIT),
     }
 
 

@@ -144,8 +144,8 @@ class TranslationReader(AnswerReader):
     """Compares the answers of a translator's export."""
 
     settings = (
-        *("beam_size", "alpha", "stop"),
-        *("max_source_tokens", "max_output_extra"),
+        *("beam_size", "alpha", "stop_criterion"),
+        *("max_source_tokens", "max_extra_tokens"),
     )
 
     def _signatures(self):

@@ -19,14 +19,14 @@ DESCRIPTION_FILES = {
 }
 _COMMON_LIMITS = {"beam_size", "alpha", "max_source_tokens"}
 _LIMITS = {
-    "translation": _COMMON_LIMITS | {"stop", "max_output_extra"},
+    "translation": _COMMON_LIMITS | {"stop_criterion", "max_extra_tokens"},
     "parsing": _COMMON_LIMITS,
 }
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
 # Fields that follow from the text, or from the trees, not from the preset.
 _TEXT_FIELDS = (
     *("vocabulary_size", "source_vocabulary_size"),
-    *("source_words_from", "target_words_from"),
+    *("first_source_word_id", "first_target_word_id"),
 )
 
 

@@ -44,7 +44,7 @@ class ServedTranslator(tf.Module):
             included; longer ones are truncated, since one text must not fail
             a merged batch. `character_limit` limits their characters.
         **search: arguments of GraphTranslator: beam_size, alpha,
-            max_output_extra, stop, target_pieces, shortlist.
+            max_extra_tokens, stop_criterion, target_pieces, shortlist.
 
     Raises:
         ValueError: a number is out of range.
@@ -57,13 +57,13 @@ class ServedTranslator(tf.Module):
         self.tokenizer = tokenizer
         self._ids = GraphTranslator(model, **search)
         self.config = self._ids.config
-        self.stop = self._ids.stop
+        self.stop_criterion = self._ids.stop_criterion
         self.max_source_tokens = truncation_limit(
             self.config, max_source_tokens
         )
         self.max_target_tokens = truncation_limit(
             self.config,
-            self.max_source_tokens + self.config.max_output_extra,
+            self.max_source_tokens + self.config.max_extra_tokens,
         )
         self.parameters = model.count_params()
         self.model_variables = [
@@ -89,9 +89,9 @@ class ServedTranslator(tf.Module):
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
-            "stop": self.stop,
+            "stop_criterion": self.stop_criterion,
             "max_source_tokens": self.max_source_tokens,
-            "max_output_extra": self.config.max_output_extra,
+            "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
             "shortlist": self._ids.shortlist and self._ids.shortlist.size,
         }

@@ -17,7 +17,7 @@ from keras_transformer.decoding.translate import (
     output_capacity,
     output_limits,
 )
-from keras_transformer.fields import MAX_EXTRA
+from keras_transformer.fields import MAX_EXTRA_TOKENS
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
@@ -50,11 +50,11 @@ class GraphTranslator:
         model: Transformer or Ensemble.
         beam_size: K; None for the config's.
         alpha: exponent of the length penalty; None for the config's.
-        max_output_extra: maximum number of tokens of an output beyond those
+        max_extra_tokens: maximum number of tokens of an output beyond those
             of its source, the end ids not counted; None for the config's.
         min_length: minimum number of tokens of an output, the end id not
             counted; a lower maximum wins. With 0 the best output may be empty.
-        stop: when a sentence stops; None for the config's.
+        stop_criterion: when a sentence stops; None for the config's.
         max_output_tokens: maximum number of tokens of any output, the end id
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
@@ -64,7 +64,7 @@ class GraphTranslator:
 
     Attributes:
         config: the model's, with the search's numbers in it.
-        stop: as in the arguments, or the config's.
+        stop_criterion: as in the arguments, or the config's.
         target_pieces: list of the ids, filled up; None for all.
         shortlist: kt.OutputVocabulary or None.
         searched: the model, or its part with the chosen tokens.
@@ -79,9 +79,9 @@ class GraphTranslator:
         model,
         beam_size=None,
         alpha=None,
-        max_output_extra=None,
+        max_extra_tokens=None,
         min_length=1,
-        stop=None,
+        stop_criterion=None,
         max_output_tokens=None,
         target_pieces=None,
         shortlist=None,
@@ -89,7 +89,7 @@ class GraphTranslator:
         changes = {
             "beam_size": beam_size,
             "alpha": alpha,
-            "max_output_extra": max_output_extra,
+            "max_extra_tokens": max_extra_tokens,
         }
         changes = {k: v for k, v in changes.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
@@ -97,20 +97,20 @@ class GraphTranslator:
             ("min_length", 0, min_length),
             ("max_output_tokens", 1, max_output_tokens),
         ):
-            if value is not None and not minimum <= value <= MAX_EXTRA:
+            if value is not None and not minimum <= value <= MAX_EXTRA_TOKENS:
                 raise ValueError(
-                    f"Expected {name} from {minimum} to {MAX_EXTRA:,}, got "
-                    f"{value}."
+                    f"Expected {name} from {minimum} to "
+                    f"{MAX_EXTRA_TOKENS:,}, got {value}."
                 )
         self._model = model
         self._min_length = min_length
         self._max_output_tokens = max_output_tokens
         self._search_config = kt.BeamSearchConfig.from_config(self.config)
-        if stop is not None:
+        if stop_criterion is not None:
             self._search_config = dataclasses.replace(
-                self._search_config, stop_criterion=stop
+                self._search_config, stop_criterion=stop_criterion
             )
-        self.stop = self._search_config.stop_criterion
+        self.stop_criterion = self._search_config.stop_criterion
         if target_pieces is not None and shortlist is not None:
             raise ValueError("Give either target_pieces or a shortlist.")
         self.target_pieces, self.shortlist = None, shortlist
@@ -184,7 +184,7 @@ class GraphTranslator:
             output_capacity(source, self.config),
             seeds,
             rules,
-            output_limits(source, self.config.max_output_extra),
+            output_limits(source, self.config.max_extra_tokens),
         )
 
     def score(self, source, target):
@@ -192,7 +192,7 @@ class GraphTranslator:
         return kt.score_ids(self._model, source, target)
 
     def _constraints(self, source, prefix):
-        longest = output_limits(source, self.config.max_output_extra)
+        longest = output_limits(source, self.config.max_extra_tokens)
         if self._max_output_tokens is not None:
             longest = tf.minimum(longest, self._max_output_tokens)
         shortest = ()
@@ -301,15 +301,15 @@ class CompiledSearch:
         target_limit: maximum number of ids of a prefix.
 
     Raises:
-        InputError: max_output_extra is above 1,000.
+        InputError: max_extra_tokens is above 1,000.
     """
 
     def __init__(self, translator, source_limit, target_limit):
         disable_ynnpack()
-        extra = translator.config.max_output_extra
+        extra = translator.config.max_extra_tokens
         if extra > _MAX_COMPILED_EXTRA:
             raise InputError(
-                f"max_output_extra={extra} is more than a compiled search has "
+                f"max_extra_tokens={extra} is more than a compiled search has "
                 f"memory for, {_MAX_COMPILED_EXTRA}: give less, or translate "
                 "without --compiled."
             )

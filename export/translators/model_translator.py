@@ -40,7 +40,7 @@ class ModelTranslator(TextTranslator):
     @property
     def target_limit(self):
         """Maximum number of ids of a translation, the end id included."""
-        longest = self.source_limit + self._config.max_output_extra
+        longest = self.source_limit + self._config.max_extra_tokens
         return truncation_limit(self._config, longest)
 
     def normalize_prefixes(self, prefixes, keep_long=True):

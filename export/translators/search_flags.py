@@ -10,9 +10,9 @@ from export.common import command
 from export.translators.batches import BATCH_TOKENS
 
 # As in keras_transformer.fields, without loading Keras.
-MAX_BEAMS, MAX_EXTRA, MAX_ALPHA = 1_000, 100_000, 8.0
+MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
 
-SEARCH = ("beam_size", "alpha", "max_output_extra", "stop")
+SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
 
@@ -38,22 +38,22 @@ def define_beam_size():
     )
 
 
-def define_max_output_extra():
-    """Defines --max_output_extra."""
+def define_max_extra_tokens():
+    """Defines --max_extra_tokens."""
     flags.DEFINE_integer(
-        "max_output_extra",
+        "max_extra_tokens",
         None,
         "Maximum number of tokens of a translation beyond those of its source; "
         "the model's own by default.",
         lower_bound=0,
-        upper_bound=MAX_EXTRA,
+        upper_bound=MAX_EXTRA_TOKENS,
     )
 
 
 def define_search():
     """Defines the flags in SEARCH."""
     define_beam_size()
-    define_max_output_extra()
+    define_max_extra_tokens()
     flags.DEFINE_float(
         "alpha",
         None,
@@ -62,7 +62,7 @@ def define_search():
         upper_bound=MAX_ALPHA,
     )
     flags.DEFINE_enum(
-        "stop",
+        "stop_criterion",
         None,
         ["exact", "k_finished", "heuristic"],
         "When the search of a sentence stops: as soon as its result is "

@@ -49,14 +49,14 @@ class Translator(ModelTranslator):
         num_threads: number of batches that are translated at once; 1 where
             other processes use the other CPUs.
         **search: arguments of GraphTranslator: beam_size, alpha,
-            max_output_extra, min_length, stop, target_pieces, shortlist.
+            max_extra_tokens, min_length, stop, target_pieces, shortlist.
 
     Attributes:
         target_pieces: ids that translations may have; None for all.
 
     Raises:
         ValueError: a number is out of range.
-        InputError: max_output_extra is above 1,000 and `compiled`.
+        InputError: max_extra_tokens is above 1,000 and `compiled`.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         config: SamplingConfig; by default one sample of the model's own
             distribution.
         max_lengths: int32 [B], of each sentence, the end id counted; by
-            default its length without its end id + `config.max_output_extra`
+            default its length without its end id + `config.max_extra_tokens`
             of the model.
 
     Returns:
@@ -91,7 +91,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     config = config or SamplingConfig()
     decoder = model.beam_decoder(config.samples)
     if max_lengths is None:
-        max_lengths = output_limits(source, model.config.max_output_extra)
+        max_lengths = output_limits(source, model.config.max_extra_tokens)
     return sample_steps(
         decoder.step,
         decoder.start(source, max_length),

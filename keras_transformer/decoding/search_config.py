@@ -10,7 +10,7 @@ from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
 from keras_transformer.fields import (
     MAX_ALPHA,
     MAX_BEAMS,
-    MAX_EXTRA,
+    MAX_EXTRA_TOKENS,
     checked_type,
 )
 
@@ -101,7 +101,7 @@ class BeamSearchConfig:
     def __post_init__(self):
         validate_range(self, "beam_size", 1, MAX_BEAMS)
         validate_range(self, "alpha", 0.0, MAX_ALPHA)
-        validate_range(self, "max_extra_tokens", 0, MAX_EXTRA)
+        validate_range(self, "max_extra_tokens", 0, MAX_EXTRA_TOKENS)
         validate_range(self, "n_best", 0, self.beam_size)
         validate_suppress_tokens(self)
         # Raises an error for an unknown kind.
@@ -119,8 +119,8 @@ class BeamSearchConfig:
             beam_size=config.beam_size,
             alpha=config.alpha,
             length_penalty=config.length_penalty,
-            max_extra_tokens=config.max_output_extra,
-            stop_criterion=config.stop,
+            max_extra_tokens=config.max_extra_tokens,
+            stop_criterion=config.stop_criterion,
         )
 
     @property

@@ -125,7 +125,7 @@ def output_capacity(source, config, extra=None):
         S + `extra`, at most the number of learned positions; a number, or an
         int32 scalar if S is unknown.
     """
-    extra = config.max_output_extra if extra is None else extra
+    extra = config.max_extra_tokens if extra is None else extra
     capacity = ops.shape(source)[1] + extra
     if config.positions != "learned":
         return capacity

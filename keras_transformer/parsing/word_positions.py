@@ -66,7 +66,7 @@ def number_source_words(config, ids, positions=None):
     """
     # The end id counts as the word after the last, for a decoder that has
     # emitted all of them.
-    begins = ops.logical_or(ids >= config.source_words_from, ids == END_ID)
+    begins = ops.logical_or(ids >= config.first_source_word_id, ids == END_ID)
     return ops.maximum(_count_up_to(begins, positions) - 1, 0)
 
 
@@ -83,7 +83,7 @@ def count_emitted_words(config, ids, positions=None):
 
 def is_word_token(config, ids):
     """Returns which target ids stand for a word of the source: boolean."""
-    return ids >= config.target_words_from
+    return ids >= config.first_target_word_id
 
 
 def _count_up_to(begins, positions):

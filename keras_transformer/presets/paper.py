@@ -24,7 +24,7 @@ BASE = {
     "average_checkpoints": 5,  # section 6.1
     "beam_size": 4,  # section 6.1
     "alpha": 0.6,  # section 6.1
-    "max_output_extra": 50,  # section 6.1
+    "max_extra_tokens": 50,  # section 6.1
 }
 
 BIG = BASE | {
@@ -89,7 +89,7 @@ PARSING = BASE | {
     "share_embeddings": "none",
     "beam_size": 21,  # section 6.3
     "alpha": 0.3,  # section 6.3
-    "max_output_extra": 300,  # section 6.3
+    "max_extra_tokens": 300,  # section 6.3
 }
 
 PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}

@@ -22,7 +22,7 @@ TINY = {
     "average_checkpoints": 5,
     "beam_size": 4,
     "alpha": 0.6,
-    "max_output_extra": 50,
+    "max_extra_tokens": 50,
 }
 
 TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
@@ -99,8 +99,8 @@ PARSING_SMALL = {
     "d_k": 48,
     "d_v": 48,
     "positions": "next-word",
-    "source_words_from": 1,
-    "target_words_from": 1,
+    "first_source_word_id": 1,
+    "first_target_word_id": 1,
     "share_embeddings": "none",
     "dropout": 0.2,
     "warmup_steps": 800,
@@ -110,5 +110,5 @@ PARSING_SMALL = {
     "average_checkpoints": 0,  # the rate falls in its place
     "beam_size": 4,
     "alpha": 0.3,
-    "max_output_extra": 300,
+    "max_extra_tokens": 300,
 }

@@ -25,7 +25,7 @@ CONFIG = {
     "d_v": 8,
     "norm": "pre",
     "share_embeddings": "none",
-    "max_output_extra": 5,
+    "max_extra_tokens": 5,
 }
 
 

@@ -40,14 +40,14 @@ VARIANTS = {
     "window": {"attention_window": 1},
     "words": {
         "positions": "words",
-        "source_words_from": 7,
-        "target_words_from": 8,
+        "first_source_word_id": 7,
+        "first_target_word_id": 8,
         "d_model": 12,
     },
     "next-word": {
         "positions": "next-word",
-        "source_words_from": 7,
-        "target_words_from": 8,
+        "first_source_word_id": 7,
+        "first_target_word_id": 8,
         "d_model": 12,
     },
     "marian": {

@@ -33,8 +33,8 @@ OUT_OF_RANGE = {
     "positions": ["relative"],
     "sinusoid_rates": ["fairseq", ""],
     "max_positions": [0],
-    "source_words_from": [-1, 5],  # without word positions
-    "target_words_from": [-1, 5],
+    "first_source_word_id": [-1, 5],  # without word positions
+    "first_target_word_id": [-1, 5],
     "attention_window": [-1],
     "dropout": [-0.1, 1.0],
     "attention_dropout": [-0.1, 1.0],
@@ -54,21 +54,21 @@ OUT_OF_RANGE = {
     "beam_size": [0],
     "alpha": [-0.1],
     "length_penalty": ["none"],
-    "stop": ["never", "early"],
-    "max_output_extra": [-1],
+    "stop_criterion": ["never", "early"],
+    "max_extra_tokens": [-1],
 }
 
 FIELDS_BY_ROLE = {
     "architecture": """vocabulary_size source_vocabulary_size num_layers
         num_decoder_layers d_model d_ff num_heads d_k d_v norm
         layer_norm_epsilon activation attention_bias share_embeddings
-        output_bias positions sinusoid_rates max_positions source_words_from
-        target_words_from attention_window""",
+        output_bias positions sinusoid_rates max_positions first_source_word_id
+        first_target_word_id attention_window""",
     "training": """dropout attention_dropout activation_dropout label_smoothing
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",
     "ending": "cooldown_steps train_steps average_checkpoints",
-    "decoding": "beam_size alpha length_penalty stop max_output_extra",
+    "decoding": "beam_size alpha length_penalty stop_criterion max_extra_tokens",
 }
 
 INVALID_TYPES = {
@@ -116,7 +116,10 @@ def test_invalid_values(name):
         ),
         ("d_model", {"sinusoid_rates": "marian", "d_model": 2}),
         ("r_drop", {"dropout": 0.0, "r_drop": 5.0}),
-        ("source_words_from", {"positions": "words", "target_words_from": 5}),
+        (
+            "first_source_word_id",
+            {"positions": "words", "first_target_word_id": 5},
+        ),
         ("d_model", {"positions": "words", "d_model": 6}),
         # Of the same size, it is another vocabulary all the same.
         ("source_vocabulary_size", {"source_vocabulary_size": 9}),

@@ -141,10 +141,10 @@ def test_all_presets_are_here():
 
 def test_decoding_as_in_section_6():
     base = kt.TransformerConfig.preset("base")
-    assert (base.beam_size, base.alpha, base.max_output_extra) == (4, 0.6, 50)
+    assert (base.beam_size, base.alpha, base.max_extra_tokens) == (4, 0.6, 50)
     parsing = kt.TransformerConfig.preset("parsing")
     assert (parsing.beam_size, parsing.alpha) == (21, 0.3)
-    assert parsing.max_output_extra == 300
+    assert parsing.max_extra_tokens == 300
     assert (parsing.num_layers, parsing.d_model) == (4, 1024)
 
 

@@ -68,8 +68,8 @@ def _next_words(memory, words, said, may_look):
 def _is_new_word(config, number, side):
     """An end is the word after the last, where targets wait for it."""
     if side == "target":
-        return number >= config.target_words_from
-    return number >= config.source_words_from or number == END
+        return number >= config.first_target_word_id
+    return number >= config.first_source_word_id or number == END
 
 
 def run_pair(

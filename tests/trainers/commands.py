@@ -31,7 +31,7 @@ MINUTE = (
     *MINUTE_MODEL,
     "--set=warmup_steps=40",
     "--set=dropout=0.1",
-    "--set=max_output_extra=4",
+    "--set=max_extra_tokens=4",
     "--set=beam_size=2",
     "--batch_tokens=128",
     "--average_checkpoints=0",

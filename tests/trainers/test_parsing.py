@@ -27,7 +27,7 @@ TINY = (
     *commands.MINUTE_MODEL,
     "--set=cooldown_steps=0",
     # What has learned nothing says as much as it may.
-    "--set=max_output_extra=60",
+    "--set=max_extra_tokens=60",
     "--batch_tokens=1024",
     "--report_steps=3",
     "--model_dir=m",
@@ -68,8 +68,8 @@ def test_the_sizes_follow_from_the_trees(trained):
     config = json.loads((folder / "m" / "config.json").read_text())
     assert config["vocabulary_size"] == symbols.vocabulary_size
     assert config["source_vocabulary_size"] == 300
-    assert config["target_words_from"] == 4 + 2 * len(symbols.labels)
-    assert 4 < config["source_words_from"] < 300
+    assert config["first_target_word_id"] == 4 + 2 * len(symbols.labels)
+    assert 4 < config["first_source_word_id"] < 300
     assert "step 6: dev loss" in result.out
     # Without a test split dev is not scored in its place.
     assert not (folder / "m" / "scores.json").exists()

@@ -31,8 +31,8 @@ class SynthesisOptions:
     decoding: str = "beam"
     beam_size: int | None = None
     alpha: float | None = None
-    max_output_extra: int | None = None
-    stop: str | None = None
+    max_extra_tokens: int | None = None
+    stop_criterion: str | None = None
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -60,7 +60,7 @@ class SynthesisOptions:
     @property
     def search(self):
         """The search options that are set, as Translator takes them."""
-        names = ("beam_size", "alpha", "max_output_extra", "stop")
+        names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
         values = {name: getattr(self, name) for name in names}
         return {name: each for name, each in values.items() if each is not None}
 

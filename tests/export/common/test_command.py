@@ -213,7 +213,7 @@ def test_real_commands_are_told_so_too(module):
         ("export.translate", "--alpha=nan"),
         ("export.sample", "--temperature=inf"),
         ("export.sample", "--top_p=nan"),
-        ("export.sample", "--max_output_extra=3000000000"),
+        ("export.sample", "--max_extra_tokens=3000000000"),
         ("export.client", "--timeout_seconds=inf"),
         ("export.saved_model", "--alpha=inf"),
     ],

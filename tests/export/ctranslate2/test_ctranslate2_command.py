@@ -30,7 +30,7 @@ from tests.export.pretrained import marian_directory
 ctranslate2 = pytest.importorskip("ctranslate2")
 TEXTS = made_up_text.sentences()[:20]
 FEW = TEXTS[:5]
-BEAM, ALPHA, EXTRA = 4, 0.6, tiny.CONFIG["max_output_extra"]
+BEAM, ALPHA, EXTRA = 4, 0.6, tiny.CONFIG["max_extra_tokens"]
 
 
 def run(*flags):
@@ -141,7 +141,7 @@ def test_the_printed_program_of_a_pretrained_model(tmp_path):
     bias = pretrained.model.output_embedding.bias
     bias.assign(bias + 6.0 * one_hot(END_ID, bias.shape[0]))
     directory.write_config(
-        pretrained.model.config.replace(max_output_extra=9, beam_size=3)
+        pretrained.model.config.replace(max_extra_tokens=9, beam_size=3)
     )
     directory.write_run({"dataset": "made up"})
     directory.write_vocabulary(pretrained.vocabulary)

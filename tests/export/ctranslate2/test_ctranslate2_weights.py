@@ -115,7 +115,7 @@ def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
         max_decoding_length=60,
         return_end_token=True,
     )
-    config = model.config.replace(beam_size=1, max_output_extra=5)
+    config = model.config.replace(beam_size=1, max_extra_tokens=5)
     translations = CTranslate2Translator(folder, config, 512).translate(texts)
     assert len({each.text for each in translations}) > 1
     for each, source, result in zip(translations, sources, results):
@@ -127,7 +127,7 @@ def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
 
 
 def test_there_are_positions_for_the_longest_translation(tmp_path, tokenizer):
-    model = tiny.model(norm="post", max_output_extra=1500)
+    model = tiny.model(norm="post", max_extra_tokens=1500)
     save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
     (source,) = tokenizer.encode(TEXTS[:1])
     length = len(source) + 1500
@@ -162,7 +162,7 @@ def test_a_quantized_folder_is_smaller_and_close(tmp_path, tokenizer):
 
 
 def test_what_a_folder_cannot_hold_is_refused(tmp_path, tokenizer):
-    words = {"source_words_from": 9, "target_words_from": 9}
+    words = {"first_source_word_id": 9, "first_target_word_id": 9}
     for changes, quantization, word in (
         ({"attention_window": 3}, "int8", "attention_window"),
         ({"positions": "words", **words}, "int8", "words"),

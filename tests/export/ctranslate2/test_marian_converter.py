@@ -36,7 +36,7 @@ def test_translations_match(tmp_path):
     config = pretrained.model.config.replace(
         sinusoid_rates="paper",
         layer_norm_epsilon=1e-5,
-        max_output_extra=EXTRA,
+        max_extra_tokens=EXTRA,
     )
     changed = kt.Transformer(config)
     changed.set_weights(pretrained.model.get_weights())

@@ -46,7 +46,7 @@ ARGUMENTS = [
 ]
 SAMPLERS = [
     ("auto", {}),
-    ("auto", {"beam_size": 2, "max_output_extra": 2}),
+    ("auto", {"beam_size": 2, "max_extra_tokens": 2}),
     ("greedy", {}),
     ("beam", {}),
 ]

@@ -66,7 +66,7 @@ def test_it_translates_as_export_translate(searching, translator):
 
 
 def test_search_settings_length_and_prefixes(searching, model_path):
-    search = {"beam_size": 2, "alpha": 1.5, "max_output_extra": 2}
+    search = {"beam_size": 2, "alpha": 1.5, "max_extra_tokens": 2}
     searching.compile(sampler=TranslationSearch(**search))
     given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
     found = Translator.from_directory(
@@ -95,7 +95,7 @@ def test_greedy_sampling_takes_the_likeliest_token(searching):
     ).numpy()
     logits[:, :, :3] = -np.inf
     logits[:, 0, 3] = -np.inf
-    limits = (source > 3).sum(axis=1) + tiny.CONFIG["max_output_extra"]
+    limits = (source > 3).sum(axis=1) + tiny.CONFIG["max_extra_tokens"]
     limits[3] = 1
     assert limits[2] < 9 < limits[1]
     limits = np.minimum(limits, 9)
@@ -115,7 +115,7 @@ def test_samplers_keep_lengths_and_prefixes(searching):
     found = []
     for sampler in (
         "greedy",
-        TranslationSearch(beam_size=1, stop="k_finished"),
+        TranslationSearch(beam_size=1, stop_criterion="k_finished"),
     ):
         searching.compile(sampler=sampler, run_eagerly=True)
         found.append(

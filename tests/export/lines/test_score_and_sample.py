@@ -64,7 +64,10 @@ def test_a_sentence_has_its_own_samples_in_any_batch(translator):
 
 def test_a_low_temperature_gives_the_greedy_search(translator):
     greedy = Translator(
-        translator.model, translator.tokenizer, beam_size=1, stop="k_finished"
+        translator.model,
+        translator.tokenizer,
+        beam_size=1,
+        stop_criterion="k_finished",
     )
     cold = translator.sample(
         TEXTS, range(5), kt.SamplingConfig(temperature=1e-3)

@@ -149,17 +149,17 @@ def test_compiled_it_aligns_the_same(model_path, translator):
 
 
 def test_a_model_directory_takes_a_search(model_path):
-    flags = "--beam_size=6 --alpha=1 --max_output_extra=9 --min_length=2"
-    flags = [*flags.split(), "--stop=k_finished", "--n_best=6"]
+    flags = "--beam_size=6 --alpha=1 --max_extra_tokens=9 --min_length=2"
+    flags = [*flags.split(), "--stop_criterion=k_finished", "--n_best=6"]
     code, lines, err = run(model_path, TEXTS[:4], *flags)
     assert code == 0, err
     found = Translator.from_directory(
         model_path,
         beam_size=6,
         alpha=1.0,
-        max_output_extra=9,
+        max_extra_tokens=9,
         min_length=2,
-        stop="k_finished",
+        stop_criterion="k_finished",
     ).n_best(TEXTS[:4], 6)
     assert [line.split(" ||| ")[1] for line in lines] == [
         each.text for six in found for each in six
@@ -170,9 +170,9 @@ def test_a_model_directory_takes_a_search(model_path):
     "flags",
     [
         ["--beam_size=2"],
-        ["--alpha=1", "--max_output_extra=3"],
+        ["--alpha=1", "--max_extra_tokens=3"],
         ["--min_length=0"],
-        ["--stop=k_finished"],
+        ["--stop_criterion=k_finished"],
         ["--compiled"],
         ["--prefixes=/dev/null"],
         ["--compiled", "--batch_tokens=9"],

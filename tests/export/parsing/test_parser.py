@@ -36,7 +36,7 @@ SPACES = [" ", "  ", "\t", " \t ", "\v", "\f", "\r "]
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("parser")
-    tiny_parser.write(path, max_output_extra=20)
+    tiny_parser.write(path, max_extra_tokens=20)
     return path
 
 
@@ -167,7 +167,7 @@ def test_a_text_too_long_for_a_sentence_is_refused(path):
 
 def test_learned_positions_bound_a_sentence(tmp_path):
     learned = {"positions": "learned", "max_positions": 40}
-    first_ids = {"source_words_from": 0, "target_words_from": 0}
+    first_ids = {"first_source_word_id": 0, "first_target_word_id": 0}
     tiny_parser.write(tmp_path, **learned, **first_ids)
     parser = Parser.from_directory(tmp_path)
     # A tree over 9 words has tens of symbols where there is room.

@@ -30,10 +30,10 @@ def write(path, **changes) -> None:
         "vocabulary_size": symbols.vocabulary_size,
         "source_vocabulary_size": tokenizer.vocabulary_size,
         "positions": "next-word",
-        "source_words_from": tokenizer.first_word_id,
-        "target_words_from": symbols.first_tag_id,
+        "first_source_word_id": tokenizer.first_word_id,
+        "first_target_word_id": symbols.first_tag_id,
         "num_layers": 1,
-        "max_output_extra": 40,
+        "max_extra_tokens": 40,
     }
     made = tiny.model(**fitting | changes)
     directory = ModelDirectory(path)

@@ -126,7 +126,7 @@ def test_null_is_the_default_of_transformers(folder):
     # Not read, as there is a generation_config.json.
     change(folder, "config.json", num_beams=3, length_penalty=2.0)
     config = read_hugging_face(folder).model.config
-    assert (config.beam_size, config.alpha, config.stop) == (
+    assert (config.beam_size, config.alpha, config.stop_criterion) == (
         1,
         1.0,
         "heuristic",
@@ -136,7 +136,7 @@ def test_null_is_the_default_of_transformers(folder):
     config = pretrained.model.config
     assert (config.beam_size, config.alpha) == (3, 2.0)
     # `generate` ends after 20 tokens by default.
-    assert config.max_output_extra == 20
+    assert config.max_extra_tokens == 20
     assert "after 20 tokens" in "".join(pretrained.notes)
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding"):

@@ -54,7 +54,7 @@ def test_searches_match(recorded, beams):
         pretrained.model,
         tokenizer,
         beam_size=beams,
-        max_output_extra=_EXTRA,
+        max_extra_tokens=_EXTRA,
         # Theirs may be empty.
         min_length=0,
     )
@@ -96,7 +96,10 @@ def test_the_search_has_the_settings_of_the_directory(recorded):
     _, pretrained, _, _ = recorded
     config = pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
-    assert (config.length_penalty, config.stop) == ("power", "heuristic")
+    assert (config.length_penalty, config.stop_criterion) == (
+        "power",
+        "heuristic",
+    )
     assert config.layer_norm_epsilon == 1e-5
     languages = pretrained.source_language, pretrained.target_language
     assert languages == ("eng", "fra")

@@ -27,7 +27,7 @@ BASE = {
     "max_positions": 20,
 }
 # Other values of all fields, with the fields that they need.
-WORDS = {"source_words_from": 9, "target_words_from": 9}
+WORDS = {"first_source_word_id": 9, "first_target_word_id": 9}
 CHANGES = [
     {"vocabulary_size": 200, "source_vocabulary_size": 200},
     {"num_layers": 2, "num_decoder_layers": 1},
@@ -52,11 +52,17 @@ CHANGES = [
     {"beam_size": 7},
     {"alpha": 0.9},
     {"length_penalty": "power"},
-    {"stop": "k_finished"},
-    {"max_output_extra": 9},
+    {"stop_criterion": "k_finished"},
+    {"max_extra_tokens": 9},
 ]
 # Arguments of CTranslate2, not in its folder.
-SEARCH = {"beam_size", "alpha", "length_penalty", "stop", "max_output_extra"}
+SEARCH = {
+    "beam_size",
+    "alpha",
+    "length_penalty",
+    "stop_criterion",
+    "max_extra_tokens",
+}
 
 
 def read_contents(folder):
@@ -135,7 +141,12 @@ def test_a_made_up_field_is_refused(write, tmp_path):
 
 
 def test_a_made_up_value_is_refused():
-    for name in ("activation", "share_embeddings", "stop", "length_penalty"):
+    for name in (
+        "activation",
+        "share_embeddings",
+        "stop_criterion",
+        "length_penalty",
+    ):
         config = tiny.config(**BASE)
         object.__setattr__(config, name, "made-up")
         with pytest.raises(InputError, match=f"{name}=made-up"):

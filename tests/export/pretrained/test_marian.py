@@ -115,9 +115,12 @@ def test_decoder_yml_has_the_search(tmp_path):
     pretrained = read_marian(folder)
     config = pretrained.model.config
     assert (config.beam_size, config.alpha) == (3, 0.6)
-    assert (config.length_penalty, config.stop) == ("power", "k_finished")
+    assert (config.length_penalty, config.stop_criterion) == (
+        "power",
+        "k_finished",
+    )
     # Twice as long up to 128 pieces.
-    assert config.max_output_extra == 128
+    assert config.max_extra_tokens == 128
     (note,) = pretrained.notes
     assert "word-penalty" in note
 

@@ -24,9 +24,9 @@ WHOLE = {
     "limits": {
         "beam_size": 4,
         "alpha": 0.6,
-        "stop": "certain",
+        "stop_criterion": "exact",
         "max_source_tokens": 256,
-        "max_output_extra": 50,
+        "max_extra_tokens": 50,
     },
 }
 
@@ -50,7 +50,7 @@ def test_it_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        without("stop"),
+        without("stop_criterion"),
         without("alpha"),
         json.dumps(WHOLE | {"parameters": 0}),
         json.dumps(WHOLE | {"limits": []}),
@@ -72,8 +72,8 @@ def test_its_limits_are_those_of_the_search_asked_for(model_path):
     search = {
         "beam_size": 3,
         "alpha": 1.5,
-        "stop": "finished",
-        "max_output_extra": 2,
+        "stop_criterion": "k_finished",
+        "max_extra_tokens": 2,
     }
     directory = ModelDirectory(model_path)
     model = directory.load_model()
@@ -81,7 +81,7 @@ def test_its_limits_are_those_of_the_search_asked_for(model_path):
     servable = ServedTranslator(model, directory.load_tokenizer(), **asked)
     limits = describe(directory, servable)["limits"]
     assert limits == asked | {"target_pieces": None, "shortlist": None}
-    for name in ("beam_size", "alpha", "max_output_extra"):
+    for name in ("beam_size", "alpha", "max_extra_tokens"):
         assert getattr(model.config, name) != search[name]
 
 
@@ -105,8 +105,8 @@ OTHER_ARCHITECTURE = {
 PARSER = {
     "vocabulary_size": 86,
     "source_vocabulary_size": 300,
-    "source_words_from": 203,
-    "target_words_from": 46,
+    "first_source_word_id": 203,
+    "first_target_word_id": 46,
 }
 PRESETS = [
     *((name, {}, name) for name in ("tiny", "E-learned", "A32")),

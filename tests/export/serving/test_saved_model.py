@@ -121,14 +121,17 @@ def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
     _, refused = export(
         "--beam_size=3",
         "--alpha=1",
-        "--stop=k_finished",
-        "--max_output_extra=2",
+        "--stop_criterion=k_finished",
+        "--max_extra_tokens=2",
     )
     assert refused is None
     limits = read_description(tmp_path / "e" / "1")["limits"]
     assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
-    assert (limits["stop"], limits["max_output_extra"]) == ("k_finished", 2)
-    assert tiny.CONFIG["max_output_extra"] != 2
+    assert (limits["stop_criterion"], limits["max_extra_tokens"]) == (
+        "k_finished",
+        2,
+    )
+    assert tiny.CONFIG["max_extra_tokens"] != 2
 
 
 @pytest.mark.slow
@@ -182,9 +185,9 @@ def test_the_export_describes_itself(exported, model_path):
     assert found["limits"] == {
         "beam_size": 4,
         "alpha": 0.6,
-        "stop": "exact",
+        "stop_criterion": "exact",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
-        "max_output_extra": tiny.CONFIG["max_output_extra"],
+        "max_extra_tokens": tiny.CONFIG["max_extra_tokens"],
         "target_pieces": None,
         "shortlist": None,
     }

@@ -176,7 +176,8 @@ def test_the_export_says_what_it_is(exported, parser_path):
 
 
 @pytest.mark.parametrize(
-    "argument", ["--stop=k_finished", "--shortlist=x", "--max_source_tokens=63"]
+    "argument",
+    ["--stop_criterion=k_finished", "--shortlist=x", "--max_source_tokens=63"],
 )
 def test_what_a_parser_lacks_is_refused(export, tmp_path, argument):
     assert argument.split("=")[0] in export(tmp_path / "e", argument)

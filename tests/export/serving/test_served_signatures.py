@@ -171,7 +171,7 @@ def test_rows_of_alignments_sum_to_1_and_tokens_spell_the_text(ask):
 
 
 def test_score_of_long_translations(ask, truncating_translator):
-    longest = LIMIT + tiny.CONFIG["max_output_extra"]
+    longest = LIMIT + tiny.CONFIG["max_extra_tokens"]
     given = ["g.", "g " * (longest - 1), "g " * longest, "ba bi " * 2000]
     answer = ask("score", text=["g."] * 4, translation=given).arrays
     assert answer["truncated"].tolist() == [False, False, True, True]

@@ -108,7 +108,7 @@ def test_alignments(compiled, expected):
     ],
 )
 def test_outputs_longer_than_the_first_stage(translator, options):
-    options |= {"max_output_extra": 40, "min_length": 35}
+    options |= {"max_extra_tokens": 40, "min_length": 35}
     both = []
     for compiled in (True, False):
         other = changed(translator, compiled=compiled, **options)
@@ -119,8 +119,8 @@ def test_outputs_longer_than_the_first_stage(translator, options):
 
 
 def test_too_long_outputs_are_refused(translator):
-    with pytest.raises(InputError, match="max_output_extra=1001"):
-        changed(translator, compiled=True, max_output_extra=1001)
+    with pytest.raises(InputError, match="max_extra_tokens=1001"):
+        changed(translator, compiled=True, max_extra_tokens=1001)
 
 
 CHOICE = f"{graph_translator._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"

@@ -30,7 +30,7 @@ def ids_of(translator, text):
 
 def max_length(translator, text):
     """The most ids that a translation may have, the end id included."""
-    extra = translator.model.config.max_output_extra
+    extra = translator.model.config.max_extra_tokens
     return len(ids_of(translator, text)) - 1 + extra
 
 

@@ -43,7 +43,7 @@ def close(one, other):
 def search(translator, ids, extra=None, *rules):
     """All translations of ids, by the search in fixed shapes."""
     if extra is None:
-        extra = translator.model.config.max_output_extra
+        extra = translator.model.config.max_extra_tokens
     tokens, scores, *_ = kt.translate_ids(
         translator.model, tf.constant([ids]), len(ids) + extra, *rules
     )
@@ -147,10 +147,10 @@ def test_the_search_can_be_changed(translator, translations):
         changed = Translator(translator.model, translator.tokenizer, **options)
         return changed.translate(TEXTS[:3])
 
-    same = found(beam_size=4, alpha=0.6, max_output_extra=5, min_length=1)
+    same = found(beam_size=4, alpha=0.6, max_extra_tokens=5, min_length=1)
     close(same, translations[:3])
     rules = kt.BeamSearchConfig(beam_size=2, alpha=1.5)
-    other = found(beam_size=2, alpha=1.5, max_output_extra=2)
+    other = found(beam_size=2, alpha=1.5, max_extra_tokens=2)
     for text, best in zip(TEXTS, other):
         (ids,) = translator.tokenizer.encode([text])
         limits = kt.Constraints(np.array([len(ids) + 1]), np.array([2]))
@@ -279,7 +279,7 @@ def test_weights_that_are_not_finite_translate_nothing():
 
 
 def test_flags_have_the_limits_of_a_configuration():
-    for name in ("MAX_BEAMS", "MAX_EXTRA", "MAX_ALPHA"):
+    for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MAX_ALPHA"):
         assert getattr(search_flags, name) == getattr(fields, name)
 
 
@@ -289,7 +289,7 @@ def test_flags_have_the_limits_of_a_configuration():
         {"min_length": -1},
         {"min_length": 2**31},
         {"max_output_tokens": 0},
-        {"max_output_extra": 10**9},
+        {"max_extra_tokens": 10**9},
         {"beam_size": 0},
         {"beam_size": 10**9},
         {"alpha": -1.0},

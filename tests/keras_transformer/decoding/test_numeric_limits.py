@@ -119,7 +119,7 @@ def test_searches_are_those_of_float64(numbers, kind):
     [
         ("beam_size", "beam_size"),
         ("alpha", "alpha"),
-        ("max_extra_tokens", "max_output_extra"),
+        ("max_extra_tokens", "max_extra_tokens"),
     ],
 )
 def test_a_model_configuration_takes_what_a_search_takes(name, field):

@@ -22,7 +22,7 @@ def model_of(size=V, seed=4, scale=2.0, **changes):
             vocabulary_size=size,
             num_layers=1,
             beam_size=2,
-            max_output_extra=4,
+            max_extra_tokens=4,
             **changes,
         )
     )

@@ -26,7 +26,7 @@ def model_with(**changes):
     as some words.
     """
     config = helpers.config(
-        beam_size=3, share_embeddings="none", max_output_extra=4, **changes
+        beam_size=3, share_embeddings="none", max_extra_tokens=4, **changes
     )
     model = kt.Transformer(config)
     helpers.randomise(model, seed=9, scale=3.0)

@@ -13,7 +13,7 @@ from tests.keras_transformer import helpers
 
 # Source ids from 7 on begin a word, target ids from 8 on tag one.
 CONFIG = helpers.config(
-    positions="next-word", source_words_from=7, target_words_from=8
+    positions="next-word", first_source_word_id=7, first_target_word_id=8
 )
 # A word of two tokens, one of one, the end, padding.
 SOURCE = np.array([[7, 4, 9, 3, 0]], "int32")

@@ -70,11 +70,15 @@ def test_by_default_it_is_the_teacher_with_one_decoder_layer():
     found = student_config(TEACHER, None, [])
     assert found == TEACHER.replace(num_decoder_layers=1)
     assert not find_mismatch(found, TEACHER)
-    changes = ["num_decoder_layers=2", "stop=heuristic", "output_bias=true"]
+    changes = [
+        "num_decoder_layers=2",
+        "stop_criterion=heuristic",
+        "output_bias=true",
+    ]
     found = student_config(TEACHER, None, changes)
     expected = {
         "num_decoder_layers": 2,
-        "stop": "heuristic",
+        "stop_criterion": "heuristic",
         "output_bias": True,
     }
     assert found == TEACHER.replace(**expected)

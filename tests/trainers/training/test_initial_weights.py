@@ -39,8 +39,8 @@ OTHER_TRAINING = {
     "beam_size": 7,
     "alpha": 0.9,
     "length_penalty": "power",
-    "stop": "heuristic",
-    "max_output_extra": 11,
+    "stop_criterion": "heuristic",
+    "max_extra_tokens": 11,
 }
 # A value that is not the minute model's, of every other field.
 OTHER_MODEL = {
@@ -69,8 +69,8 @@ OTHER_MODEL = {
 # These go together.
 COUNTED_WORDS = {
     "positions": "words",
-    "source_words_from": 5,
-    "target_words_from": 5,
+    "first_source_word_id": 5,
+    "first_target_word_id": 5,
 }
 
 
@@ -135,7 +135,9 @@ def test_another_architecture_is_refused(directory, kind):
         assert f"--{kind.flag}={directory.path}" in message
 
 
-@pytest.mark.parametrize("name", ["source_words_from", "target_words_from"])
+@pytest.mark.parametrize(
+    "name", ["first_source_word_id", "first_target_word_id"]
+)
 def test_a_model_with_other_word_ids_is_refused(tmp_path, name):
     directory = ModelDirectory(tmp_path / "old")
     directory.write_config(minute_config(**COUNTED_WORDS))
