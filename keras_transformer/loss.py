@@ -167,9 +167,10 @@ def linear_cross_entropy(
     product_dtype = keras.backend.standardize_dtype(states.dtype)
     if USE_CUSTOM_GRADIENTS or product_dtype != "bfloat16":
         product_dtype = "float32"
-    matrix, rows, label_rows = (
+    matrix = ops.cast(embeddings, "float32")
+    rows, label_rows = (
         ops.reshape(ops.cast(each, "float32"), (-1, width))
-        for each in (embeddings, states, label_embeddings)
+        for each in (states, label_embeddings)
     )
     flat_labels = ops.reshape(labels, (-1,))
 
