@@ -3,8 +3,8 @@
 Both searches rank by score / length ^ normalize, the end included, and stop
 when K hypotheses have ended (stop_criterion "k_finished"). But the beam of
 Marian gets narrower with each of them, so that it sometimes finds another
-translation; and its maximum length is a multiple of the longest source of the batch, in this
-package a difference.
+translation; and its maximum length is a multiple of the longest source of the
+batch, in this package a difference.
 """
 
 import math

@@ -52,7 +52,7 @@ def truncate_text(tokenizer, text, characters):
     Returns:
         string [B], and bool [B]: which were truncated.
     """
-    text = tokenizer.readable(text)
+    text = tokenizer.clean_text(text)
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
     return tf.strings.substr(text, 0, characters, unit="UTF8_CHAR"), too_long
 
@@ -116,7 +116,7 @@ def source_word_spans(tokenizer, text, ids, limit):
         it. -1 for the end id, padding, and where the tokenizer sees no word.
     """
     read, _ = truncate_text(tokenizer, text, character_limit(limit))
-    read = tokenizer.readable(read)
+    read = tokenizer.clean_text(read)
     _, starts, ends = tokenizer.tokenize_with_offsets(read)
     characters = tf.strings.unicode_split(read, "UTF-8")
     # Byte offset at which each visible character ends.
@@ -196,7 +196,7 @@ def _word_spans(ids, before, after, lengths):
 def _count_visible(tokenizer, characters):
     """Returns how many visible characters each becomes: int32 [N]."""
     characters, places = tf.unique(characters)
-    read = tf.strings.unicode_split(tokenizer.readable(characters), "UTF-8")
+    read = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
     # Without the end token.
     tokens = tokenizer.split(read.values)[:, :-1]
     texts = tf.strings.reduce_join(tokens, axis=1)

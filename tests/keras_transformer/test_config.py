@@ -68,7 +68,9 @@ FIELDS_BY_ROLE = {
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",
     "ending": "cooldown_steps train_steps average_checkpoints",
-    "decoding": "beam_size alpha length_penalty stop_criterion max_extra_tokens",
+    "decoding": (
+        "beam_size alpha length_penalty stop_criterion max_extra_tokens"
+    ),
 }
 
 INVALID_TYPES = {
