@@ -1,4 +1,4 @@
-"""Files and folders: where they are, and that they are whole or not there.
+"""Errors, start of commands, paths and URLs, atomic files, processes, progress.
 
-This room imports no other but the errors.
+It imports no other subpackage.
 """
