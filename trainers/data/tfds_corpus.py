@@ -1,6 +1,7 @@
 """Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -155,8 +156,18 @@ def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
     # Builders are other people's code, and raise anything.
     except Exception as error:
         raise InputError(
-            f"TensorFlow Datasets cannot open {dataset!r} ({_one_line(error)})."
+            f"TensorFlow Datasets cannot open {dataset!r} "
+            f"({_one_line(error)}){_configurations(tfds, dataset)}."
         ) from error
+
+
+def _configurations(tfds: Any, dataset: str) -> str:
+    try:
+        builder = tfds.builder_cls(re.split("[/:]", dataset)[0])
+    except (ValueError, ImportError):
+        return ""
+    names = [configuration.name for configuration in builder.BUILDER_CONFIGS]
+    return f"; its configurations are: {', '.join(names)}" if names else ""
 
 
 def _find_translation(

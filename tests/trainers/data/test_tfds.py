@@ -138,7 +138,7 @@ def test_refusals(data_dir):
         ("corpora_pictures", None, None, "not a translation data set"),
         ("corpora_unreachable", None, None, "no route to the host"),
         ("corpora_nowhere", None, None, "wmt14_translate"),
-        ("wmt14_translate/xx-en", None, None, "de-en"),
+        ("wmt14_translate/xx-en", None, None, "configurations are: .*de-en"),
     ):
         with pytest.raises(InputError, match=message) as caught:
             _open(name, data_dir, source, target)
