@@ -3,11 +3,11 @@
 --text=FILE, or a side of --dataset, is translated by --model, or by several as
 an ensemble, into pairs that --dataset=text:OUTPUT_DIR/ then reads.
 
-  --way=forward   the lines are sources, the translations targets: for a
-                  student of the models (Kim and Rush 2016)
-  --way=backward  the lines are targets, the translations sources, by models
-                  that translate the other way: back-translation (Sennrich et
-                  al. 2016)
+  --direction=forward   lines are sources, translations targets: for a student
+                        of the models (Kim and Rush 2016)
+  --direction=backward  lines are targets, translations sources, by models from
+                        target to source: back-translation (Sennrich et al.
+                        2016)
 
 --source_language and --target_language are those of the pairs.
 
@@ -65,7 +65,7 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_enum(
-    "way",
+    "direction",
     "forward",
     ["forward", "backward"],
     "Whether the lines are the sources of the pairs, or their targets.",
@@ -197,7 +197,7 @@ def _source():
                 f"{corpus.name} holds trees, which are not translated; give "
                 "a corpus of text."
             )
-        source = corpus_source(corpus, FLAGS.split, FLAGS.way)
+        source = corpus_source(corpus, FLAGS.split, FLAGS.direction)
         return source, (corpus.source_language, corpus.target_language)
     languages = FLAGS.source_language, FLAGS.target_language
     if None in languages:
@@ -218,7 +218,7 @@ def _options(source, source_language, target_language):
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
         answers = {"forward": target_language, "backward": source_language}
         tokenize = bleu_tokenizers.choose_tokenizer(
-            answers[FLAGS.way], FLAGS.tokenize
+            answers[FLAGS.direction], FLAGS.tokenize
         )
     values = {
         field.name: FLAGS[field.name].value

@@ -45,7 +45,7 @@ def generate_pairs(translator, lines, options):
             counts[reason] += 1
             continue
         pair = line.text, answer
-        source, target = pair if options.way == "forward" else pair[::-1]
+        source, target = pair if options.direction == "forward" else pair[::-1]
         pairs.append((add_noise(source, line.number, options), target))
     counts["translated"] = len(pairs)
     return ShardResult(counts, pairs)

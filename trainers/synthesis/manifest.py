@@ -25,7 +25,7 @@ class SynthesisOptions:
     `threads` may change the last bit of a score.
     """
 
-    way: str
+    direction: str
     source_language: str
     target_language: str
     decoding: str = "beam"
@@ -55,7 +55,7 @@ class SynthesisOptions:
     def direction(self):
         """The languages that the models translate from and into."""
         pair = self.source_language, self.target_language
-        return pair if self.way == "forward" else pair[::-1]
+        return pair if self.direction == "forward" else pair[::-1]
 
     @property
     def search(self):

@@ -65,7 +65,7 @@ def validate_model_direction(path, source, target):
         raise InputError(
             f"--model={path} translates from {target} into {source}, but "
             f"{source} must be translated into {target}; give a model of "
-            "that direction, or change --way."
+            "that direction, or change --direction."
         )
 
 

@@ -56,15 +56,15 @@ def text_source(path):
     return LineSource(str(path), read, has_references=False)
 
 
-def corpus_source(corpus, split, way):
+def corpus_source(corpus, split, direction):
     """Returns the LineSource of a Corpus, the other side as references.
 
     Args:
         corpus: Corpus.
         split: "train", "dev" or "test".
-        way: "forward" for the corpus' sources, "backward" for its targets.
+        direction: "forward" for the sources, "backward" for the targets.
     """
-    order = 1 if way == "forward" else -1
+    order = 1 if direction == "forward" else -1
 
     def read():
         return (pair[::order] for pair in corpus.pairs(split))

@@ -14,7 +14,10 @@ from trainers.synthesis.models import FILES, hash_model_files
 from trainers.synthesis.shards import ShardResult, text_source
 
 OPTIONS = SynthesisOptions(
-    way="forward", source_language="aa", target_language="bb", shard_lines=3
+    direction="forward",
+    source_language="aa",
+    target_language="bb",
+    shard_lines=3,
 )
 # A blank one, two equal ones in different shards, two in the same.
 TEXT = [

@@ -41,7 +41,9 @@ def test_lines_are_sources_forward_and_targets_backward(translator, answers):
         **{"read": 27, "blank": 2, "too_long": 1, "translated": 24}
     }
     assert result.pairs == [*zip(TEXTS, answers)]
-    result = generate_pairs(translator, LINES, options(way="backward", tag="T"))
+    result = generate_pairs(
+        translator, LINES, options(direction="backward", tag="T")
+    )
     assert result.pairs == [(f"T {a}", t) for a, t in zip(answers, TEXTS)]
 
 
