@@ -22,7 +22,7 @@ from keras_transformer.fields import (
 )
 from keras_transformer.presets import PRESETS
 
-# The ids that every vocabulary begins with.
+# Special ids, the same in every vocabulary.
 PAD_ID = 0
 UNKNOWN_ID = 1
 BEGIN_ID = 2
@@ -35,87 +35,82 @@ FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Architecture, training and decoding of a Transformer.
+    """Architecture, training and decoding options of a Transformer.
 
     The defaults are the paper's base model ("Attention Is All You Need",
-    sections 3, 5 and 6); `preset` returns the named configurations.
-    `keras_transformer.config.field_names` lists the fields by role.
+    sections 3, 5 and 6); `preset` returns the named configurations and
+    `field_names` lists the fields by role. A field of the wrong type or out of
+    range raises ValueError.
 
     Attributes:
-        vocabulary_size: V, including pad (0), unknown (1), begin (2) and end
-            (3); of the target, where the source has a vocabulary of its own.
-        source_vocabulary_size: size of a separate source vocabulary, which
-            begins with the same four; 0 for one joint vocabulary, as in the
-            paper. With a separate one not all embeddings can be shared.
-        num_layers: N, layers in the encoder, and in the decoder too unless
-            num_decoder_layers is set.
-        num_decoder_layers: layers in the decoder; 0 for as many as in the
-            encoder, as in the paper. A deep encoder with a shallow decoder
-            decodes faster (Kasai et al. 2021, arXiv 2006.10369).
+        vocabulary_size: V, the target (or joint) vocabulary, including pad (0),
+            unknown (1), begin (2) and end (3).
+        source_vocabulary_size: size of a separate source vocabulary with the
+            same four special ids; 0 for a joint vocabulary, as in the paper.
+        num_layers: N, encoder layers; also decoder layers by default.
+        num_decoder_layers: decoder layers; 0 for `num_layers`. A deep encoder
+            with a shallow decoder decodes faster (Kasai et al. 2021, arXiv
+            2006.10369).
         d_model: D, width of the residual stream.
         d_ff: F, inner width of the feed-forward layers.
         num_heads: H, attention heads.
-        d_k: width of a head's queries and keys; independent of d_model /
-            num_heads (Table 3, rows A and B).
-        d_v: width of a head's values.
+        d_k: query and key width per head; independent of d_model / num_heads
+            (Table 3, rows A and B).
+        d_v: value width per head.
         norm: "post" (section 3.1, LayerNorm after the residual sum) or "pre"
             (before the sub-layer, with a final norm on each stack).
         layer_norm_epsilon: added to the variance.
-        activation: of the feed-forward layer: "relu" (section 3.3), "gelu"
-            or "silu".
+        activation: of the feed-forward layer: "relu" (section 3.3), "gelu" or
+            "silu".
         attention_bias: whether attention projections have biases.
         share_embeddings: "all" (section 3.4: source, target and pre-softmax
-            matrix are one), "target-softmax" or "none".
+            matrix are one; needs a joint vocabulary), "target-softmax" or
+            "none".
         output_bias: whether logits have a bias; the paper has none.
-        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E); or
-            for parsers "words", where half of the width encodes the token's
-            position and half its word's, or "next-word", where the encoder's
-            states of the next word are also added to the decoder's input.
-        sinusoid_rates: of positions="sinusoidal", the angular rate of pair i
-            of a position's D numbers: "paper" is 10000 ** (-2i / D), section
-            3.5; "marian" 10000 ** (-i / (D / 2 - 1)), as in Marian, fairseq
-            and tensor2tensor.
-        max_positions: rows of the learned position table; sinusoids have no
-            such limit.
-        first_source_word_id: with positions="words" or "next-word", the first
-            source id that begins a word.
-        first_target_word_id: the first target id that stands for a word.
+        positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E) or,
+            for parsers, "words" (half of the width encodes the token's position
+            and half its word's) or "next-word" (also adds the encoder states of
+            the next word to the decoder's input).
+        sinusoid_rates: angular rate of sinusoid pair i: "paper" is
+            10000^(-2i/D), section 3.5; "marian" is 10000^(-i/(D/2-1)), as in
+            Marian, fairseq and tensor2tensor.
+        max_positions: rows of the learned position table.
+        first_source_word_id: for word positions, the first source id that
+            begins a word.
+        first_target_word_id: for word positions, the first target id that
+            stands for a word.
         attention_window: r of restricted self-attention (section 4): each
-            position attends to the r nearest positions on either side, and
-            time and memory grow with r instead of the length; 0 is off.
+            position attends to the r nearest on either side, so time and memory
+            grow with r instead of the length; 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.
         label_smoothing: epsilon_ls.
-        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448): the
-            weight of the divergence between two passes with different
-            dropout, both in each update. 0 is off; 5 is the authors' value
-            for translation.
+        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448), the
+            weight of the divergence between two passes with different dropout.
+            0 is off; the authors use 5 for translation.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
-        cooldown_steps: how many of the last of train_steps have a rate that
-            falls to 0 along a straight line; 0 is off.
+        cooldown_steps: final steps of `train_steps` over which the rate falls
+            linearly to 0; 0 is off.
         adam_beta_1: Adam's beta 1.
         adam_beta_2: Adam's beta 2.
         adam_epsilon: Adam's epsilon.
         clip_norm: largest global norm of the gradient; 0 is off.
         train_steps: updates in a full run.
-        batch_tokens: at most so many target tokens (and source tokens) in an
-            update, over all replicas.
-        average_checkpoints: how many of the last checkpoints are averaged
-            into the final weights (section 6.1); 0 or 1 is off. With
-            `cooldown_steps` only those of its last third are averaged.
+        batch_tokens: maximum target tokens (and source tokens) per update, over
+            all replicas.
+        average_checkpoints: number of last checkpoints averaged into the final
+            weights (section 6.1); 0 or 1 is off. With `cooldown_steps` only
+            checkpoints of its last third are averaged.
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty.
-        length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "power",
-            length ** alpha. Length counts the end token.
-        stop_criterion: when a sentence's search ends: "exact", "k_finished" or
-            "heuristic"; see `BeamSearchConfig`.
+        length_penalty: "gnmt", ((5 + length) / 6)^alpha, or "power",
+            length^alpha. Length counts the end token.
+        stop_criterion: "exact", "k_finished" or "heuristic"; see
+            `BeamSearchConfig`.
         max_extra_tokens: an output has at most source length + this many
             tokens.
-
-    Raises:
-        ValueError: a field has a wrong type or lies outside its range.
     """
 
     vocabulary_size: int = vocabulary("architecture")
@@ -219,12 +214,12 @@ class TransformerConfig:
 
     @property
     def uses_word_positions(self):
-        """Whether positions encode words, as a ParserTransformer's do."""
+        """Whether positions encode words, as in a ParserTransformer."""
         return self.positions in ("words", "next-word")
 
     @property
     def source_pieces(self):
-        """Size of the source's vocabulary, separate or joint."""
+        """Size of the source vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
     @property
@@ -234,16 +229,15 @@ class TransformerConfig:
 
     @property
     def heads_fill_model(self):
-        """Whether all heads together have the model's width, as in base."""
+        """Whether H * d_k and H * d_v both equal D, as in the base model."""
         return (
             self.d_k == self.d_v and self.d_k * self.num_heads == self.d_model
         )
 
     def architecture(self):
-        """Returns a dict of the architecture's fields, defaults filled in.
+        """Returns the architecture fields as a dict, defaults filled in.
 
-        Configurations with the same dict have the same weights, which compute
-        the same.
+        Models with equal dicts can exchange their weights.
         """
         names = field_names("architecture")
         return {name: getattr(self, name) for name in names} | {
@@ -253,15 +247,10 @@ class TransformerConfig:
 
     @classmethod
     def preset(cls, name, **overrides):
-        """Returns a named configuration.
+        """Returns a configuration of `presets.PRESETS`, with overrides.
 
-        Args:
-            name: a key of `keras_transformer.presets.PRESETS`.
-            **overrides: fields to change, such as `vocabulary_size=37000`.
-
-        Raises:
-            ValueError: there is no such preset or field, or a value is out
-                of range.
+        Overrides are fields, such as `vocabulary_size=37000`. An unknown name
+        or field, or a value out of range, raises ValueError.
         """
         if name not in PRESETS:
             raise ValueError(
@@ -271,10 +260,9 @@ class TransformerConfig:
 
     @classmethod
     def from_json(cls, text):
-        """Returns the configuration that `to_json` wrote.
+        """Returns the configuration from JSON written by `to_json`.
 
-        Raises:
-            ValueError: the text is not a JSON object of known fields.
+        Anything but a JSON object of known fields raises ValueError.
         """
         fields = json.loads(text)
         if not isinstance(fields, dict):
@@ -299,23 +287,12 @@ class TransformerConfig:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     def replace(self, **changes):
-        """Returns a copy with some fields changed.
-
-        Raises:
-            ValueError: there is no such field, or a value is out of range.
-        """
+        """Returns a copy with some fields changed, or raises ValueError."""
         return self._from_fields({**dataclasses.asdict(self), **changes})
 
 
 def field_names(*roles):
-    """Returns the names of the fields with one of some roles, a tuple.
-
-    Args:
-        *roles: of `keras_transformer.fields.ROLES`.
-
-    Raises:
-        ValueError: there is no such role.
-    """
+    """Returns a tuple of the field names that have any of the `ROLES`."""
     for role in roles:
         if role not in ROLES:
             raise ValueError(f"A role is one of {ROLES}, not {role!r}.")

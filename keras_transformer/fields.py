@@ -1,4 +1,4 @@
-"""Kinds of fields of a configuration, with their roles and limits."""
+"""Field types of a configuration, with their roles and limits."""
 
 import dataclasses
 import math
@@ -6,26 +6,25 @@ import math
 import numpy as np
 
 ROLES = (
-    # The weights and what they compute. A training that starts from another
-    # model's weights must agree in them.
+    # Weights and their computation; must match to initialize from another
+    # model.
     "architecture",
-    # Of these, the widths, which Table 3 at another scale multiplies.
+    # Architecture fields that Table 3 at another scale multiplies.
     "width",
-    # How weights are trained: fixed from one run of a training to the next.
+    # Fixed for all runs of a training.
     "training",
-    # How long a training is and how it ends: may change between its runs.
+    # Length and end of a training: may change between its runs.
     "ending",
-    # How a trained model is used: may always change.
+    # May always change.
     "decoding",
 )
 
-# Beyond these a search needs more memory than any machine has, or a score is
-# too small for float32.
+# Larger values exceed any memory, or make scores underflow float32.
 MAX_BEAMS = 1_000
 MAX_EXTRA_TOKENS = 100_000
 MAX_ALPHA = 8.0
 
-# Of the types that models compute in.
+# Limits that keep values representable in int32 and float32.
 LARGEST_INT = 2**31 - 1
 _SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
 _BELOW_ONE = 1 - 2**-20
@@ -35,7 +34,7 @@ def _is_zero_or_more(value):
     return value == 0 or value >= _SMALLEST_FLOAT
 
 
-# Limits are pairs: what is expected, and a function that checks it.
+# Each limit is (description, validity function).
 _AMOUNT = (
     f"at least 0, and {_SMALLEST_FLOAT:g} or more if above",
     _is_zero_or_more,
@@ -69,12 +68,9 @@ def _at_most(most=LARGEST_INT):
 
 
 def checked_type(name, kind, value):
-    """Returns a value as an int, float, bool or str.
+    """Returns a value as an int, float, bool or str, or raises ValueError.
 
-    A NumPy number is valid, and for a float an integer.
-
-    Raises:
-        ValueError: the value has another type.
+    NumPy numbers are valid, and integers are valid floats.
     """
     if isinstance(value, (np.integer, np.floating)):
         value = value.item()
@@ -91,12 +87,12 @@ def _field(default, limits, *roles):
 
 
 def vocabulary(role):
-    """Returns a field for a vocabulary's size, which must be given."""
+    """Returns a required field for a vocabulary size."""
     return _field(dataclasses.MISSING, [_VOCABULARY, _at_most()], role)
 
 
 def vocabulary_or_zero(role):
-    """Returns a field for a vocabulary's size, 0 by default."""
+    """Returns a field for a vocabulary size; the default is 0."""
     return _field(0, [_VOCABULARY_OR_ZERO, _at_most()], role)
 
 
@@ -126,7 +122,7 @@ def positive(role, default):
 
 
 def probability(role, default):
-    """Returns a field for a float from 0, below 1."""
+    """Returns a field for a float in [0, 1)."""
     return _field(default, [_PROBABILITY], role)
 
 
@@ -136,7 +132,7 @@ def switch(role, default):
 
 
 def choice(role, default, *others):
-    """Returns a field for one of several names, the first the default."""
+    """Returns a field for a str with fixed choices, the default first."""
     names = (default, *others)
     limit = (" or ".join(names), lambda value: value in names)
     return _field(default, [limit], role)

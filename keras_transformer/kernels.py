@@ -1,10 +1,9 @@
 """Faster implementations of plain formulas, chosen by the backend alone.
 
-On the TensorFlow backend, gradients that the framework derives take much of a
-CPU's training step; functions here have hand-written ones. Other backends use
-the plain formulas, whose derived gradients their compilers fuse. Results are
-equal up to rounding. Docstrings give the share of a training step of the base
-size that is saved (4,096 positions; docs/measured/training_step.md).
+On TensorFlow, hand-written gradients save much of a training step on a CPU.
+Other backends use the plain formulas, whose derived gradients their compilers
+fuse. Results are equal up to rounding. Percentages in docstrings are the share
+of a base-size training step that is saved (docs/measured/training_step.md).
 """
 
 import keras
@@ -13,18 +12,16 @@ from keras import ops
 USE_CUSTOM_GRADIENTS = keras.backend.backend() == "tensorflow"
 
 _BYTE_VALUES = 256
-# Above it 8 bits cannot represent the threshold.
+# Above this rate 8 bits cannot represent the threshold.
 _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 
 
 def custom_gradient(function):
-    """Decorates a function that returns its value and its gradient function.
+    """Decorates a function that returns a tensor and its gradient function.
 
-    Unlike Keras' decorator, it calls gradient functions alike on all backends.
-
-    Args:
-        function: of tensors; returns a tensor and a function that maps the
-            gradient of that tensor to those of the inputs: one, or a tuple.
+    The gradient function maps the gradient of that tensor to the gradients of
+    the inputs (one, or a tuple). Unlike with Keras' decorator, its signature is
+    the same on all backends.
     """
 
     @ops.custom_gradient
@@ -40,26 +37,18 @@ def custom_gradient(function):
 
 
 def at_least_float32(values):
-    """Casts to float32; float64, of a policy that asks for it, stays."""
+    """Casts to float32; keeps float64."""
     dtype = keras.backend.result_type(values.dtype, "float32")
     return ops.cast(values, dtype)
 
 
 def linear(inputs, kernel, bias=None, training=False):
-    """Returns inputs @ kernel + bias.
+    """Returns inputs @ kernel + bias: float [..., m] for float [..., n].
 
-    Leading dimensions are folded into one, so that every backend runs a
-    single matrix product instead of one per batch row. In training on
-    TensorFlow the gradient is hand-written (4 to 5 % of a step).
-
-    Args:
-        inputs: float [..., n].
-        kernel: float [n, m].
-        bias: float [m], or None.
-        training: whether a gradient will be taken.
-
-    Returns:
-        float [..., m] in the dtype of `inputs`.
+    Leading dimensions are folded into one, so that every backend runs a single
+    matrix product instead of one per batch row. The result has the dtype of
+    `inputs`. With `training`, TensorFlow uses a hand-written gradient (4 to 5 %
+    of a step).
     """
     shape = ops.shape(inputs)
     rows = ops.reshape(inputs, (-1, kernel.shape[0]))
@@ -92,11 +81,11 @@ def _affine_with_gradient(rows, kernel, *bias):
 
 
 def _transposed_copy(kernel):
-    """Returns the transpose [m, n] of [n, m], as an array of its own if wide.
+    """Returns the transpose of [n, m], materialized if the matrix is wide.
 
-    oneDNN multiplies by a copy a fifth to a third faster than by the
-    transpose of a wide matrix, which it reads in long strides. The extra
-    axis keeps TensorFlow from folding the transpose into the product.
+    oneDNN multiplies by a copy a fifth to a third faster than by the transpose
+    of a wide matrix, which it reads in long strides. The extra axis keeps
+    TensorFlow from folding the transpose into the product.
     """
     if kernel.shape[1] < kernel.shape[0]:
         return ops.transpose(kernel)
@@ -106,14 +95,14 @@ def _transposed_copy(kernel):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Dropout(keras.layers.Dropout):
-    """Dropout (Srivastava et al. 2014), by 8 random bits for each entry.
+    """Dropout (Srivastava et al. 2014) with 8 random bits per entry.
 
-    Keras' own draws 32 bits, which is most of dropout's time on a CPU (2 to
-    3 % of a training step); other backends than TensorFlow use it.
+    Keras draws 32 bits, which takes most of dropout's time on a CPU (2 to 3 %
+    of a training step). Only TensorFlow uses this implementation.
     """
 
     def call(self, inputs, training=False):
-        """Returns the inputs, some of them 0 and the others scaled up."""
+        """Returns the inputs, some set to 0 and the others scaled up."""
         draws = training and self.noise_shape is None and USE_CUSTOM_GRADIENTS
         if draws and 0 < self.rate <= _MAX_BYTE_RATE:
             return dropout(inputs, self.rate, self.seed_generator)
@@ -121,19 +110,11 @@ class Dropout(keras.layers.Dropout):
 
 
 def dropout(inputs, rate, seed):
-    """Returns the inputs, each set to 0 with a probability, else scaled up.
+    """Returns the inputs, each set to 0 with probability `rate` or scaled up.
 
-    Each entry has 8 random bits. It is dropped where they are below 256
-    times the rate, rounded up or down at random for each row (of the last
-    axis), so that the rate is met exactly on average.
-
-    Args:
-        inputs: float [..., D].
-        rate: the probability, at most 254 / 256.
-        seed: keras.random.SeedGenerator.
-
-    Returns:
-        float, shape and dtype as `inputs`.
+    An entry is dropped if its 8 random bits are below 256 * rate, rounded up or
+    down at random for each row of the last axis, so that the mean rate is
+    exact. `rate` is at most 254 / 256; `seed` is a keras.random.SeedGenerator.
     """
     shape, size = ops.shape(inputs), ops.size(inputs)
     words = keras.random.randint(
@@ -148,14 +129,14 @@ def dropout(inputs, rate, seed):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Layer normalisation over the last axis (Ba et al. 2016).
+    """Layer normalization over the last axis (Ba et al. 2016).
 
-    In training on TensorFlow it has a hand-written gradient, since a derived
-    one passes over the inputs about twice as often (2 to 4 % of a step).
+    Training on TensorFlow uses a hand-written gradient; the derived gradient
+    passes over the inputs about twice as often (2 to 4 % of a step).
     """
 
     def call(self, inputs, training=False):
-        """Returns the normalised inputs: float [..., D]."""
+        """Returns the normalized inputs: float [..., D]."""
         if training and USE_CUSTOM_GRADIENTS:
             return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         return super().call(inputs)
@@ -164,15 +145,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
 def layer_norm(inputs, gamma, beta, epsilon):
     """Returns (x - mean(x)) / sqrt(var(x) + epsilon) * gamma + beta.
 
-    Args:
-        inputs: float [..., D]; mean and variance are those of the last axis.
-        gamma: float [D].
-        beta: float [D].
-        epsilon: added to the variance.
-
-    Returns:
-        float [..., D] in the dtype of `inputs`; computed in float32 where
-        that is less.
+    `inputs` are float [..., D], `gamma` and `beta` float [D]; mean and variance
+    are over the last axis. It computes in float32 or more and returns the dtype
+    of `inputs`.
     """
     dtype = keras.backend.result_type(inputs.dtype, "float32")
     gamma, beta = (ops.cast(each, dtype) for each in (gamma, beta))
@@ -187,7 +162,7 @@ def layer_norm(inputs, gamma, beta, epsilon):
 
         def gradient(upstream):
             along = upstream * normalized
-            # Means over a row of what gamma scales, as products with gamma.
+            # Row means of upstream * gamma, as products with gamma.
             share = gamma[:, None] / gamma.shape[0]
             level = ops.matmul(upstream, share)
             slope = ops.matmul(along, share)
@@ -212,11 +187,11 @@ _INTEGER_DTYPES = {
 
 
 def swap_heads(values):
-    """Transposes axes 1 and 2 of four; faster for few positions, no gradient.
+    """Transposes axes 1 and 2 of four, without a gradient.
 
-    For floats TensorFlow's transpose calls oneDNN, which takes 0.1 ms on a
-    CPU however few there are; its kernel for integers takes 0.01 ms. A
-    decoding step of the base size has forty of these (a tenth of its time).
+    TensorFlow's float transpose calls oneDNN, which takes 0.1 ms on a CPU even
+    for few elements; its integer transpose takes 0.01 ms. A base-size decoding
+    step has forty transposes (a tenth of its time).
     """
     dtype = keras.backend.standardize_dtype(values.dtype)
     bits = ops.view(values, _INTEGER_DTYPES[dtype])

@@ -1,9 +1,8 @@
-"""Label-smoothed cross-entropy: section 5.4.
+"""Label-smoothed cross-entropy (section 5.4) and the loss of R-Drop.
 
-`LabelSmoothedCrossEntropy` takes logits, as any Keras loss does.
-`linear_cross_entropy` takes states and the pre-softmax matrix and never makes
-the logits' gradient (1.2 to 1.5 % of a training step). `symmetric_divergence`
-is R-Drop's.
+`LabelSmoothedCrossEntropy` takes logits, like any Keras loss.
+`linear_cross_entropy` takes states and the pre-softmax matrix and avoids the
+logits' gradient (1.2 to 1.5 % of a training step).
 """
 
 import typing
@@ -23,9 +22,8 @@ class TokenLosses(typing.NamedTuple):
     """Losses of each target token, float32 [B, T]; 0 where ignored.
 
     Attributes:
-        smoothed: the loss.
-        plain: negative log-probability of the label, without smoothing;
-            perplexity is reported from it.
+        smoothed: the training loss.
+        plain: negative log-probability of the label, for perplexity.
         correct: 1 where no logit is higher than the label's.
     """
 
@@ -36,19 +34,12 @@ class TokenLosses(typing.NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """Cross-entropy against (1 - e) on the label, e / (V - 1) on the rest.
+    """Cross-entropy with 1 - e on the label and e / (V - 1) on other tokens.
 
-    It is the mean over the target tokens that are not ignored: padding is
-    ignored, and so is any negative label, such as the -100 of Hugging Face.
-    Neither a one-hot nor a log-softmax [B, T, V] is made.
-
-    Args:
-        smoothing: e, epsilon_ls.
-        name: of the loss.
-
-    Raises:
-        ValueError: the `reduction` is another one, or the smoothing is not
-            from 0 to below 1.
+    The mean over target tokens; padding and negative labels (such as -100 in
+    Hugging Face) are ignored. No one-hot or log-softmax [B, T, V] is
+    materialized. `smoothing` is e, epsilon_ls, in [0, 1); another `reduction`
+    than the mean raises ValueError.
     """
 
     def __init__(
@@ -67,16 +58,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self.smoothing = smoothing
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Returns the mean loss per target token.
+        """Returns the mean loss per target token, a float32 scalar.
 
         Args:
             y_true: int32 [B, T], 0 or negative where ignored.
             y_pred: logits, float [B, T, V].
-            sample_weight: float [B], a weight for each sentence, or
-                broadcastable to [B, T]; None for equal weights.
-
-        Returns:
-            float32 scalar.
+            sample_weight: float [B], one weight per sentence, or broadcastable
+                to [B, T]; None for equal weights.
         """
         losses = self.call(y_true, y_pred)
         y_true = ops.convert_to_tensor(y_true)
@@ -94,15 +82,15 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return self.token_losses(y_true, y_pred).smoothed
 
     def token_losses(self, y_true, y_pred):
-        """Returns TokenLosses for arguments of `call`."""
+        """Returns the TokenLosses of labels and logits."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
         labels = _without_negatives(y_true)
         add_at_labels = (
             _scatter_add if USE_CUSTOM_GRADIENTS else _add_where_equal
         )
 
-        # A derived gradient passes over [B, T, V] once for each statistic, and
-        # scatters that of the label's logit.
+        # A derived gradient passes over [B, T, V] once per statistic, and
+        # scatters the gradient of the label's logit.
         @custom_gradient
         def statistics(logits):
             sums = ops.sum(logits, axis=-1, keepdims=True)
@@ -128,15 +116,14 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 def linear_cross_entropy(
     states, embeddings, labels, smoothing, bias=None, label_embeddings=None
 ):
-    """Returns the losses of logits states @ embeddings^T + bias.
+    """Returns the TokenLosses for logits states @ embeddings^T + bias.
 
-    They are those of `LabelSmoothedCrossEntropy.token_losses`. The logits'
-    gradient is the softmax, scaled, plus a constant in each row and another
-    one at the label. It is as large as the logits and never made: the
-    softmax is multiplied by the matrix and by the states, and the products,
-    which are V / D times smaller, are scaled and added to. Where XLA
-    compiles, bfloat16 states make these two products bfloat16, as in every
-    other layer's gradient; the logits are float32.
+    The logits' gradient is the scaled softmax, plus a constant in each row and
+    another at the label. It is as large as the logits and never materialized:
+    the softmax is multiplied by the matrix and by the states, and the products,
+    which are V / D times smaller, are scaled and added to. With XLA and
+    bfloat16 states these two products are bfloat16; the logits are always
+    float32.
 
     Args:
         states: float [..., D], the decoder's output.
@@ -144,13 +131,10 @@ def linear_cross_entropy(
         labels: int32 [...], 0 or negative where ignored.
         smoothing: e, epsilon_ls.
         bias: float32 [V], of the logits, or None.
-        label_embeddings: float32 [..., D], `embeddings` at the labels. Their
-            part of the gradient goes to the tensor in which they were looked
-            up: another one than `embeddings` gets that part alone, which is
-            sparse. None to look them up here.
-
-    Returns:
-        TokenLosses.
+        label_embeddings: float32 [..., D], `embeddings` at the labels; None to
+            look them up here. The label's part of the gradient flows to the
+            tensor they were looked up in; if that is not `embeddings`, this
+            part stays separate and sparse.
     """
     labels = _without_negatives(labels)
     if label_embeddings is None:
@@ -214,22 +198,21 @@ def _without_negatives(labels):
 
 
 def _logit_statistics(logits, labels, sums):
-    """Returns what a loss needs of logits [..., V], and their softmax.
+    """Returns statistics of logits [..., V] and a function for their softmax.
 
-    Returns:
-        float32 [..., 4]: the log-normalizer, the label's logit, the sum of the
-        logits (given as `sums`, [..., 1]) and the highest one, which gets no
-        gradient; and a function that returns the softmax, [..., V].
+    The statistics are float32 [..., 4]: the log-normalizer, the label's logit,
+    the sum of the logits (`sums`, [..., 1]) and the maximum, which has no
+    gradient.
     """
     maxima = ops.max(logits, axis=-1, keepdims=True)
     if USE_CUSTOM_GRADIENTS:
-        # One operation, where exp(logits - normalizer) is two slow ones.
+        # Softmax is one operation; exp(logits - normalizer) is two slow ones.
         probabilities = ops.softmax(logits, axis=-1)
         highest = ops.max(probabilities, axis=-1, keepdims=True)
         normalizers = maxima - ops.log(highest)
     else:
-        # XLA makes the softmax inside of what uses it; kept, it would be
-        # written and read as a whole.
+        # XLA fuses the softmax into its consumers; stored, it would be written
+        # to memory and read back.
         sums_of_exp = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
         normalizers = maxima + ops.log(sums_of_exp)
 
@@ -244,14 +227,13 @@ def _logit_statistics(logits, labels, sums):
 
 
 def _token_losses(statistics, labels, vocabulary_size, smoothing):
-    """Returns the TokenLosses of `_logit_statistics` and their labels."""
     normaliser, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
     share = smoothing / max(vocabulary_size - 1, 1)
     smoothed = (
         normaliser - (1.0 - smoothing - share) * label_logits - share * sums
     )
     real = ops.cast(ops.not_equal(labels, PAD_ID), normaliser.dtype)
-    # A maximum costs less than an argmax over V.
+    # A maximum is cheaper than an argmax over V.
     correct = ops.cast(label_logits >= maxima, real.dtype)
     return TokenLosses(
         smoothed=smoothed * real,
@@ -261,7 +243,7 @@ def _token_losses(statistics, labels, vocabulary_size, smoothing):
 
 
 def _add_where_equal(values, labels, amounts):
-    """Adds as `_scatter_add` does, in one pass, which XLA fuses."""
+    """Computes `_scatter_add` in one pass, which XLA fuses."""
     ids = ops.arange(ops.shape(values)[-1], dtype="int32")
     return values + ops.where(ids == labels[..., None], amounts, 0.0)
 
@@ -281,19 +263,14 @@ def _scatter_add(values, labels, amounts):
 def symmetric_divergence(first, second):
     """Returns the mean of KL(p || q) and KL(q || p) of each token.
 
-    R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch through the
-    model twice, with different dropout, and adds this to the two losses.
-
-    Args:
-        first: logits of p, float [..., V].
-        second: logits of q, float [..., V].
-
-    Returns:
-        float32 [...], with a gradient for both.
+    R-Drop (Liang et al. 2021, arXiv 2106.14448) runs a batch twice with
+    different dropout and adds this to the two losses. `first` and `second` are
+    the logits, float [..., V], of p and q; the result is float32 [...], with a
+    gradient for both.
     """
 
-    # A derived gradient would keep every step on the way to it, each as large
-    # as the logits.
+    # A derived gradient would store several intermediates as large as the
+    # logits.
     @custom_gradient
     def divergence(first, second):
         first, second = ops.log_softmax(first), ops.log_softmax(second)

@@ -1,4 +1,4 @@
-"""The learning-rate schedule: section 5.3."""
+"""Learning-rate schedules: section 5.3 and a linear cooldown."""
 
 import keras
 from keras import ops
@@ -10,16 +10,9 @@ from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
-    Formula 3. Steps count from 1; Keras asks for the rate of step 0 before
-    the first update, and gets that of step 1.
-
-    Args:
-        d_model: D.
-        warmup_steps: updates over which the rate rises.
-        scale: factor on the formula; 1 is the paper's.
-
-    Raises:
-        ValueError: an argument is out of TransformerConfig's range.
+    Formula 3; `scale` is 1 in the paper. Steps count from 1: step 0, which
+    Keras requests before the first update, has the rate of step 1. Arguments
+    out of TransformerConfig's range raise ValueError.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
@@ -38,7 +31,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.scale = scale
 
     def __call__(self, step):
-        """Returns the learning rate of a step, float32 scalar."""
+        """Returns the learning rate of a step, a float32 scalar."""
         step = ops.maximum(ops.cast(step, "float32"), 1.0)
         rising = step * self.warmup_steps**-1.5
         falling = ops.rsqrt(step)
@@ -55,7 +48,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule whose last steps fall along a straight line towards 0.
+    """Lets the rate of another schedule fall linearly to 0 at the end.
 
     The paper averages checkpoints instead (section 6.1); Hägele et al. 2024,
     arXiv 2405.18392, compare the two. Step `train_steps` has 1 /
@@ -64,11 +57,7 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         schedule: LearningRateSchedule, such as `TransformerSchedule`.
         train_steps: the last step, counted from 1.
-        cooldown_steps: how many of the last steps are slowed down, at most
-            `train_steps`.
-
-    Raises:
-        ValueError: a number is out of range.
+        cooldown_steps: steps with a reduced rate, at most `train_steps`.
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):
@@ -83,7 +72,7 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
         self.cooldown_steps = cooldown_steps
 
     def __call__(self, step):
-        """Returns the learning rate of a step, float32 scalar."""
+        """Returns the learning rate of a step, a float32 scalar."""
         left = self.train_steps + 1.0 - ops.cast(step, "float32")
         share = ops.clip(left / (self.cooldown_steps + 1.0), 0.0, 1.0)
         return share * self.schedule(step)
@@ -98,19 +87,16 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_config(cls, config):
-        """Makes the schedule from what `get_config` returned."""
+        """Creates the schedule from the output of `get_config`."""
         inner = keras.optimizers.schedules.deserialize(config["schedule"])
         return cls(inner, config["train_steps"], config["cooldown_steps"])
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Gives update n, from 1, the rate of step n.
+    """Gives update n, counted from 1, the rate of step n of a schedule.
 
-    Keras asks for the rate of the first update with step 0.
-
-    Args:
-        schedule: TransformerSchedule.
+    Keras requests the rate of the first update with step 0.
     """
 
     def __init__(self, schedule):
@@ -118,7 +104,7 @@ class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.schedule = schedule
 
     def __call__(self, step):
-        """Returns the rate after `step` updates, float32 scalar."""
+        """Returns the rate after `step` updates, a float32 scalar."""
         return self.schedule(step + 1)
 
     def get_config(self):
@@ -127,13 +113,13 @@ class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_config(cls, config):
-        """Makes the schedule from what `get_config` returned."""
+        """Creates the schedule from the output of `get_config`."""
         inner = keras.optimizers.schedules.deserialize(config["schedule"])
         return cls(inner)
 
 
 def update_schedule(config):
-    """Returns the UpdateSchedule that a TransformerConfig describes."""
+    """Returns the UpdateSchedule for a TransformerConfig."""
     schedule = TransformerSchedule(
         config.d_model, config.warmup_steps, config.learning_rate_scale
     )

@@ -1,4 +1,4 @@
-"""The Transformer: Figure 1 of "Attention Is All You Need"."""
+"""The Transformer model: Figure 1 of "Attention Is All You Need"."""
 
 import dataclasses
 
@@ -32,21 +32,20 @@ from keras_transformer.layers.masks import (
 class Transformer(SequenceLayer, keras.Model):
     """Encoder, decoder, embeddings and the pre-softmax product.
 
-    Letters: B batch, S source length, T target length, D d_model, H heads,
-    V the target's vocabulary, K beams. Id 0 is padding. The weights exist as
-    soon as the model does.
+    Letters: B batch, S source length, T target length, D d_model, H heads, V
+    target vocabulary, K beams. Id 0 is padding. Weights are created by the
+    constructor.
 
-    Called on a dict of
+    The model takes a dict and returns logits, float32 [B, T, V]; the logits at
+    position t predict the token after `target[:, t]`. The dict has
 
     - `source`: int32 [B, S],
     - `target`: int32 [B, T], the decoder's input: the outputs shifted right,
       with the begin id at position 0,
-
-    it returns logits, float32 [B, T, V]; those at position t are for the
-    token after `target[:, t]`. Rows that hold several packed sentence pairs
-    also give `source_segments`, `target_segments` (int32, the number of the
-    pair from 1, 0 on padding) and `source_positions`, `target_positions`
-    (int32, from 0 in each sentence).
+    - for rows of several packed sentence pairs also `source_segments` and
+      `target_segments` (int32, the number of the pair from 1, 0 on padding) and
+      `source_positions` and `target_positions` (int32, from 0 in each
+      sentence). Segments on only one side raise ValueError.
 
     Args:
         config: TransformerConfig.
@@ -70,7 +69,7 @@ class Transformer(SequenceLayer, keras.Model):
                 "ParserTransformer, all others for Transformer."
             )
         self.config = config
-        # Or ids that come as floats would be rounded.
+        # Autocast would round ids given as floats.
         self.autocast = False
         dtype = self.dtype_policy
         shared, size = config.share_embeddings, config.vocabulary_size
@@ -126,7 +125,7 @@ class Transformer(SequenceLayer, keras.Model):
         return SinusoidalPositionEncoding(config.sinusoid_rates, **keywords)
 
     def build(self, input_shape=None):
-        """Makes all weights; they do not depend on the input's shape."""
+        """Creates all weights, independent of the input's shape."""
         if self.built:
             return
         ids, states = (None, None), (None, None, self.config.d_model)
@@ -145,11 +144,7 @@ class Transformer(SequenceLayer, keras.Model):
         self.built = True
 
     def call(self, inputs, training=False):
-        """Returns logits, float32 [B, T, V]; see the class for the inputs.
-
-        Raises:
-            ValueError: only one side has segments.
-        """
+        """Returns logits, float32 [B, T, V]; see the class for the inputs."""
         _, states = self.hidden_states(inputs, training)
         return self.output_embedding.logits(states)
 
@@ -158,18 +153,9 @@ class Transformer(SequenceLayer, keras.Model):
     ):
         """Returns the outputs of the encoder and the decoder.
 
-        Args:
-            inputs: as for calling the model.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
-
-        Returns:
-            float [B, S, D] and float [B, T, D], of which `output_embedding`
-            makes logits; with `return_attention_scores` also a dict, see
-            `attention`, with weights of padding in it.
-
-        Raises:
-            ValueError: only one side has segments.
+        They are float [B, S, D] and float [B, T, D]; `output_embedding` maps
+        the latter to logits. With `return_attention_scores` also returns a dict
+        as `attention` does, except that rows of padding are not zero.
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
@@ -200,17 +186,12 @@ class Transformer(SequenceLayer, keras.Model):
         return memory, states, scores
 
     def attention(self, inputs):
-        """Returns the attention weights of every head, dropout off.
+        """Returns the attention weights of every head, without dropout.
 
-        Args:
-            inputs: as for calling the model.
-
-        Returns:
-            A dict of lists of float32 tensors, one of each layer: `encoder`
-            [B, H, S, S], and of the decoder's `decoder` [B, H, T, T] and
-            `cross` [B, H, T, S]. The row of a token sums to 1 over the
-            positions that it may attend to and is 0 on all others; the row
-            of padding is 0.
+        The result is a dict of lists with one float32 tensor per layer:
+        `encoder` [B, H, S, S], and for the decoder `decoder` [B, H, T, T] and
+        `cross` [B, H, T, S]. A token's row sums to 1 over the positions that it
+        may attend to and is 0 elsewhere; rows of padding are 0.
         """
         *_, scores = self.hidden_states(inputs, return_attention_scores=True)
         queries = {
@@ -227,13 +208,10 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         Args:
-            weights: list of float32 [B, H, T, S], one of each decoder layer.
-            layer: number of the layer, from 1; None for the last but one,
-                whose attention is nearest to human alignments (Garg et al.
-                2019, section 5.1), or the only one.
-
-        Raises:
-            ValueError: there is no such layer.
+            weights: list of float32 [B, H, T, S], one per decoder layer.
+            layer: number of the layer, from 1; None for the last but one, whose
+                attention is nearest to human alignments (Garg et al. 2019,
+                section 5.1), or the only one. Another number raises ValueError.
         """
         layers = self.config.decoder_layers
         if layer is None:
@@ -243,31 +221,24 @@ class Transformer(SequenceLayer, keras.Model):
         return ops.mean(weights[layer - 1], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
-        """Returns a BeamDecoder, which decodes step by step.
+        """Returns a BeamDecoder of K = `beam_size` beams per sentence.
 
-        Args:
-            beam_size: K, beams of each sentence.
-            cache: KVCache, or a subclass of it.
-            output_layer: of an OutputVocabulary; None for all tokens.
+        `cache` is KVCache or a subclass; `output_layer` is that of an
+        OutputVocabulary, or None for the whole vocabulary.
         """
         return BeamDecoder(self, beam_size, cache, output_layer)
 
     def encode(self, source):
-        """Encodes int32 [B, S] ids as float [B, S, D], dropout off."""
+        """Encodes int32 [B, S] ids as float [B, S, D], without dropout."""
         return self.encoder(
             self.embed_source(source), attention_mask=padding_mask(source)
         )
 
     def decode(self, target, memory, source):
-        """Returns logits of whole targets for an encoded source, dropout off.
+        """Returns logits of complete targets, without dropout.
 
-        Args:
-            target: int32 [B, T], beginning with the begin id.
-            memory: float [B, S, D], of `encode`.
-            source: int32 [B, S], for its padding.
-
-        Returns:
-            float32 [B, T, V].
+        Logits are float32 [B, T, V]. `target` is int32 [B, T] and begins with
+        the begin id; `memory` is `encode(source)`; `source` masks its padding.
         """
         mask = padding_mask(source)
         inputs = {"source": source, "target": target}
@@ -280,17 +251,14 @@ class Transformer(SequenceLayer, keras.Model):
         return self.output_embedding.logits(states)
 
     def embed_source(self, ids, positions=None, training=False):
-        """Embeds int32 [B, S] with positions as float [B, S, D]."""
+        """Embeds int32 [B, S] ids and positions as float [B, S, D]."""
         embedded = self.source_positions(self.source_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
     def embed_target(self, ids, positions=None, training=False):
-        """Embeds int32 [B, T] with positions as float [B, T, D].
+        """Embeds int32 [B, T] ids and positions as float [B, T, D].
 
-        Args:
-            ids: int32 [B, T].
-            positions: int32, broadcastable to [B, T], of packed rows.
-            training: whether dropout is on.
+        `positions`, of packed rows, are int32, broadcastable to [B, T].
         """
         embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
@@ -309,14 +277,10 @@ class Transformer(SequenceLayer, keras.Model):
     def export(
         self, filepath, format="tf_saved_model", input_signature=None, **kwargs
     ):
-        """Exports calls of the model; see `keras.Model.export`.
+        """Exports the model; see `keras.Model.export`.
 
-        Args:
-            filepath: of the artifact.
-            format: of the artifact.
-            input_signature: None for a dict of `source` and `target`, int32
-                [B, S] and [B, T] of any sizes.
-            **kwargs: of `keras.Model.export`.
+        By default the signature takes a dict of `source` and `target`, int32
+        [B, S] and [B, T] of any sizes.
         """
         if input_signature is None:
             ids = keras.InputSpec(dtype="int32", shape=(None, None))
@@ -326,7 +290,7 @@ class Transformer(SequenceLayer, keras.Model):
         )
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses; see `refuse_to_quantize`."""
+        """Raises a ValueError; see `refuse_to_quantize`."""
         refuse_to_quantize(mode)
 
     def get_config(self):
@@ -336,14 +300,14 @@ class Transformer(SequenceLayer, keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Makes the model from what `get_config` returned."""
+        """Creates the model from the output of `get_config`."""
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
 
 
 def _layer_arguments(config):
-    """Returns the arguments of both stacks for a TransformerConfig."""
+    """Returns the arguments of Encoder and Decoder for a TransformerConfig."""
     return {
         "intermediate_dim": config.d_ff,
         "num_heads": config.num_heads,
