@@ -27,29 +27,29 @@ from keras_transformer.layers.masks import (
     validate_mask,
 )
 
-# Finite, so that a row that may attend to nothing has equal weights and no NaN;
-# large enough that its exponential is 0 beside any real score. A NumPy scalar,
-# or Keras' floatx would decide its type.
+# Finite, so that a fully masked row has equal weights instead of NaN; large
+# enough that its exponential is 0 next to any real score. A NumPy scalar, since
+# Keras' floatx would set the dtype of a float.
 _MASKED_SCORE = np.float32(-1e9)
 
-# Queries, keys and values are initialized with half of Glorot's variance, as in
-# fairseq and the authors' first code; deep post-norm stacks learn late with all
-# of it (docs/measured/results.md).
+# Queries, keys and values use half of Glorot's variance, as in fairseq and the
+# authors' first code; with the full variance deep post-norm stacks learn late
+# (docs/measured/results.md).
 _VARIANCE = 0.5
 
 
 def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
 
-    The softmax runs in float32, or float64 where the inputs are.
+    The softmax runs in float32, or float64 for float64 inputs.
 
     Args:
         queries: float [..., Q, d_k].
         keys: float [..., M, d_k].
         values: float [..., M, d_v].
         mask: boolean, broadcastable to [..., Q, M], True where a query may
-            attend; None means everywhere.
-        drop: dropout layer, or function, for the weights; None for none.
+            attend; None for everywhere.
+        drop: dropout layer or function for the weights; None for no dropout.
 
     Returns:
         float [..., Q, d_v] in the dtype of `values`, and the weights before
@@ -60,11 +60,11 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
     scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
     scores = at_least_float32(scores)
     if mask is not None:
-        # Added rather than selected: the mask stays at its own, smaller shape.
+        # Adding keeps the mask at its own, smaller shape.
         masked = ops.where(mask, np.float32(0), _MASKED_SCORE)
         scores = scores + ops.cast(masked, scores.dtype)
     if scores.shape[-1] == 1:
-        # What softmax would give, without Keras' warning that it does.
+        # The softmax of one score, without Keras' warning about it.
         weights = ops.ones_like(scores)
     else:
         weights = ops.softmax(scores, axis=-1)
@@ -79,24 +79,20 @@ class MultiHeadAttention(SequenceLayer):
     Letters: B batch, Q queries, M keys and values, H heads, D width of the
     query.
 
-    A layer that is called with a query alone is self-attention: one product
-    makes queries, keys and values. Called with a value too it is
-    cross-attention: one product makes keys and values.
+    Called with a query alone, the layer is self-attention: one product makes
+    queries, keys and values. Called with a value too, it is cross-attention:
+    one product makes keys and values.
 
     Args:
         num_heads: H.
-        key_dim: d_k, width of each head's queries and keys.
-        value_dim: d_v, width of each head's values; None for `key_dim`.
+        key_dim: d_k, query and key width per head.
+        value_dim: d_v, value width per head; None for `key_dim`.
         dropout: probability of dropping an attention weight.
         use_bias: whether the projections have biases.
-        attention_window: r of restricted self-attention (section 4): a
-            position attends to the r nearest ones on either side; 0 means
-            all. Time and memory grow with r instead of Q, unless the scores
-            are returned or the mask differs between queries.
-
-    Raises:
-        ValueError: a layer with a window gets a value, or a width, a mask or
-            a number is invalid.
+        attention_window: r of restricted self-attention (section 4): a position
+            attends to the r nearest ones on either side; 0 for all. Time and
+            memory grow with r instead of Q, unless the scores are returned or
+            the mask differs between queries. Cross-attention takes no window.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
@@ -135,14 +131,14 @@ class MultiHeadAttention(SequenceLayer):
         )
 
     def build(self, query_shape, value_shape=None):
-        """Makes the weights; those of cross-attention with `value_shape`."""
+        """Creates the weights; with `value_shape` those of cross-attention."""
         self.require_width(query_shape)
         self.is_cross_attention = value_shape is not None
         queries = self.num_heads * self.key_dim
         values = self.num_heads * self.value_dim
-        # The bias of keys adds the same to all scores of a query, which the
-        # softmax ignores. Its gradient would be rounding noise, of which Adam,
-        # dividing a gradient by its own size, makes whole steps.
+        # A bias of keys adds the same to all scores of a query, which the
+        # softmax ignores. Its gradient is rounding noise, which Adam would
+        # scale up to full steps.
         if self.is_cross_attention:
             if self.attention_window:
                 raise ValueError("A window is for self-attention only.")
@@ -188,32 +184,32 @@ class MultiHeadAttention(SequenceLayer):
         query_mask=None,
         value_mask=None,
     ):
-        """Attends.
+        """Attends to the query itself, or to `value`.
 
         Args:
             query: float [B, Q, D].
-            value: float [B, M, D_value] to attend to; None for
-                self-attention, where M = Q.
-            attention_mask: boolean, True where a query may attend: [B, M],
-                or broadcastable to [B, Q, M] or [B, H, Q, M]; of
-                self-attention an AttentionMask, too. None means everywhere.
+            value: float [B, M, D_value] to attend to; None for self-attention,
+                where M = Q.
+            attention_mask: boolean, True where a query may attend: [B, M], or
+                broadcastable to [B, Q, M] or [B, H, Q, M]; for self-attention
+                also an AttentionMask. None for everywhere.
             use_causal_mask: whether no position may attend to later ones.
-            cache: of self-attention a KVCache, to which the keys and values
-                of the query, one position of each of Q beams, are appended;
-                M is then all of its slots. Of cross-attention what
-                `project_memory` returned, in the place of `value`.
+            cache: for self-attention a KVCache, to which the keys and values of
+                the query, one position of each of Q beams, are appended; M is
+                then all of its slots. For cross-attention the output of
+                `project_memory`, instead of `value`.
             cache_update_index: int32 scalar, the step to append at.
             training: whether attention weights are dropped out.
             return_attention_scores: also return the attention weights.
-            mask: boolean [B, Q], Keras' own mask of the only input. Keras
+            mask: boolean [B, Q], Keras' own mask of a single input. Keras
                 passes this and the next two, which join `attention_mask`.
-            query_mask: the same where there are several inputs.
+            query_mask: the same for several inputs.
             value_mask: boolean [B, M], Keras' own mask of `value`.
 
         Returns:
-            float [B, Q, D]; with `return_attention_scores` also float32
-            [B, H, Q, M], before dropout; with `cache_update_index` both and
-            the cache with this step in it.
+            float [B, Q, D]; with `return_attention_scores` also float32 [B, H,
+            Q, M], before dropout; with `cache_update_index` both and the
+            updated cache.
         """
         decodes = cache_update_index is not None
         has_value = value is not None or (cache is not None and not decodes)
@@ -241,7 +237,7 @@ class MultiHeadAttention(SequenceLayer):
                 in_heads, self.query_key_value.split(fused)
             )
             if decodes:
-                # Only with a window a step replaces an earlier one.
+                # Only with a window can a step replace an earlier one.
                 is_ring = self.attention_window
                 write = cache.overwrite if is_ring else cache.append
                 cache = write(keys, values, cache_update_index)
@@ -276,14 +272,10 @@ class MultiHeadAttention(SequenceLayer):
         return (outputs, scores) if return_attention_scores else outputs
 
     def project_memory(self, memory, training=False):
-        """Returns cross-attention's keys and values, a cache for `call`.
+        """Returns keys and values of cross-attention, a `cache` for `call`.
 
-        Args:
-            memory: float [B, M, D_value].
-            training: whether a gradient will be taken.
-
-        Returns:
-            float [B, H, M, d_k] and [B, H, M, d_v].
+        They are float [B, H, M, d_k] and [B, H, M, d_v] for a memory [B, M,
+        D_value].
         """
         fused = self.key_value(memory, training=training)
         blocks = self.key_value.split(fused)
@@ -310,12 +302,11 @@ def _transpose(values):
 
 
 class KVCache(typing.NamedTuple):
-    """Keys and values of one self-attention layer, of all steps or the latest.
+    """Keys and values of one self-attention layer, for all or recent steps.
 
-    The K beams of a step lie side by side and are never re-ordered: a mask
-    selects the slots of a beam's own past (see `decoding/beam_decoder.py`).
-    A subclass may override `scatter` and `replace`, where a backend can write
-    a step without copying the others.
+    The K beams of a step are adjacent and never reordered: a mask selects the
+    slots of a beam's own past (see `decoding/beam_decoder.py`). A subclass may
+    override `scatter` and `replace` where a backend can write in place.
 
     Attributes:
         keys: float [B, H, steps, K * d_k].
@@ -327,47 +318,36 @@ class KVCache(typing.NamedTuple):
 
     @classmethod
     def empty(cls, batch, num_heads, steps, beams, widths, dtype):
-        """Returns a cache of zeros.
+        """Returns a cache of zeros; `widths` are (d_k, d_v).
 
-        Args:
-            batch: B, number or int32 scalar.
-            num_heads: H.
-            steps: number of steps it can hold, number or int32 scalar.
-            beams: K.
-            widths: (d_k, d_v).
-            dtype: of its elements.
+        `batch` and `steps` are numbers or int32 scalars.
         """
         shapes = [(batch, num_heads, steps, beams * width) for width in widths]
         return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
 
     @staticmethod
     def scatter(cache, indices, rows):
-        """Writes rows that are zero so far.
+        """Writes rows into slots that are still zero.
 
-        Args:
-            cache: float [N, steps, width].
-            indices: int32 [N, 2], indices into the first two axes.
-            rows: float [N, width].
+        `cache` is float [N, steps, width], `indices` int32 [N, 2] into its
+        first two axes, and `rows` float [N, width].
         """
         return ops.scatter_update(cache, indices, rows)
 
     @staticmethod
     def replace(cache, indices, rows):
-        """Writes rows as `scatter` does, whatever they hold so far."""
+        """Writes rows as `scatter` does, into slots with any content."""
         return ops.scatter_update(cache, indices, rows)
 
     def append(self, keys, values, index):
-        """Returns the cache with one step written.
+        """Returns the cache with step `index` written, which was zero before.
 
-        Args:
-            keys: float [B, H, K, d_k].
-            values: float [B, H, K, d_v].
-            index: int32 scalar, the step to write, zero so far.
+        `keys` and `values` are float [B, H, K, d_k] and [B, H, K, d_v].
         """
         return self._write(self.scatter, (keys, values), index)
 
     def overwrite(self, keys, values, index):
-        """Writes as `append` does, where a step may be already."""
+        """Returns the cache with step `index` replaced; see `append`."""
         return self._write(self.replace, (keys, values), index)
 
     def _write(self, write, step, index):
@@ -389,7 +369,7 @@ class KVCache(typing.NamedTuple):
         return type(self)(*map(written, self, step))
 
     def read(self, beams):
-        """Returns all slots as keys and values: float [B, H, steps * K, d]."""
+        """Returns keys and values of all slots: float [B, H, steps * K, d]."""
         batch, num_heads, steps, _ = ops.shape(self.keys)
 
         def slots(cache):

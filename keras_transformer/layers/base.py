@@ -1,4 +1,4 @@
-"""Base classes of the layers, and checks of their arguments."""
+"""Base classes of the layers, and validation of their arguments."""
 
 import itertools
 
@@ -12,14 +12,11 @@ from keras_transformer.kernels import linear
 class SequenceLayer(keras.layers.Layer):
     """Base of layers whose output has the shape of their first input.
 
-    A `dtype_policy` that is set later reaches the sub-layers too.
-
-    Raises:
-        ValueError: an input is ragged.
+    Setting `dtype_policy` also sets it for the sub-layers. Ragged inputs raise
+    ValueError.
     """
 
-    # Arguments of the constructor that `get_config` adds to Keras' own; each
-    # is an attribute.
+    # Attributes that `get_config` adds to Keras' own arguments.
     config_names = ()
 
     def __call__(self, *args, **kwargs):
@@ -35,7 +32,7 @@ class SequenceLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
         """Returns the shape of the first input.
 
-        Keras passes the shapes of several inputs by the names of `build`.
+        Keras names the shapes of several inputs after the arguments of `build`.
         """
         del other_shapes
         return tuple(input_shape or next(iter(by_name.values())))
@@ -44,7 +41,8 @@ class SequenceLayer(keras.layers.Layer):
         """Returns KerasTensors of the outputs."""
         if not self.built:
             return super().compute_output_spec(*args, **kwargs)
-        # Only the call knows of attention weights, and checks masks.
+        # Only `call` knows whether attention weights are returned, and checks
+        # masks.
         call = super(keras.layers.Layer, self).compute_output_spec
         return call(*args, **kwargs)
 
@@ -60,10 +58,9 @@ class SequenceLayer(keras.layers.Layer):
             layer.dtype_policy = value
 
     def require_width(self, shape, width=None):
-        """Checks the input's shape, [B, T, D], now and in later calls.
+        """Requires inputs [B, T, D] with this D, now and in later calls.
 
-        Raises:
-            ValueError: it has another rank, or another D than `width`.
+        Another rank, or another D than `width`, raises ValueError.
         """
         check_width(self, shape, width)
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
@@ -76,17 +73,16 @@ class SequenceLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Projection(keras.layers.Dense):
-    """x W + b for one or several outputs, in one product.
+    """Dense layer x W + b for one or several outputs, in one product.
 
-    LoRA is Keras' own (`enable_lora`); several outputs share its first
-    factor.
+    LoRA is Keras' own (`enable_lora`); all outputs share its first factor.
 
     Args:
         widths: number of columns of each output.
-        variance: factor on the variance of Glorot's uniform initializer, by
-            which each output's columns are initialized separately.
-        constant_bias: index of an output whose bias gets no gradient; None
-            for no such output.
+        variance: factor on the variance of Glorot's uniform initializer, which
+            initializes each output's columns separately.
+        constant_bias: index of an output whose bias gets no gradient; None for
+            no such output.
     """
 
     def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):
@@ -125,7 +121,7 @@ class Projection(keras.layers.Dense):
         return ops.split(outputs, ends, axis=-1)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses; see `refuse_to_quantize`."""
+        """Raises a ValueError; see `refuse_to_quantize`."""
         refuse_to_quantize(mode)
 
     def get_config(self):
@@ -142,7 +138,7 @@ class Projection(keras.layers.Dense):
 
 
 def refuse_to_quantize(mode):
-    """Raises a ValueError: Keras would skip the layers and change nothing."""
+    """Raises a ValueError, since Keras would silently skip the layers."""
     raise ValueError(
         f"Layers of keras_transformer cannot be quantized to {mode}; "
         "export the model with `python -m export.ctranslate2 "
@@ -173,10 +169,9 @@ def require_counts(layer, *names):
 
 
 def as_ids(ids):
-    """Returns ids as Keras' Embedding takes them: int32 or int64.
+    """Returns ids of any numeric dtype, or lists, as int32 or int64.
 
-    Args:
-        ids: tensor or array of any integer or float dtype, or lists.
+    These are the dtypes that Keras' Embedding takes.
     """
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
@@ -184,20 +179,11 @@ def as_ids(ids):
 
 
 def look_up(table, ids, name):
-    """Returns the rows of a table at ids.
+    """Returns the rows of a table [n, D] at ids [...]: float [..., D].
 
-    Args:
-        table: float [n, D].
-        ids: int [...], as `as_ids` returns them.
-        name: of one id, for the message.
-
-    Returns:
-        float [..., D]. A compiled function cannot raise: an id outside the
-        table is an error from TensorFlow and PyTorch on a CPU, and NaN from
-        JAX.
-
-    Raises:
-        ValueError: an id is negative or too high, and its value is known.
+    An id outside the table raises ValueError if its value is known. A compiled
+    function cannot raise: there it is an error from TensorFlow and PyTorch on a
+    CPU, and NaN from JAX. `name` names an id in the message.
     """
     count = table.shape[0]
     if not check_ids(ids, count, name):
@@ -207,18 +193,14 @@ def look_up(table, ids, name):
 
 
 def check_ids(ids, count, name):
-    """Checks that ids are from 0 to `count` - 1, if their values are known.
+    """Raises a ValueError for ids outside 0 to `count` - 1.
 
-    Returns:
-        Whether they are known.
-
-    Raises:
-        ValueError: an id is outside.
+    Returns whether the values of the ids are known, and so checked.
     """
     try:
         known = np.asarray(ids)
     except (TypeError, ValueError, NotImplementedError, RuntimeError):
-        # No values while a function is traced.
+        # While a function is traced, tensors have no values.
         return False
     outside = known[(known < 0) | (known >= count)]
     if outside.size:

@@ -1,4 +1,4 @@
-"""The decoder and its layers: section 3.1."""
+"""The decoder layer and the decoder stack: section 3.1."""
 
 import keras
 from keras import ops
@@ -12,9 +12,9 @@ from keras_transformer.layers.transformer_layer import (
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class DecoderLayer(TransformerLayer):
-    """Self-attention, cross-attention and feed-forward, each with a residual.
+    """Causal self-attention, cross-attention and feed-forward network.
 
-    Self-attention is causal: no position attends to later ones (section
+    Each has a residual connection. No position attends to later ones (section
     3.2.3). The arguments are those of `TransformerLayer`.
     """
 
@@ -34,7 +34,7 @@ class DecoderLayer(TransformerLayer):
         self.feed_forward_residual = self.new_residual("feed_forward_residual")
 
     def build(self, inputs_shape, memory_shape):
-        """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
+        """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
         self.require_width(inputs_shape)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
@@ -59,8 +59,8 @@ class DecoderLayer(TransformerLayer):
         """Applies the layer to whole sequences, or to the newest position.
 
         Args:
-            inputs: float [B, T, D]; with caches [B, K, D], the newest
-                position of each of K beams.
+            inputs: float [B, T, D]; with caches [B, K, D], the newest position
+                of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
             attention_mask: of self-attention, joined with causality; see
                 MultiHeadAttention. With caches boolean [B, K, M], the slots
@@ -73,10 +73,10 @@ class DecoderLayer(TransformerLayer):
             return_attention_scores: also return the attention weights.
 
         Returns:
-            float, as `inputs`; with `return_attention_scores` also float32
-            [B, H, T, T] of self-attention and [B, H, T, S] of
+            float, shape of `inputs`; with `return_attention_scores` also
+            float32 [B, H, T, T] of self-attention and [B, H, T, S] of
             cross-attention; with caches both (M instead of the second T) and
-            the KVCache with this step in it.
+            the updated KVCache.
         """
         decoding = cache_update_index is not None
         residual = self.self_attention_residual
@@ -118,7 +118,7 @@ class DecoderLayer(TransformerLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Decoder(TransformerStack):
-    """A stack of N decoder layers, with a final norm when pre-norm.
+    """A stack of N decoder layers, with a final norm if pre-norm.
 
     Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
@@ -126,7 +126,7 @@ class Decoder(TransformerStack):
     layer_class = DecoderLayer
 
     def build(self, inputs_shape, memory_shape):
-        """Makes the weights for inputs [B, T, D] and a memory [B, S, D]."""
+        """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
         self.build_layers(inputs_shape, memory_shape)
 
     def call(
@@ -143,11 +143,9 @@ class Decoder(TransformerStack):
     ):
         """Applies all layers; see `DecoderLayer.call`.
 
-        The caches are of `initial_caches`, with the earlier steps in them, and
+        The caches are those of `initial_caches`, updated by earlier steps, and
         of `project_memory`; `cache_update_index` is the number of the step.
-
-        Returns:
-            As `DecoderLayer.call`, with lists of N scores and caches.
+        Scores and caches are returned as lists of N.
         """
         if cache_update_index is not None:
             length = ops.shape(self_attention_caches[0].keys)[2]
@@ -177,13 +175,9 @@ class Decoder(TransformerStack):
         return (outputs, *map(list, zip(*extras))) if extras else outputs
 
     def project_memory(self, memory):
-        """Returns each layer's cross-attention cache.
+        """Returns each layer's cross-attention cache for float [B, S, D].
 
-        Args:
-            memory: float [B, S, D].
-
-        Returns:
-            A tuple of N pairs, float [B, H, S, d_k] and [B, H, S, d_v].
+        It is a tuple of N pairs, float [B, H, S, d_k] and [B, H, S, d_v].
         """
         return tuple(
             layer.cross_attention.project_memory(memory)
@@ -191,13 +185,10 @@ class Decoder(TransformerStack):
         )
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
-        """Returns N empty self-attention caches for K beams.
+        """Returns N empty self-attention caches for K = `beams`.
 
-        Args:
-            batch_size: B.
-            steps: number of steps to decode; see `cache_length`.
-            beams: K.
-            kind: KVCache, or a subclass of it.
+        They have room for `steps` steps (see `cache_length`); `kind` is KVCache
+        or a subclass.
         """
         return tuple(
             kind.empty(
@@ -214,8 +205,8 @@ class Decoder(TransformerStack):
     def cache_length(self, steps):
         """Returns the cache length for a number of steps.
 
-        With a window of r no step attends to more than r before it: a cache
-        of length r + 1 is enough, in which step t replaces step t - r - 1.
+        With a window of r no step attends to more than r earlier steps, so
+        length r + 1 is enough: step t replaces step t - r - 1.
         """
         if not self.attention_window:
             return steps

@@ -21,21 +21,18 @@ from keras_transformer.layers.base import (
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class SharedEmbedding(SequenceLayer):
-    """One matrix that embeds ids and, transposed, gives logits.
+    """One matrix that embeds ids and, transposed, computes logits.
 
-    Embeddings are multiplied by sqrt(d_model); the matrix begins with a
-    standard deviation of d_model ** -0.5, so that they begin at unit scale.
+    Embeddings are multiplied by sqrt(d_model); the matrix is initialized with
+    standard deviation d_model^-0.5, so that they begin at unit scale. An id
+    outside the vocabulary is an error where `look_up` can detect it.
 
     Args:
         vocabulary_size: V.
         d_model: D.
-        mask_zero: whether id 0 is masked for the layers that follow, as with
+        mask_zero: whether id 0 is masked for later layers, as in
             `keras.layers.Embedding`.
         output_bias: whether logits have a bias.
-
-    Raises:
-        ValueError: `vocabulary_size` or `d_model` is not a whole number of at
-            least 1; or an id is outside, where `look_up` can tell.
     """
 
     config_names = ("vocabulary_size", "d_model", "mask_zero", "output_bias")
@@ -54,12 +51,12 @@ class SharedEmbedding(SequenceLayer):
         self.mask_zero = mask_zero
         self.output_bias = output_bias
         self.supports_masking = mask_zero
-        # Ids that come as floats are not to be rounded.
+        # Autocast would round ids given as floats.
         self.autocast = False
         require_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
-        """Makes the matrix [V, D], and the bias [V] where there is one."""
+        """Creates the matrix [V, D], and the bias [V] if there is one."""
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocabulary_size, self.d_model),
@@ -90,10 +87,10 @@ class SharedEmbedding(SequenceLayer):
         return ops.not_equal(as_ids(ids), PAD_ID) if self.mask_zero else None
 
     def logits(self, states):
-        """Returns float32 [..., V] for float [..., D].
+        """Returns logits, float32 [..., V], for states, float [..., D].
 
-        The product runs in float32 under every dtype policy but float64: a
-        rounding of logits is a rounding of the loss.
+        The product runs in float32 under every dtype policy but float64, since
+        rounded logits mean a rounded loss.
         """
         return self.project(states, self.projection())
 
@@ -102,19 +99,14 @@ class SharedEmbedding(SequenceLayer):
         return ops.transpose(at_least_float32(self.embeddings))
 
     def project(self, states, projection):
-        """Returns the logits of states by a `projection` made before."""
+        """Returns the logits of states for a precomputed `projection()`."""
         return linear(at_least_float32(states), projection, self.bias)
 
     def output_matrix(self, ids=None):
-        """Returns the pre-softmax matrix, the bias as its last column.
+        """Returns the pre-softmax matrix, with any bias as its last column.
 
+        It is float32 [V, D] or [V, D + 1], or the rows at int32 [...] `ids`.
         Logits are `append_bias_input(states)` times its transpose.
-
-        Args:
-            ids: int32 [...], the rows to return; None for all V.
-
-        Returns:
-            float32 [V or ..., D], or [V or ..., D + 1] with an output bias.
         """
 
         def rows(weight):
@@ -128,7 +120,7 @@ class SharedEmbedding(SequenceLayer):
         return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
 
     def append_bias_input(self, states):
-        """Appends a 1 to float [..., D], if there is an output bias."""
+        """Appends a 1 to float [..., D] if there is an output bias."""
         if self.bias is None:
             return states
         states = ops.cast(states, "float32")
@@ -139,7 +131,7 @@ class SharedEmbedding(SequenceLayer):
         return (*input_shape, self.d_model)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Refuses; see `refuse_to_quantize`."""
+        """Raises a ValueError; see `refuse_to_quantize`."""
         refuse_to_quantize(mode)
 
 
@@ -148,9 +140,13 @@ _COARSE = 128
 
 
 class PositionLayer(SequenceLayer):
-    """Adds a vector for each position; subclasses define it in `encode`."""
+    """Adds a vector for each position; subclasses define it in `encode`.
 
-    # What the two tables of sinusoids hold; a learned table has its own size.
+    A sequence of known length, or a known position, beyond `max_positions`
+    raises ValueError.
+    """
+
+    # Size of the two sinusoid tables; learned tables override it.
     max_positions = _FINE * _COARSE
 
     def __init__(self, **kwargs):
@@ -158,26 +154,17 @@ class PositionLayer(SequenceLayer):
         self.supports_masking = True
 
     def call(self, inputs, positions=None):
-        """Adds each position's vector.
+        """Adds each position's vector to float [B, T, D].
 
-        Args:
-            inputs: float [B, T, D].
-            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
-
-        Returns:
-            float [B, T, D].
-
-        Raises:
-            ValueError: a sequence of known length, or a known position, is
-                beyond `max_positions`.
+        `positions` are int32 [B, T] or [1, T], by default 0 to T - 1.
         """
         vectors = self.encode(self.check_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
 
     def check_positions(self, inputs, positions):
-        """Returns the positions, int32 [B or 1, T], as `call` takes them."""
+        """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
         if positions is None:
-            # Packed rows, which give positions, are longer than a sentence.
+            # Packed rows pass positions, and may be longer than the table.
             length = inputs.shape[1]
             if isinstance(length, int) and length > self.max_positions:
                 raise ValueError(
@@ -190,7 +177,7 @@ class PositionLayer(SequenceLayer):
 
     @abc.abstractmethod
     def encode(self, positions):
-        """Returns the vectors of int32 [...] positions: float [..., D]."""
+        """Encodes int32 [...] positions as float [..., D]."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -198,15 +185,12 @@ class SinusoidalPositionEncoding(PositionLayer):
     """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
-    sine of a position is put together from two exact tables, position =
-    128 * coarse + fine, by the addition theorem, up to position 16,383.
+    addition theorem combines two exact tables, position = 128 * coarse + fine,
+    up to position 16,383. An odd width raises ValueError.
 
     Args:
-        rates: "paper" for these; "marian" for those of Marian, fairseq and
-            tensor2tensor, which fall to 1/10000: 10000^(-i/(D/2-1)).
-
-    Raises:
-        ValueError: there are no such rates, or the width is odd.
+        rates: "paper" for this formula; "marian" for 10000^(-i/(D/2-1)), as in
+            Marian, fairseq and tensor2tensor.
     """
 
     config_names = ("rates",)
@@ -218,7 +202,7 @@ class SinusoidalPositionEncoding(PositionLayer):
         self.rates = rates
 
     def build(self, input_shape):
-        """Makes the tables for [B, T, D]; there are no weights."""
+        """Creates the tables for [B, T, D]; there are no weights."""
         self.require_width(input_shape)
         pairs, odd = divmod(input_shape[-1], 2)
         steps = pairs if self.rates == "paper" else pairs - 1
@@ -234,7 +218,7 @@ class SinusoidalPositionEncoding(PositionLayer):
         self.built = True
 
     def encode(self, positions):
-        """Returns the encoding of int32 [...] positions: float32 [..., D]."""
+        """Encodes int32 [...] positions as float32 [..., D]."""
         check_ids(positions, self.max_positions, "position")
         fine, coarse = positions % _FINE, positions // _FINE
         sin_fine, cos_fine = _sin_and_cos(self._fine, fine)
@@ -258,12 +242,8 @@ def _sin_and_cos(angles, rows):
 class LearnedPositionEmbedding(PositionLayer):
     """Adds a learned vector for each position (Table 3, row E).
 
-    Args:
-        max_positions: rows of the table; a position beyond it is an error,
-            where `look_up` can tell.
-
-    Raises:
-        ValueError: `max_positions` is not a whole number of at least 1.
+    The table has `max_positions` rows; a position beyond it is an error where
+    `look_up` can detect it.
     """
 
     config_names = ("max_positions",)
@@ -274,7 +254,7 @@ class LearnedPositionEmbedding(PositionLayer):
         require_counts(self, "max_positions")
 
     def build(self, input_shape):
-        """Makes the table for [B, T, D]."""
+        """Creates the table for [B, T, D]."""
         self.require_width(input_shape)
         self.embeddings = self.add_weight(
             name="embeddings",
@@ -286,5 +266,5 @@ class LearnedPositionEmbedding(PositionLayer):
         self.built = True
 
     def encode(self, positions):
-        """Returns the embedding of int32 [...] positions: float [..., D]."""
+        """Embeds int32 [...] positions as float [..., D]."""
         return look_up(self.embeddings, positions, "position")

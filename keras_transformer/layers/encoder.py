@@ -1,4 +1,4 @@
-"""The encoder and its layers: section 3.1."""
+"""The encoder layer and the encoder stack: section 3.1."""
 
 import keras
 
@@ -10,7 +10,7 @@ from keras_transformer.layers.transformer_layer import (
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class EncoderLayer(TransformerLayer):
-    """Self-attention, then a feed-forward network, each with its residual.
+    """Self-attention and a feed-forward network, each with a residual.
 
     Its arguments are those of `TransformerLayer`.
     """
@@ -27,7 +27,7 @@ class EncoderLayer(TransformerLayer):
         self.feed_forward_residual = self.new_residual("feed_forward_residual")
 
     def build(self, input_shape):
-        """Makes the weights for inputs [B, S, D]."""
+        """Creates the weights for inputs [B, S, D]."""
         self.require_width(input_shape)
         self.self_attention.build(input_shape)
         self.self_attention_residual.build(input_shape)
@@ -42,17 +42,10 @@ class EncoderLayer(TransformerLayer):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the layer.
+        """Applies the layer to float [B, S, D].
 
-        Args:
-            inputs: float [B, S, D].
-            attention_mask: of self-attention; see MultiHeadAttention.
-            training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
-
-        Returns:
-            float [B, S, D]; with `return_attention_scores` a pair of that
-            and float32 [B, H, S, S].
+        For `attention_mask` see MultiHeadAttention. With
+        `return_attention_scores` also returns float32 [B, H, S, S].
         """
         residual = self.self_attention_residual
         attended = self.self_attention(
@@ -74,7 +67,7 @@ class EncoderLayer(TransformerLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Encoder(TransformerStack):
-    """A stack of N encoder layers, with a final norm when pre-norm.
+    """A stack of N encoder layers, with a final norm if pre-norm.
 
     Its arguments are `num_layers`, N, and those of `TransformerLayer`.
     """
@@ -82,7 +75,7 @@ class Encoder(TransformerStack):
     layer_class = EncoderLayer
 
     def build(self, input_shape):
-        """Makes the weights for inputs [B, S, D]."""
+        """Creates the weights for inputs [B, S, D]."""
         self.build_layers(input_shape)
 
     def call(
@@ -94,9 +87,7 @@ class Encoder(TransformerStack):
     ):
         """Applies all layers; see `EncoderLayer.call`.
 
-        Returns:
-            float [B, S, D]; with `return_attention_scores` a pair of that
-            and a list of N float32 [B, H, S, S].
+        With `return_attention_scores` also returns a list of N scores.
         """
         outputs, all_scores = inputs, []
         for layer in self.layers:

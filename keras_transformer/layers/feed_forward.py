@@ -31,7 +31,7 @@ class PositionwiseFeedForward(SequenceLayer):
         self.activation = activation
         self.dropout = dropout
         require_counts(self, "intermediate_dim")
-        # Refuses what Keras does not know.
+        # Raises an error for an unknown activation.
         self._activate = keras.activations.get(activation)
         self.inner_projection = Projection(
             [intermediate_dim],
@@ -43,7 +43,7 @@ class PositionwiseFeedForward(SequenceLayer):
         )
 
     def build(self, input_shape):
-        """Makes the weights: input_shape is [B, T, D]."""
+        """Creates the weights for inputs [B, T, D]."""
         self.require_width(input_shape)
         self.inner_projection.build(input_shape)
         self.output_projection = Projection(

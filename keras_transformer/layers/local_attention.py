@@ -1,30 +1,30 @@
 """Local (restricted) self-attention in blocks: section 4.
 
-A position attends to those at most r away. Queries are cut into blocks, which
-attend to the keys of their own block and the r on either side (causal: on the
+A position attends to those at most r away. Queries are split into blocks, which
+attend to the keys of their own block and r on either side (causal: on the
 left), so that time and memory grow with n r instead of n^2.
 
 Letters: B batch, H heads, n positions, r window, C blocks of L positions, W
-keys of a block: L + 2r, or causal L + r.
+keys per block: L + 2r, or causal L + r.
 """
 
 from keras import ops
 
-# Smaller blocks have fewer masked keys but are smaller products: 32 to 128 are
-# as fast, forward and backward, for windows of 16 and 64.
+# Smaller blocks have fewer masked keys but smaller products: 32 to 128 are
+# equally fast, forward and backward, for windows of 16 and 64.
 _MIN_BLOCK = 64
 
-# Sequences longer than so many times W are cut. Forward and backward through
-# a layer of base width, on two CPU cores, blocks were faster from 2.2, 1.9 and
-# 1.3 times on for windows of 16, 64 and 256.
+# Sequences longer than this many times W are split. Forward and backward
+# through a base-size layer on two CPU cores, blocks were faster from 2.2, 1.9
+# and 1.3 times W for windows of 16, 64 and 256.
 _MIN_LENGTH_RATIO = 2
 
 
 def split_into_blocks(queries, keys, values, mask, window):
-    """Returns the inputs of scaled dot-product attention, in blocks if faster.
+    """Splits the inputs of scaled dot-product attention, if that is faster.
 
-    In blocks it takes O(n r d) time and O(n r) memory. The output of a query
-    that may attend to nothing is finite and arbitrary.
+    In blocks attention takes O(n r d) time and O(n r) memory. The output of a
+    query that may attend to nothing is finite and arbitrary.
 
     Args:
         queries: float [B, H, n, d_k].
@@ -34,9 +34,9 @@ def split_into_blocks(queries, keys, values, mask, window):
         window: r, above 0.
 
     Returns:
-        Queries, keys, values, float [B, H, C, L or W, d], and their mask,
-        boolean [B, 1, C, L, W]; or the inputs as they are, rank 4, and the
-        mask [B, 1, n, n] with the window in it.
+        Queries, keys and values, float [B, H, C, L or W, d], and their mask,
+        boolean [B, 1, C, L, W]; or the unchanged inputs and the mask [B, 1, n,
+        n], which includes the window.
     """
     length = ops.shape(queries)[2]
     size = block_size(length, window)
@@ -53,7 +53,7 @@ def split_into_blocks(queries, keys, values, mask, window):
 
 
 def join_blocks(outputs, length):
-    """Returns float [B, H, n, d] of blocks [B, H, C, L, d], or of itself."""
+    """Joins blocks [B, H, C, L, d] into [B, H, n, d]; keeps rank 4."""
     if len(outputs.shape) == 4:
         return outputs
     batch, heads = ops.shape(outputs)[:2]
@@ -65,7 +65,7 @@ def join_blocks(outputs, length):
 def block_size(length, window):
     """Returns L, or n itself for short sequences, which are one block.
 
-    Where n is a tensor, as in a graph of TensorFlow, so is L. JAX's symbolic
+    L is a tensor if n is one, as in a TensorFlow graph. JAX's symbolic
     dimensions cannot be compared and count as short.
     """
     if not isinstance(length, int) and not ops.is_tensor(length):
@@ -83,15 +83,15 @@ def _where(condition, one, other):
 
 
 def _block_mask(mask, length, window, size, sides):
-    """Returns where a block's queries may attend: boolean [B, 1, C, L, W]."""
+    """Returns a mask for the queries of each block: boolean [B, 1, C, L, W]."""
     distance = ops.arange(size + sum(sides)) - sides[0]
     distance = distance - ops.arange(size)[:, None]
     farthest = 0 if mask.causal else window
     near = ops.logical_and(distance >= -window, distance <= farthest)
-    # Padding beyond both ends becomes 0, False.
+    # Margins beyond both ends are filled with 0, that is False.
     real = ops.ones((1, length), dtype="bool")
     if mask.keys is not None:
-        # Joined, since a mask may broadcast over the length.
+        # Joined, since the mask may broadcast over the length.
         real = ops.logical_and(real, mask.keys)
     real = _blocks_with_margins(real[:, None, :, None], size, sides)
     allowed = ops.logical_and(near, real[..., None, :, 0])
@@ -104,14 +104,14 @@ def _block_mask(mask, length, window, size, sides):
 
 
 def _blocks(positions, size):
-    """Cuts [B, H, n, d] into [B, H, C, L, d]; the last is padded with 0."""
+    """Splits [B, H, n, d] into [B, H, C, L, d]; pads the last with 0."""
     batch, heads, length, width = ops.shape(positions)
     positions = _padded(positions, 0, -length % size)
     return ops.reshape(positions, (batch, heads, -1, size, width))
 
 
 def _blocks_with_margins(positions, size, sides):
-    """Cuts [B, H, n, d] into overlapping [B, H, C, W, d]; 0 beyond the ends."""
+    """Splits [B, H, n, d] into overlapping [B, H, C, W, d]; 0 beyond the ends."""
     left, right = sides
     blocks = _blocks(_padded(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)

@@ -1,7 +1,7 @@
 """Attention masks: sections 3.2.3 and 4.
 
-Boolean, True where a query may attend to a key. Letters: B batch, Q queries, M
-keys, H heads.
+Masks are boolean, True where a query may attend to a key. Letters: B batch, Q
+queries, M keys, H heads.
 """
 
 import dataclasses
@@ -15,16 +15,15 @@ from keras_transformer.config import PAD_ID
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMask:
-    """A self-attention mask, described by the conditions it joins.
+    """A self-attention mask as a conjunction of conditions.
 
-    A mask [B, Q, Q] is made only where as many scores are. Keras takes an
-    AttentionMask for one argument, since it is no nest of tensors.
+    The mask [B, Q, Q] is materialized only where the scores are too. Keras
+    treats an AttentionMask as one argument, since it is not a nest of tensors.
 
     Attributes:
         keys: boolean [B, Q], keys that may be attended to; None for all.
-        segments: int32 [B, Q], number of the sentence pair at each position
-            of packed rows, which attend within a pair only; None where a row
-            is one sentence.
+        segments: int32 [B, Q], number of the sentence pair at each position of
+            packed rows; attention stays within a pair. None for unpacked rows.
         causal: whether no position may attend to later ones.
         matrix: boolean [B, Q, Q] or [B, H, Q, Q]; None for everywhere.
     """
@@ -38,12 +37,8 @@ class AttentionMask:
     def from_argument(cls, mask, states):
         """Returns an AttentionMask for a layer's `attention_mask`.
 
-        Args:
-            mask: AttentionMask, a mask as `validate_mask` takes it, or None.
-            states: float [B, Q, D], for their shape.
-
-        Raises:
-            ValueError: the mask does not fit.
+        `mask` is an AttentionMask, None, or a mask that `validate_mask` accepts
+        for states [B, Q, D]; otherwise this raises ValueError.
         """
         if mask is None or isinstance(mask, cls):
             return mask or cls()
@@ -55,7 +50,7 @@ class AttentionMask:
         return cls(keys=mask)
 
     def with_keys(self, *masks):
-        """Returns it joined with masks [B, Q] of keys; None is skipped."""
+        """Returns the conjunction with key masks [B, Q]; None is skipped."""
         masks = [mask for mask in (self.keys, *masks) if mask is not None]
         keys = functools.reduce(ops.logical_and, masks) if masks else None
         return dataclasses.replace(self, keys=keys)
@@ -63,9 +58,7 @@ class AttentionMask:
     def materialize(self, length, window=0):
         """Returns the mask of all queries and keys: rank 4, or None.
 
-        Args:
-            length: Q.
-            window: the farthest that a query may attend; 0 for no limit.
+        `length` is Q; `window` is the maximum distance, 0 for no limit.
         """
         positions = ops.arange(length)
         distance = positions[:, None] - positions[None, :]
@@ -82,15 +75,10 @@ class AttentionMask:
 def build_attention_masks(inputs):
     """Returns the masks of all three kinds of attention.
 
-    Args:
-        inputs: as for calling a Transformer.
-
-    Returns:
-        A dict: `source` and `target`, AttentionMask of self-attention, and
-        `memory`, boolean, broadcastable to [B, T, S], of cross-attention.
-
-    Raises:
-        ValueError: only one side has segments.
+    `inputs` are those of a Transformer; segments on only one side raise
+    ValueError. The result is a dict: `source` and `target`, AttentionMask of
+    self-attention, and `memory`, boolean, broadcastable to [B, T, S], of
+    cross-attention.
     """
     source, target = inputs["source"], inputs["target"]
     source_segments = inputs.get("source_segments")
@@ -112,32 +100,29 @@ def build_attention_masks(inputs):
 
 
 def padding_mask(ids):
-    """Returns True where an id is not padding: [B, M] to [B, 1, M]."""
+    """Returns True where an id is not padding: [B, 1, M] for [B, M]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
 def zero_padding_rows(scores, queries):
     """Zeroes the rows of padding in a list of attention scores.
 
-    Args:
-        scores: list of float32 [B, H, Q, M].
-        queries: int32 [B, Q], ids.
+    Scores are float32 [B, H, Q, M]; `queries` are the ids, int32 [B, Q].
     """
     real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
     return [each * ops.cast(real, each.dtype) for each in scores]
 
 
 def segment_mask(query_segments, key_segments):
-    """Returns whether int32 [B, Q] and [B, M] are equal: [B, Q, M]."""
+    """Returns where int32 [B, Q] and [B, M] are equal: boolean [B, Q, M]."""
     return ops.equal(query_segments[:, :, None], key_segments[:, None, :])
 
 
 def join_masks(*masks):
     """Returns where all masks are True: rank 4, or None.
 
-    Args:
-        *masks: [B, M], [B, Q, M] or [B, H, Q, M], broadcastable to one
-            another; or None, which allows everything.
+    Masks are [B, M], [B, Q, M] or [B, H, Q, M], broadcastable to one another,
+    or None, which allows everything.
     """
     masks = [add_head_axis(mask) for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, masks) if masks else None
@@ -177,13 +162,13 @@ def validate_mask(mask, queries, keys):
             "is the same for the whole batch a first axis of 1."
         )
     if batch is None and found[0] not in (1, None):
-        # Raises where the batch turns out to have another size.
+        # Raises at run time if the batch has another size.
         mask = ops.reshape(mask, (ops.shape(queries)[0], *mask.shape[1:]))
     return ops.cast(mask, "bool")
 
 
 def add_head_axis(mask):
-    """Brings [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; None stays."""
+    """Expands [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; keeps None."""
     if mask is None or len(mask.shape) == 4:
         return mask
     if len(mask.shape) == 2:

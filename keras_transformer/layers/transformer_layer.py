@@ -1,4 +1,4 @@
-"""What the layers of encoder and decoder share."""
+"""Base classes of the encoder and decoder, and residual connections."""
 
 import keras
 
@@ -18,13 +18,10 @@ class ResidualConnection(SequenceLayer):
         x = residual(x, y, training=training)
 
     Args:
-        normalize_first: False for post-norm (the paper), True for pre-norm:
-            x + Dropout(Sublayer(LayerNorm(x))).
+        normalize_first: False for post-norm (the paper), True for pre-norm: x +
+            Dropout(Sublayer(LayerNorm(x))).
         dropout: probability of dropping an output of the sub-layer.
         epsilon: added to the variance.
-
-    Raises:
-        ValueError: the outputs have another width than the inputs.
     """
 
     config_names = ("normalize_first", "dropout", "epsilon")
@@ -45,7 +42,7 @@ class ResidualConnection(SequenceLayer):
         )
 
     def build(self, inputs_shape, outputs_shape=None):
-        """Makes the weights of the normalization."""
+        """Creates the weights; both shapes must have the same width."""
         self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
@@ -66,21 +63,21 @@ class ResidualConnection(SequenceLayer):
 
 
 class TransformerLayer(SequenceLayer):
-    """Base of the encoder's and the decoder's layers and stacks.
+    """Base of the encoder and decoder layers and stacks.
 
     Args:
         intermediate_dim: F, inner width of the feed-forward network.
         num_heads: H.
-        key_dim: d_k, width of each head's queries and keys.
-        value_dim: d_v, width of each head's values; None for `key_dim`.
-        activation: of the feed-forward network, a Keras activation's name.
+        key_dim: d_k, query and key width per head.
+        value_dim: d_v, value width per head; None for `key_dim`.
+        activation: name of the feed-forward network's Keras activation.
         dropout: of each sub-layer's output.
         attention_dropout: of attention weights.
         activation_dropout: after the feed-forward activation.
         layer_norm_epsilon: added to the variance.
         normalize_first: False for post-norm (the paper), True for pre-norm.
         attention_window: r of restricted self-attention; 0 is off.
-        use_bias: whether attention's projections have biases.
+        use_bias: whether attention projections have biases.
     """
 
     config_names = (
@@ -156,12 +153,9 @@ class TransformerLayer(SequenceLayer):
 
 
 class TransformerStack(TransformerLayer):
-    """Base of the encoder and the decoder: N layers.
+    """Base of the encoder and the decoder: N = `num_layers` layers.
 
     A pre-norm stack ends with a normalization.
-
-    Args:
-        num_layers: N.
     """
 
     layer_class = None
@@ -197,7 +191,7 @@ class TransformerStack(TransformerLayer):
         self.built = True
 
     def normalize_output(self, outputs, training):
-        """Returns the stack's output for that of its last layer."""
+        """Applies the final norm, if any, to the last layer's output."""
         if self.final_norm is None:
             return outputs
         return self.final_norm(outputs, training=training)

@@ -1,5 +1,5 @@
-"""What a parser has that a translator has not: words, counted on both sides.
+"""Parsing models: Transformers whose positions encode words.
 
-This package imports `layers`, `decoding` and `transformer`, which know nothing
-of words.
+This package imports `layers`, `decoding` and `transformer`, which do not depend
+on it.
 """

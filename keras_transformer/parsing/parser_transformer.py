@@ -1,4 +1,4 @@
-"""A Transformer whose tokens know their words, and its beam decoder."""
+"""A Transformer with word positions, and its beam decoder."""
 
 import collections
 
@@ -18,11 +18,10 @@ from keras_transformer.transformer import Transformer
 
 
 def new_transformer(config, **kwargs):
-    """Returns a ParserTransformer for word positions, else a Transformer.
+    """Returns the model for a TransformerConfig.
 
-    Args:
-        config: TransformerConfig.
-        **kwargs: of `Transformer`.
+    It is a ParserTransformer for word positions, otherwise a Transformer; other
+    arguments are those of the model.
     """
     if config.uses_word_positions:
         return ParserTransformer(config, **kwargs)
@@ -33,9 +32,9 @@ def new_transformer(config, **kwargs):
 class ParserTransformer(Transformer):
     """A Transformer with `positions="words"` or `"next-word"`.
 
-    Each token's position also says which word it belongs to. With
-    "next-word" the decoder's input has the encoder's states of the word that
-    is to be tagged next added.
+    Each position also encodes the number of its word. With "next-word" the
+    encoder's states of the next word to be tagged are added to the decoder's
+    input.
     """
 
     needs_word_positions = True
@@ -44,7 +43,7 @@ class ParserTransformer(Transformer):
         return WordPositionEncoding(dtype=self.dtype_policy, name=name)
 
     def embed_source(self, ids, positions=None, training=False):
-        """Embeds as `Transformer.embed_source`, with word numbers."""
+        """Embeds ids, positions and word numbers as float [B, S, D]."""
         words = number_source_words(self.config, ids, positions)
         embedded = self.source_embedding(ids)
         embedded = self.source_positions(embedded, positions, words)
@@ -53,14 +52,11 @@ class ParserTransformer(Transformer):
     def embed_target(
         self, ids, positions=None, training=False, *, num_words, word_states
     ):
-        """Embeds as `Transformer.embed_target`, with word numbers.
+        """Embeds ids, positions and word numbers as float [B, T, D].
 
-        Args:
-            ids: int32 [B, T].
-            positions: int32, broadcastable to [B, T], of packed rows.
-            training: whether dropout is on.
-            num_words: int32 [B, T], words emitted up to each token.
-            word_states: of `new_word_states`.
+        See `Transformer.embed_target`. `num_words`, int32 [B, T], counts the
+        words emitted up to each token; `word_states` come from
+        `new_word_states`.
         """
         embedded = self.target_embedding(ids)
         embedded = self.target_positions(embedded, positions, num_words)
@@ -91,11 +87,11 @@ class ParserTransformer(Transformer):
         return WordStates(memory, words, mask)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
-        """Returns the decoder of `beam_size` beams of each sentence."""
+        """Returns the ParserBeamDecoder; see `Transformer.beam_decoder`."""
         return ParserBeamDecoder(self, beam_size, cache, output_layer)
 
 
-# Added: num_words, int32 [B, K], the words that each beam has emitted, and the
+# Adds num_words, int32 [B, K], the words that each beam has emitted, and the
 # word_states of `new_word_states`.
 ParserBeamState = collections.namedtuple(
     "ParserBeamState", (*DecoderState._fields, "num_words", "word_states")
@@ -106,7 +102,7 @@ class ParserBeamDecoder(BeamDecoder):
     """A BeamDecoder that counts the words that each beam has emitted."""
 
     def start(self, source, capacity, memory=None):
-        """Encodes ids as `BeamDecoder.start`; returns a ParserBeamState."""
+        """Returns the ParserBeamState; see `BeamDecoder.start`."""
         if memory is None:
             memory = self._model.encode(source)
         state = super().start(source, capacity, memory)

@@ -1,9 +1,9 @@
-"""The grammar of linearised trees: section 6.3, after Vinyals et al. 2015.
+"""The grammar of linearized trees: section 6.3, after Vinyals et al. 2015.
 
-A tree over n words is generated without them, as
-"(S (NP DT NN )NP (VP VBZ )VP )S": labelled brackets, and a tag for each word.
+A tree over n words is generated without the words, as "(S (NP DT NN )NP (VP VBZ
+)VP )S": labelled brackets and one tag per word.
 
-Letters: B sentences, K beams, L labels, G tags, D brackets that may be open.
+Letters: B sentences, K beams, L labels, G tags, D maximum depth.
 """
 
 import typing
@@ -24,11 +24,11 @@ class TreeState(typing.NamedTuple):
     """State of a hypothesis; [B] before the first token, then [B, K].
 
     Attributes:
-        words: int32 [B, K], number of words without a tag.
-        tokens: int32 [B, K], number of tokens left, the end counted.
+        words: int32 [B, K], words without a tag.
+        tokens: int32 [B, K], remaining tokens, including the end.
         stack: int32 [B, K, D], labels of open brackets, outermost first.
-        depth: int32 [B, K], number of open brackets.
-        run: int32 [B, K], number of opening brackets in a row just now.
+        depth: int32 [B, K], open brackets.
+        run: int32 [B, K], consecutive opening brackets at the end.
         begun: boolean [B, K], whether there is a token.
     """
 
@@ -41,20 +41,20 @@ class TreeState(typing.NamedTuple):
 
 
 class TreeGrammar:
-    """Allows only trees over exactly a sentence's words; a Grammar.
+    """Grammar that allows only trees over exactly a sentence's words.
 
     Brackets balance, with the same label at both ends; none is empty; one
-    encloses all others; there are as many tags as words. A sentence of one
-    word may be its tag alone. Every hypothesis can be completed: a bracket is
-    opened only while there are words for it, and tokens to tag all words and
-    close all brackets.
+    encloses all others; there are as many tags as words. A sentence of one word
+    may be its tag alone. Every hypothesis can be completed: a bracket opens
+    only if words remain for it, and tokens to tag all words and close all
+    brackets.
 
     Args:
-        labels: L, number of labels. Their opening brackets have the ids from
-            `FIRST_ID` on, their closing brackets the next ones.
-        tags: G, number of tags; their ids follow.
+        labels: L. Opening brackets have the ids from `FIRST_ID` on, followed by
+            the closing brackets.
+        tags: G; the ids of tags follow those of brackets.
         max_depth: D, maximum number of open brackets.
-        max_run: maximum number of opening brackets in a row, which also
+        max_run: maximum number of consecutive opening brackets, which also
             bounds chains of single children.
     """
 
@@ -63,21 +63,17 @@ class TreeGrammar:
         self.tags = tags
         self.max_depth = max_depth
         self.max_run = max_run
-        # The kind of each token, and the label of each bracket.
+        # Kind of each token id, and label of each closing bracket's id.
         counts = [END_ID, 1, labels, labels, tags]
         self._kind_of = np.repeat(np.arange(len(counts)), counts)
         self._label_of = np.arange(len(self._kind_of)) - FIRST_ID - labels
 
     def start(self, words, max_lengths):
-        """Returns the state before the first token.
+        """Returns the TreeState before the first token.
 
-        Args:
-            words: int32 [B], number of words, at least 1.
-            max_lengths: int32 [B], those of the search; a tree needs at
-                least `words` + 3 tokens.
-
-        Returns:
-            TreeState, for `Constraints.grammar`.
+        It is for `Constraints.grammar`. `words` are int32 [B], at least 1;
+        `max_lengths`, int32 [B], are those of the search. A tree needs at least
+        `words` + 3 tokens.
         """
         zeros = ops.zeros_like(words)
         return TreeState(
@@ -90,7 +86,7 @@ class TreeGrammar:
         )
 
     def allowed(self, state):
-        """Returns which tokens may come next: boolean [B, K, V]."""
+        """Returns the tokens allowed next: boolean [B, K, V]."""
         words_left = state.words > 0
         inside = state.depth > 0
         first = ops.logical_not(state.begun)
@@ -110,7 +106,7 @@ class TreeGrammar:
         closes = _all(
             inside,
             state.run == 0,
-            # The outermost encloses all words.
+            # The outermost bracket encloses all words.
             ops.logical_or(state.depth > 1, ops.logical_not(words_left)),
         )
         ends = _all(
@@ -145,7 +141,7 @@ class TreeGrammar:
         )
 
     def _is_depth(self, depth):
-        """Returns the stack's entry at a depth: boolean [B, K, D]."""
+        """Returns the mask of the stack entry at a depth: boolean [B, K, D]."""
         return ops.arange(self.max_depth) == depth[..., None]
 
 

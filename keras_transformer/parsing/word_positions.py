@@ -1,4 +1,4 @@
-"""Which word each token belongs to, and positions that say so.
+"""Word numbers of tokens, and position encodings that include them.
 
 A parser emits one tag for each word of its source. Letters: B batch, S source
 length, T target length, D d_model.
@@ -20,28 +20,22 @@ from keras_transformer.layers.embedding import (
 class WordPositionEncoding(PositionLayer):
     """Adds the sinusoids of a token's position and of its word's number.
 
-    Half of the width encodes the position, the other half the word. A
-    decoder that emits one tag for each word finds the next word by it: its
-    number has the same encoding on both sides.
+    Each takes half of the width. Word numbers have the same encoding on both
+    sides, by which a decoder that emits one tag per word finds the next word.
     """
 
     def build(self, input_shape):
-        """Makes the tables for [B, T, D]; there are no weights."""
+        """Creates the tables for [B, T, D]; there are no weights."""
         self.require_width(input_shape)
         self._half = SinusoidalPositionEncoding(dtype=self.dtype_policy)
         self._half.build((None, None, input_shape[-1] // 2))
         self.built = True
 
     def call(self, inputs, positions=None, words=None):
-        """Adds the vector of each position and word.
+        """Adds the vectors of positions and word numbers to float [B, T, D].
 
-        Args:
-            inputs: float [B, T, D].
-            positions: int32 [B, T] or [1, T]; 0 to T - 1 when None.
-            words: int32 [B, T], the number of each token's word.
-
-        Returns:
-            float [B, T, D].
+        `positions` are int32 [B, T] or [1, T], by default 0 to T - 1; `words`
+        are the tokens' word numbers, int32 [B, T].
         """
         positions = self.check_positions(inputs, positions)
         positions = ops.broadcast_to(positions, ops.shape(words))
@@ -51,18 +45,15 @@ class WordPositionEncoding(PositionLayer):
         return inputs + ops.cast(vectors, inputs.dtype)
 
     def encode(self, positions):
-        """Returns the half of int32 [...] numbers: float32 [..., D / 2]."""
+        """Encodes int32 [...] numbers as float32 [..., D / 2]."""
         return self._half.encode(positions)
 
 
 def number_source_words(config, ids, positions=None):
     """Returns the number of each source token's word, from 0: int32 [B, S].
 
-    Args:
-        config: TransformerConfig.
-        ids: int32 [B, S].
-        positions: int32 [B, S], of packed rows, 0 where a sentence begins;
-            None where each row is one.
+    `positions`, int32 [B, S], are needed for packed rows: 0 where a sentence
+    begins.
     """
     # The end id counts as the word after the last, for a decoder that has
     # emitted all of them.
@@ -71,23 +62,20 @@ def number_source_words(config, ids, positions=None):
 
 
 def count_emitted_words(config, ids, positions=None):
-    """Returns how many words targets have up to each token: int32 [B, T].
+    """Returns the number of target words up to each token: int32 [B, T].
 
-    Args:
-        config: TransformerConfig.
-        ids: int32 [B, T].
-        positions: as for `number_source_words`.
+    For `positions` see `number_source_words`.
     """
     return _count_up_to(is_word_token(config, ids), positions)
 
 
 def is_word_token(config, ids):
-    """Returns which target ids stand for a word of the source: boolean."""
+    """Returns a boolean mask of the target ids that stand for a source word."""
     return ids >= config.first_target_word_id
 
 
 def _count_up_to(begins, positions):
-    """Counts the words that begin up to each token and with it."""
+    """Counts the words that begin up to and including each token."""
     begins = ops.cast(begins, "int32")
     counts = ops.cumsum(begins, axis=1)
     if positions is None:
@@ -97,11 +85,11 @@ def _count_up_to(begins, positions):
 
 
 class WordStates(typing.NamedTuple):
-    """The encoder's output, to be looked up by words.
+    """The encoder's output with the word number of each position.
 
     Attributes:
-        memory: float [B, S, D], of the encoder.
-        words: int32 [B, S], of `number_source_words`.
+        memory: float [B, S, D], the encoder's output.
+        words: int32 [B, S], from `number_source_words`.
         mask: boolean, broadcastable to [B, T, S], the source tokens that a
             target token may attend to.
     """
@@ -111,13 +99,10 @@ class WordStates(typing.NamedTuple):
     mask: typing.Any
 
     def of_next_word(self, num_words):
-        """Returns the mean state of each target token's next word.
+        """Returns the mean encoder state of each target token's next word.
 
-        Args:
-            num_words: int32 [B, T], of `count_emitted_words`.
-
-        Returns:
-            float [B, T, D]; 0 where there is no next word.
+        The result is float [B, T, D], 0 where there is no next word;
+        `num_words` come from `count_emitted_words`.
         """
         is_next = ops.equal(num_words[:, :, None], self.words[:, None, :])
         is_next = ops.logical_and(is_next, self.mask)

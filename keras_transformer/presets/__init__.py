@@ -1,4 +1,4 @@
-"""Named configurations: each is a dict of TransformerConfig fields.
+"""Named configurations: dicts of TransformerConfig fields.
 
 This package imports no other.
 """

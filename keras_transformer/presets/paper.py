@@ -41,13 +41,12 @@ BIG_ENFR = BIG | {
     "dropout": 0.1,  # section 6.1: instead of 0.3
 }
 
-# Every row of Table 3 but base and big, under the table's row letters.
+# The rows of Table 3 except base and big, under the table's row letters.
 #
 # python -m trainers.table3 --rows=A1,B16 --dataset=wmt14_translate/de-en \
 #     --source_language=en --target_language=de --output_dir=runs/table3
 #
-# Each row differs from base in the fields given here; none averages its
-# checkpoints (Table 3's caption: development set, no checkpoint averaging).
+# No row averages checkpoints (Table 3's caption).
 _ROW = BASE | {"average_checkpoints": 0}
 
 TABLE3 = {
@@ -71,11 +70,10 @@ TABLE3 = {
     "E-learned": _ROW | {"positions": "learned"},
 }
 
-# Constituency parsing, Table 4: python -m trainers.parsing --preset=parsing. F1
-# on WSJ section 23 is 91.3 from WSJ alone, 92.7 semi-supervised.
-# What the paper leaves open follows the authors' released code: d_ff 2048, 8
-# heads, attention and residual dropout 0.2, warm-up 16,000, five times the
-# learning-rate formula, embeddings not shared.
+# Constituency parsing, Table 4: python -m trainers.parsing --preset=parsing.
+# F1 on WSJ section 23 is 91.3 from WSJ alone, 92.7 semi-supervised. Values that
+# the paper does not specify follow the authors' released code: d_ff, heads,
+# dropout, warm-up, learning-rate scale and unshared embeddings.
 PARSING = BASE | {
     "vocabulary_size": 16_000,  # section 6.3
     "num_layers": 4,
@@ -95,9 +93,8 @@ PARSING = BASE | {
 PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
 
 # Deep encoders with shallow decoders, which decode faster: an encoder runs once
-# for a sentence, a decoder once for each token (Kasai et al. 2021, arXiv
-# 2006.10369; the first has their numbers of layers).
-# The authors train on a larger model's translations; --init_layers_from starts
-# from the layers of a model with another number of layers.
+# per sentence, a decoder once per token. BASE_12_1 has the layer counts of
+# Kasai et al. 2021, arXiv 2006.10369, who train on translations of a larger
+# model. --init_layers_from starts from a model with other layer counts.
 BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
 BASE_6_2 = BASE | {"num_decoder_layers": 2}

@@ -1,9 +1,8 @@
-"""Models for one CPU or little text."""
+"""Models for one CPU or for small corpora."""
 
-# The default of `python -m trainers.wmt`, for two CPU cores. Measured on the
-# Tatoeba sentences that bin/demo trains on, 4,000 updates, the last 1,400 with
-# a falling rate: sacreBLEU 45.54 on its test split. See
-# docs/measured/results.md.
+# The default of `python -m trainers.wmt`, for two CPU cores. 4,000 updates on
+# the Tatoeba sentences of bin/demo, with a falling rate in the last 1,400, give
+# sacreBLEU 45.54 on its test split (docs/measured/results.md).
 TINY = {
     "vocabulary_size": 4_000,
     "num_layers": 2,
@@ -12,8 +11,8 @@ TINY = {
     "num_heads": 4,
     "d_k": 32,
     "d_v": 32,
-    # So small a model under-fits for the few epochs it is meant for: at 2,000
-    # updates dev perplexity was 4.90 without dropout and 5.03 with 0.1.
+    # So small a model under-fits in few epochs: after 2,000 updates dev
+    # perplexity was 4.90 without dropout and 5.03 with 0.1.
     "dropout": 0.0,
     "label_smoothing": 0.1,
     "warmup_steps": 1_000,
@@ -39,9 +38,9 @@ _D_MODEL = 128
 #     --source_language=en --target_language=de --model_dir=runs/multi30k
 #
 # Published: 41.02 BLEU on test_2016_flickr en-de (lower-cased, tokenised:
-# sacrebleu --tokenize none), 2,568,192 parameters, one GPU. It departs from the
-# paper's formulas: the peak learning rate is set to 0.005, the gradient's norm
-# is clipped at 25, and hypotheses are compared by log-probability / length.
+# sacrebleu --tokenize none), 2,568,192 parameters, one GPU. Unlike the original
+# Transformer, it sets the peak learning rate to 0.005, clips the gradient's norm
+# at 25 and scores hypotheses by log-probability / length.
 MULTI30K_TINY = {
     "vocabulary_size": 9_712,  # a joint byte-pair encoding of 10,000 merges
     "num_layers": 4,
@@ -66,11 +65,11 @@ MULTI30K_TINY = {
 }
 
 
-# The same in fewer tokens, 37 million and not 66: updates of half the size, a
-# peak learning rate lower by the square root of that, and a rate that falls to
-# 0 at the end. Measured on test_2016_flickr with packed rows, one training
-# each: BLEU 40.53 en-de, published 41.02; 61.83 en-fr, published 61.8. See
-# docs/measured/results.md.
+# The same model from 37 instead of 66 million tokens: updates of half the size,
+# a peak learning rate lower by the square root of that, and a final linear
+# cooldown to 0. Measured on test_2016_flickr with packed rows, one training
+# each: BLEU 40.53 en-de, published 41.02; 61.83 en-fr, published 61.8
+# (docs/measured/results.md).
 MULTI30K_TINY_COOLDOWN = {
     **MULTI30K_TINY,
     "learning_rate_scale": 1.77,  # a peak of 0.0035
@@ -80,15 +79,13 @@ MULTI30K_TINY_COOLDOWN = {
 }
 
 
-# A parser for a CPU, for some 19,000 trees, in one to two hours on 2 cores:
+# A parser from some 19,000 trees, in one to two hours on 2 CPU cores:
 # python -m trainers.parsing --dataset=trees:PREFIX --model_dir=runs/parser
 #
-# It needs small updates and a rate that falls for the last half
-# (docs/measured/parsing.md).
-#
-# Unlike the paper's, its decoder gets the encoder's states of the next word
-# (docs/measured/parsing.md), so two decoder layers are enough. trainers.parsing
-# sets the ids from which words begin; vocabulary_size is that of the source.
+# It needs small updates and a falling rate in the last half. Unlike in the
+# paper, the decoder gets the encoder's states of the next word, so two decoder
+# layers are enough (docs/measured/parsing.md). trainers.parsing sets the ids
+# from which words begin; vocabulary_size is that of the source.
 PARSING_SMALL = {
     "vocabulary_size": 4_000,
     "num_layers": 4,
