@@ -1,4 +1,4 @@
-"""Alignments: attention of the decoder to the source (section 3.2.3)."""
+"""Alignments from the decoder's attention to the source (section 3.2.3)."""
 
 import typing
 
@@ -8,7 +8,7 @@ from keras_transformer.config import BEGIN_ID
 
 
 class AlignmentTrace(typing.NamedTuple):
-    """The tokens and the attention of every beam at every step of a search.
+    """Tokens and attention of every beam at every step of a search.
 
     Attributes:
         tokens: int32 [B, T, K], each beam's input token.
@@ -22,11 +22,11 @@ class AlignmentTrace(typing.NamedTuple):
 
 
 class TracingDecoder:
-    """A BeamDecoder whose state is a pair: its own, and an AlignmentTrace.
+    """A BeamDecoder with the state (decoder state, AlignmentTrace).
 
-    Args:
-        decoder: of `Transformer.beam_decoder` or `Ensemble.beam_decoder`.
-        max_length: T, maximum number of steps: a number or int32 scalar.
+    It wraps a decoder from `Transformer.beam_decoder` or
+    `Ensemble.beam_decoder`; `max_length` is T, the maximum number of steps, a
+    number or int32 scalar.
     """
 
     def __init__(self, decoder, max_length):
@@ -34,7 +34,7 @@ class TracingDecoder:
         self._max_length = max_length
 
     def start(self, source, capacity, memory=None):
-        """Returns the decoder's state with an empty trace."""
+        """Returns the initial state with an empty trace."""
         batch, length = ops.shape(source)
         steps, beams = self._max_length, self._decoder.beam_size
         empty = ops.zeros((batch, steps, beams), dtype="int32")
@@ -43,7 +43,7 @@ class TracingDecoder:
         return self._decoder.start(source, capacity, memory), trace
 
     def step(self, tokens, parents, index, state):
-        """Takes one step; see `beam_search`."""
+        """Runs one step; see `beam_search`."""
         state, trace = state
         logits, state, scores = self._decoder.step(
             tokens, parents, index, state, return_attention_scores=True
@@ -71,16 +71,16 @@ class TracingDecoder:
 
 
 def gather_alignments(trace, tokens):
-    """Returns the alignments of hypotheses from the trace of their search.
+    """Returns the alignments of hypotheses from the trace of a search.
 
     Args:
         trace: AlignmentTrace.
-        tokens: int32 [B, M, T], M hypotheses that the search has found for
-            each sentence, with at most as many steps as the trace.
+        tokens: int32 [B, M, T], M hypotheses of that search per sentence, with
+            at most as many steps as the trace.
 
     Returns:
-        float32 [B, M, T, S]: row t is from the step that generates token t,
-        and sums to 1; rows after the end of a hypothesis mean nothing.
+        float32 [B, M, T, S]: row t is from the step that generates token t, and
+        sums to 1; rows after the end of a hypothesis are arbitrary.
     """
     batch, _, steps = ops.shape(tokens)
     _, traced, width = ops.shape(trace.attention)
@@ -96,7 +96,7 @@ def gather_alignments(trace, tokens):
 def _find_beams(trace, tokens):
     """Returns int32 [B, M, T], the beam of each hypothesis at each step.
 
-    No two beams of a step have the same token after the same beam.
+    At each step (token, parent) identifies a beam.
     """
     batch, hypotheses, steps = ops.shape(tokens)
     inputs = shift_right(tokens)
@@ -126,43 +126,39 @@ def _find_beams(trace, tokens):
 def force_align(model, source, target, layer=None):
     """Returns how much each given target token attends to each source token.
 
-    Aligns translations that a person or another program has made, such as
-    a bitext.
+    Aligns existing translations, such as a bitext.
 
     Args:
-        model: Transformer or Ensemble, whose mean is returned.
-        source: int32 [B, S], each ending with the end id, then padding.
-        target: int32 [B, T], the same.
-        layer: as for `Transformer.alignment`.
+        model: Transformer, or Ensemble for the mean of its models.
+        source: int32 [B, S], each row ending with the end id, then padding.
+        target: int32 [B, T], in the same format.
+        layer: decoder layer, from 1; see `Transformer.alignment`.
 
     Returns:
         float32 [B, T, S], mean over the heads: row t is from the step that
         generates `target[:, t]`, sums to 1 and is 0 on padding.
-
-    Raises:
-        ValueError: the layer does not exist.
     """
     scores = attention_scores(model, source, target)["cross"]
     return model.alignment(scores, layer)
 
 
 def attention_scores(model, source, target):
-    """Returns the attention of every head while given tokens are generated.
+    """Returns every head's attention while given targets are generated.
 
     Args:
         model: Transformer or Ensemble.
-        source: int32 [B, S], each ending with the end id, then padding.
-        target: int32 [B, T], the same.
+        source: int32 [B, S], each row ending with the end id, then padding.
+        target: int32 [B, T], in the same format.
 
     Returns:
-        As `Transformer.attention` or `Ensemble.attention`. Row t of `decoder`
-        and `cross` is from the step that generates `target[:, t]`; the keys
-        of `decoder` are its inputs, the begin id and `target[:, :-1]`.
+        The dict of `Transformer.attention` or `Ensemble.attention`. Row t of
+        `decoder` and `cross` is from the step that generates `target[:, t]`;
+        the keys of `decoder` are its inputs, the begin id and `target[:, :-1]`.
     """
     return model.attention({"source": source, "target": shift_right(target)})
 
 
 def shift_right(tokens):
-    """Returns the decoder's input for int32 [..., T] tokens."""
+    """Returns the decoder's input for int32 [..., T] output tokens."""
     begin = ops.full_like(tokens[..., :1], BEGIN_ID)
     return ops.concatenate([begin, tokens[..., :-1]], axis=-1)

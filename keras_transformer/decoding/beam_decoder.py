@@ -1,4 +1,4 @@
-"""A Transformer as the step function of a search."""
+"""Step-by-step decoding of a Transformer with caches, for a search."""
 
 import typing
 
@@ -9,15 +9,15 @@ from keras_transformer.layers.masks import padding_mask
 
 
 class DecoderState(typing.NamedTuple):
-    """What decoding carries from step to step, sentences in front.
+    """State between decoding steps; the first axis is the sentence.
 
     Attributes:
         memory: each decoder layer's cross-attention keys and values.
         memory_mask: boolean [B, 1, S].
         caches: each decoder layer's KVCache, never reordered.
-        ancestry: boolean [B, K, cache length, K]; [b, k, t, j] says whether
-            beam k's hypothesis continues beam j's token in cache slot t.
-        output: what the output layer has prepared of each sentence.
+        ancestry: boolean [B, K, cache length, K]; [b, k, t, j] is True if beam
+            k's hypothesis contains beam j's token in cache slot t.
+        output: the result of the output layer's `prepare`.
     """
 
     memory: typing.Any
@@ -35,33 +35,32 @@ class FullOutputLayer:
         self._projection = embedding.projection()
 
     def prepare(self, source):
-        """Returns what `logits` needs of int32 [B, S] sources: nothing."""
+        """Returns the per-sentence state of the output layer: none."""
         return ()
 
     def to_vocabulary_ids(self, tokens, prepared):
-        """Returns the vocabulary ids of int32 [B, K] tokens: the same."""
+        """Returns the vocabulary ids of int32 [B, K] tokens: unchanged."""
         return tokens
 
     def logits(self, states, prepared):
-        """Returns float32 [B, K, V] for float [B, K, D]."""
+        """Returns logits, float32 [B, K, V], for states, float [B, K, D]."""
         return self._embedding.project(states, self._projection)
 
 
 class BeamDecoder:
-    """Decodes the K beams of each sentence, one step after the other.
+    """Decodes the K beams of each sentence step by step.
 
     The encoder's output and the cross-attention keys and values are computed
-    once per sentence; the K beams are K queries on them. Self-attention
-    attends to the slots of all beams under a mask that tells each beam's own
-    past, so caches are written in place and never reordered. With
-    restricted self-attention there are slots for one window, which are
-    overwritten.
+    once per sentence; the K beams are K queries on them. Self-attention attends
+    to the slots of all beams under a mask that selects each beam's own past, so
+    caches are written in place and never reordered. Restricted self-attention
+    needs only the slots of one window, which are overwritten.
 
     Args:
         model: Transformer.
         beam_size: K.
         cache: KVCache, or a subclass of it.
-        output_layer: with the methods of FullOutputLayer, which is the
+        output_layer: an object with the methods of FullOutputLayer, the
             default; see `output_vocabulary`.
     """
 
@@ -78,11 +77,9 @@ class BeamDecoder:
 
         Args:
             source: int32 [B, S].
-            capacity: number of steps to allocate: a number or int32 scalar.
-            memory: `model.encode(source)`, if it is known already.
-
-        Raises:
-            ValueError: `capacity` is beyond the learned positions.
+            capacity: number of steps to allocate, a number or int32 scalar. A
+                number beyond the learned positions raises ValueError.
+            memory: `model.encode(source)`, if already computed.
         """
         self._check(capacity)
         if memory is None:
@@ -110,12 +107,13 @@ class BeamDecoder:
         """Decodes the newest token of each beam; see `beam_search`.
 
         Returns:
-            Logits, float32 [B, K, V], and the DecoderState; if requested the
-            decoder's output, float [B, K, D], and the cross-attention, a list
-            of N float32 [B, H, K, S].
+            Logits, float32 [B, K, V], and the DecoderState; if requested also
+            the decoder's output, float [B, K, D], and the cross-attention, a
+            list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
-        # Overwriting a step removes it from every ancestry: the window.
+        # Overwriting a step removes it from every ancestry, which implements
+        # the window.
         cache_index = index % length
         ancestry = update_ancestry(state.ancestry, parents, cache_index)
         ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
@@ -144,7 +142,7 @@ class BeamDecoder:
         return self._model.embed_target(ids, positions), state
 
     def alignment(self, scores, layer=None):
-        """See `Transformer.alignment`."""
+        """Returns the mean cross-attention; see `Transformer.alignment`."""
         return self._model.alignment(scores, layer)
 
     def extend_cache(self, state, capacity):

@@ -1,8 +1,8 @@
 """Beam search with a length penalty: section 6.1.
 
-`_advance` is one step; three functions repeat it: `beam_search` in one loop,
-`bucketed_beam_search` in a few loops of fixed shapes, for compilers, and
-`shrinking_batch_beam_search`, from which finished sentences leave the batch.
+Three functions repeat the step `_advance`: `beam_search` in one loop;
+`bucketed_beam_search` in a few loops of fixed shapes, for compilers;
+`shrinking_batch_beam_search` removes finished sentences from the batch.
 
 Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
 """
@@ -22,8 +22,8 @@ from keras_transformer.decoding.search_config import (
     prepare_constraints,
 )
 
-# Cost of removing sentences from the batch, in steps of the whole batch: what
-# was fastest at 8, 32 and 96 sentences.
+# Cost of removing sentences from the batch, in steps of the whole batch; the
+# fastest value at 8, 32 and 96 sentences.
 _REMOVAL_COST = 0.5
 
 
@@ -32,9 +32,9 @@ class BeamSearchResult(typing.NamedTuple):
 
     Attributes:
         tokens: int32 [B, K, T], ending with the end id, then padding.
-        scores: float32 [B, K], log-probability / length penalty; -1e9 where
-            there are fewer than K possible hypotheses.
-        state: what `step` carried, as it was when the sentence stopped.
+        scores: float32 [B, K], log-probability / length penalty; -1e9 for
+            missing hypotheses, if fewer than K are possible.
+        state: the state of `step` when the sentence stopped.
     """
 
     tokens: typing.Any
@@ -63,33 +63,30 @@ class _BeamState(typing.NamedTuple):
 
 
 def beam_search(step, state, constraints, max_length, config=None):
-    """Finds the hypotheses with the highest penalised log-probability.
+    """Finds the hypotheses with the highest penalized log-probability.
 
-    Each step considers the 2K best candidates of the K live beams: those that
-    end join the finished hypotheses, of which the K best are kept and never
-    changed; the K best others live on. At its maximum length a hypothesis
-    can only end. A sentence stops when its best live log-probability /
-    penalty at its maximum length, which no candidate can exceed, is not above
-    the finished score of the last hypothesis that is wanted: so stopping
-    never changes the result, unless `config.stop_criterion` says otherwise.
-    Neither do the other sentences.
+    Each step considers the 2K best candidates of the K live beams: the K best
+    finished hypotheses are kept, and the K best unfinished candidates become
+    the live beams. At its maximum length a hypothesis can only end. A sentence
+    stops when its best live log-probability / penalty at its maximum length, an
+    upper bound for all candidates, is not above the finished score of the last
+    requested hypothesis. So stopping never changes the result, except with
+    another `config.stop_criterion`. Sentences do not influence each other.
 
     Args:
-        step: function (tokens int32 [B, K], parents int32 [B, K], index
-            int32 scalar, state) -> (logits float [B, K, V], state). `tokens`
-            are each beam's last token, `parents` the beam of the step before
-            that it continues, and `index` counts from 0.
-        state: what `step` carries; a nest of tensors of fixed shapes that
-            begin with sentences.
-        constraints: Constraints, or just their `max_lengths`.
+        step: function (tokens int32 [B, K], parents int32 [B, K], index int32
+            scalar, state) -> (logits float [B, K, V], state). `tokens` are each
+            beam's last token, `parents` the beam of the previous step that it
+            continues, and `index` counts from 0.
+        state: initial state of `step`; a nest of tensors of fixed shapes whose
+            first axis is the sentence.
+        constraints: Constraints, or just their `max_lengths`; see
+            `prepare_constraints` for errors.
         max_length: T, a number or int32 scalar.
         config: BeamSearchConfig; None for the paper's.
 
     Returns:
         BeamSearchResult.
-
-    Raises:
-        ValueError: of `prepare_constraints`.
     """
     config = config or BeamSearchConfig()
     return bucketed_beam_search(
@@ -100,12 +97,12 @@ def beam_search(step, state, constraints, max_length, config=None):
 def bucketed_beam_search(
     step, state, constraints, capacities, config, extend_cache
 ):
-    """Runs `beam_search` in as many loops as there are capacities.
+    """Runs `beam_search` in one loop per capacity.
 
-    Each loop has fixed shapes, which compilers need, and its steps read a
-    cache that is not much longer than its filled part. `capacities` are
-    ascending numbers of steps, the last of which is T. `state` has capacity
-    for the first; `extend_cache(state, capacity)` returns it with another.
+    Each loop has fixed shapes, which compilers need, and its steps read a cache
+    with few unfilled slots. `capacities` are ascending numbers of steps, the
+    last of which is T. `state` has the first capacity; `extend_cache(state,
+    capacity)` returns it with a larger one.
     """
     search = _start(config, constraints, capacities[-1], state)
     for number, capacity in enumerate(capacities):
@@ -128,13 +125,13 @@ def shrinking_batch_beam_search(
 ):
     """Runs `beam_search` while removing finished sentences from the batch.
 
-    After at most `segment` steps, for which `state` has capacity, stopped
-    sentences are removed and `extend_cache` adds capacity: a step's work
-    follows the unfinished sentences and the filled cache. They are removed
-    sooner where their work in the rest of the segment would exceed the cost
-    of removal. Of their state `final_state(state)` is kept, a nest of tensors
-    of fixed shapes. Since shapes change, it runs inside a TensorFlow graph
-    whose number of sentences is open, and `max_length` is an int32 tensor.
+    After at most `segment` steps, the capacity of `state`, finished sentences
+    are removed and `extend_cache` adds capacity, so that the cost
+    of a step follows its unfinished sentences and filled slots. Removal is earlier if
+    computing finished sentences for the rest of the segment would cost more.
+    The result contains `final_state(state)`, a nest of tensors of fixed shapes.
+    Since shapes change, this needs a TensorFlow graph with an unknown number of
+    sentences, and `max_length` is an int32 tensor.
     """
     search = _start(config, constraints, max_length, state)
     rows = ops.arange(ops.shape(search.stopped)[0])
@@ -174,7 +171,7 @@ def _start(config, constraints, max_length, state):
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
-    # All beams are the same at first: only the first one counts.
+    # All beams are equal at first, so only the first one counts.
     others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
     first = ops.zeros((batch, 1), dtype="float32")
     return _BeamState(
@@ -202,10 +199,10 @@ def _run(config, step, search, condition):
 
 
 def _advance(config, step, search):
-    """Takes one step.
+    """Runs one step.
 
-    Hypotheses that end here compete with the finished ones; the K best
-    candidates that do not end are the next live beams.
+    Candidates that end compete with the finished hypotheses; the K best others
+    become the live beams.
     """
     index, constraints = search.index, search.constraints
     tokens = last_tokens(search.live_tokens, index)  # [B, K]
@@ -220,7 +217,7 @@ def _advance(config, step, search):
         candidates.end_log_probs > 0.5 * IMPOSSIBLE,
         ops.logical_or(candidates.may_end, at_limit[:, None]),
     )  # [B, K]
-    # A stopped sentence keeps its result: a tie must not change it.
+    # A tie must not change the result of a stopped sentence.
     may_end = ops.logical_and(may_end, ops.logical_not(search.stopped)[:, None])
     end_scores = ops.where(
         may_end, candidates.end_log_probs / config.penalty(length), IMPOSSIBLE
@@ -260,13 +257,13 @@ def _advance(config, step, search):
 
 
 def last_tokens(tokens, index):
-    """Returns the token before `index`, at 0 the begin id: int32 [B, K]."""
+    """Returns the token before `index`, or the begin id: int32 [B, K]."""
     previous = ops.take(tokens, ops.maximum(index - 1, 0), axis=2)
     return ops.where(index > 0, previous, BEGIN_ID)
 
 
 def gather_beams(nest, parents):
-    """Takes from a nest of [B, K, ...] the beams that are continued."""
+    """Selects parent beams, int32 [B, K], in a nest of [B, K, ...]."""
 
     def gather(values):
         shape = (*ops.shape(parents), *[1] * (len(values.shape) - 2))
@@ -278,8 +275,8 @@ def gather_beams(nest, parents):
 def is_terminated(config, length, best_live, finished_scores):
     """Returns whether the search of a sentence may stop: boolean [B].
 
-    The best live beam, float32 [B], is assumed to end at `length`, int32 [B]
-    or scalar.
+    The best live beam, float32 [B], is assumed to end at `length`, int32 [B] or
+    scalar.
     """
     if config.stop_criterion == "max_length":
         return ops.zeros_like(best_live, dtype="bool")
@@ -296,13 +293,13 @@ def is_terminated(config, length, best_live, finished_scores):
 
 
 def _is_unfinished(search, end):
-    """Whether a sentence is unfinished and has fewer than `end` tokens."""
+    """Returns whether any sentence can grow, up to `end` tokens."""
     unfinished = ops.logical_not(ops.all(search.stopped))
     return ops.logical_and(search.index < end, unfinished)
 
 
 def _continue_segment(search, capacity):
-    """Whether to take another step before sentences are removed."""
+    """Returns whether to run another step before removing sentences."""
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
     return ops.logical_and(
@@ -311,8 +308,8 @@ def _continue_segment(search, capacity):
 
 
 def _select_sentences(search, rows):
-    """Returns the search of the sentences at int32 [n] rows."""
-    # All but the scalar counter begin with sentences.
+    """Selects the sentences at int32 [n] rows."""
+    # The counter is a scalar; in all others the first axis is the sentence.
     rest = search._replace(index=())
     rest = tree.map_structure(lambda each: ops.take(each, rows, axis=0), rest)
     return rest._replace(index=search.index)

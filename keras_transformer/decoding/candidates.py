@@ -1,4 +1,4 @@
-"""Candidates: the tokens that continue the live beams (section 6.1)."""
+"""Selects the tokens that continue the live beams (section 6.1)."""
 
 import typing
 
@@ -7,11 +7,11 @@ from keras import ops, tree
 from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.decoding.search_config import is_unset
 
-# Stands for log 0. Finite, so that sums and comparisons stay finite.
+# Represents log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
 
-# Logits per group in the search for the highest: near the fastest for 10,000
-# to 40,000 logits.
+# Logits per group in the search for the highest: nearly optimal for 10,000 to
+# 40,000 logits.
 _GROUP = 32
 
 
@@ -20,9 +20,9 @@ class Candidates(typing.NamedTuple):
 
     Attributes:
         tokens: int32 [B, K], of the K best that do not end, best first.
-        parents: int32 [B, K], the beams they continue.
+        parents: int32 [B, K], the beams that they continue.
         log_probs: float32 [B, K].
-        end_log_probs: float32 [B, K], of each live beam ending here.
+        end_log_probs: float32 [B, K], of each live beam if it ends here.
         may_end: boolean [B, K], whether that is among the best of all.
     """
 
@@ -36,19 +36,19 @@ class Candidates(typing.NamedTuple):
 def allowed_candidates(
     logits, live_log_probs, index, config, constraints, grammar
 ):
-    """Returns the best candidates that the search allows.
+    """Returns the best Candidates that the search allows.
 
     Args:
         logits: float [B, K, V], for the next token of each beam.
-        live_log_probs: float32 [B, K], of the beams themselves.
-        index: int32 scalar, the beams' number of tokens.
+        live_log_probs: float32 [B, K], of the beams.
+        index: int32 scalar, number of tokens of each beam.
         config: BeamSearchConfig.
         constraints: Constraints; a prefix ends with a column of padding.
-        grammar: the grammar's state, nest of [B, K, ...]; () without one.
+        grammar: state of the grammar, a nest of [B, K, ...]; () without one.
     """
     too_short = allowed = None
     if not is_unset(constraints.min_lengths):
-        # At its maximum length a hypothesis ends nevertheless.
+        # The maximum length overrides the minimum.
         too_short = index + 1 < constraints.min_lengths  # [B]
     if config.grammar is not None:
         allowed = config.grammar.allowed(grammar)  # [B, K, V]
@@ -83,17 +83,17 @@ def best_candidates(
 ):
     """Returns the best Candidates; see `allowed_candidates`.
 
-    A beam may end if its end is among the `end_rank` best, at most 2K, and
-    not `too_short`, boolean [B]. Only tokens that are `allowed`, boolean
-    [B, K, V], and not in `suppress_tokens` may follow; the probabilities of
-    the others stay as they are. Missing candidates are impossible.
+    A beam may end if its end is among the `end_rank` best, at most 2K, and not
+    `too_short`, boolean [B]. Only tokens that are `allowed`, boolean [B, K, V],
+    and not in `suppress_tokens` may follow; the probabilities of other tokens
+    do not change. Missing candidates have log-probability IMPOSSIBLE.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
     if allowed is None:
         top_logits, top_tokens = _highest(logits, per_beam)
-        # A softmax is one operation, a log-sum-exp several passes over V.
+        # Softmax is one operation, a log-sum-exp several passes over V.
         highest = ops.take_along_axis(
             ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
         )
@@ -130,10 +130,9 @@ def best_candidates(
 
 
 def forced_candidates(logits, live_log_probs, forced, allowed=None):
-    """Returns the Candidates of which only the first beam's is possible.
+    """Returns Candidates of which only the first beam's is possible.
 
-    It has the token int32 [B] that is forced, and is impossible if that is
-    not allowed.
+    Its token is `forced`, int32 [B]; it is impossible if not allowed.
     """
     logits = ops.cast(logits, "float32")
     normalizer = ops.logsumexp(logits, axis=-1)
@@ -156,8 +155,8 @@ def forced_candidates(logits, live_log_probs, forced, allowed=None):
 def _highest(logits, count):
     """Returns the `count` highest of [B, K, V], and their int32 indices.
 
-    They are in the `count` groups whose maxima are highest, so only those
-    groups are sorted.
+    They lie in the `count` groups with the highest maxima, so only those groups
+    are sorted.
     """
     vocabulary = logits.shape[-1]
     divisors = [n for n in range(1, 129) if vocabulary % n == 0]
@@ -170,7 +169,7 @@ def _highest(logits, count):
     grouped = ops.reshape(logits, (batch * beams, groups, width))
     _, best = ops.top_k(ops.max(grouped, axis=-1), count)
     best = ops.cast(best, "int32")
-    # Rows of a matrix: take_along_axis would transpose all logits.
+    # Selects matrix rows: take_along_axis would transpose all logits.
     rows = best + groups * ops.arange(batch * beams)[:, None]
     values = ops.take(ops.reshape(logits, (-1, width)), rows, axis=0)
     values = ops.reshape(values, (batch, beams, count * width))

@@ -1,4 +1,4 @@
-"""Several models that decode together."""
+"""Ensembles: models that decode together."""
 
 import dataclasses
 import math
@@ -14,17 +14,13 @@ class Ensemble:
     """Models with the same vocabularies, averaged at each step.
 
     Replaces a Transformer in `translate_ids`, `sample_ids`, `score_ids` and
-    `force_align`.
+    `force_align`. Vocabularies of different sizes raise ValueError.
 
     Args:
-        models: list of Transformer; the configuration of the first decides
-            beam, penalty and limits.
-        mean: "log_probabilities" (geometric mean of the distributions,
-            normalised) or "probabilities".
-
-    Raises:
-        ValueError: `models` is empty, `mean` is unknown, or vocabularies
-            differ in size.
+        models: list of Transformer; the first one's configuration sets beam,
+            penalty and limits.
+        mean: "log_probabilities" (normalized geometric mean of the
+            distributions) or "probabilities".
     """
 
     def __init__(self, models, mean="log_probabilities"):
@@ -44,21 +40,20 @@ class Ensemble:
         self.config = _config_of([model.config for model in models])
 
     def __call__(self, inputs):
-        """Returns mean log-probabilities [B, T, V] in the place of logits."""
+        """Returns mean log-probabilities [B, T, V] in place of logits."""
         each = [ops.log_softmax(model(inputs)) for model in self.models]
         return average_log_probs(ops.stack(each), self.mean)
 
     def attention(self, inputs):
-        """Returns `Transformer.attention` with a list for each model."""
+        """Returns `Transformer.attention` with one list per model."""
         each = [model.attention(inputs) for model in self.models]
         return {kind: [one[kind] for one in each] for kind in each[0]}
 
     def alignment(self, scores, layer=None):
         """Returns the mean of the models' alignments: float32 [B, T, S].
 
-        Args:
-            scores: cross-attention of each model.
-            layer: as for `Transformer.alignment`.
+        `scores` are the cross-attention of each model; for `layer` see
+        `Transformer.alignment`.
         """
         each = [
             model.alignment(model_scores, layer)
@@ -67,7 +62,7 @@ class Ensemble:
         return ops.mean(ops.stack(each), axis=0)
 
     def encode(self, source):
-        """Returns a tuple of each model's encoder output."""
+        """Returns a tuple with each model's encoder output."""
         return tuple(model.encode(source) for model in self.models)
 
     def beam_decoder(self, beam_size, cache=KVCache):
@@ -79,7 +74,7 @@ class Ensemble:
 
 
 class EnsembleDecoder:
-    """Several BeamDecoders with the methods of one."""
+    """Several BeamDecoders with the interface of one."""
 
     def __init__(self, ensemble, decoders):
         self.beam_size = decoders[0].beam_size
@@ -101,7 +96,8 @@ class EnsembleDecoder:
     ):
         """Returns mean log-probabilities in place of logits, and states.
 
-        With `return_attention_scores` also each model's cross-attention.
+        With `return_attention_scores` also returns each model's
+        cross-attention.
         """
         results = [
             decoder.step(
@@ -125,16 +121,16 @@ class EnsembleDecoder:
 def average_log_probs(log_probs, mean):
     """Averages the log-probabilities [M, ..., V] of M models: [..., V].
 
-    The mean of log-probabilities is not normalised.
+    A mean of log-probabilities is not normalized.
     """
     if mean == "log_probabilities":
-        # The search normalises logits.
+        # The search normalizes logits.
         return ops.mean(log_probs, axis=0)
     return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
 
 
 def _config_of(configs):
-    """Returns the first one, with the fewest learned positions of all."""
+    """Returns the first config, with the fewest learned positions of all."""
     learned = [each for each in configs if each.positions == "learned"]
     if not learned:
         return configs[0]

@@ -1,12 +1,12 @@
 """Beam search over a subset of the output vocabulary.
 
 With a joint vocabulary, a model generates only about half of the tokens, yet
-each step multiplies by the embeddings of all of them and normalises over all.
+each step multiplies by the embeddings of all of them and normalizes over all.
 
-Excluded tokens keep their share of the softmax: label smoothing gives each of
-them epsilon_ls / V in training. Without it longer hypotheses would win. So
-the sum of their exponentials is estimated from their embeddings' mean and
-covariance.
+Excluded tokens keep their share of the softmax, since label smoothing trains
+each of them to epsilon_ls / V; otherwise longer hypotheses would win. The sum
+of their exponentials is estimated from the mean and covariance of their
+embeddings.
 """
 
 import abc
@@ -22,23 +22,23 @@ from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.kernels import linear
 from keras_transformer.layers.attention import KVCache
 
-# The special ids, 0 to 3: they are in every subset and keep their ids.
+# The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
 
-# Sizes of fixed subsets: `candidates` searches logits in groups of 32.
+# Sizes of fixed subsets are multiples of the group size in `candidates`.
 _MULTIPLE = 32
 
-# Above the expected count of any token in a sentence.
+# Exceeds the expected count of any token in a sentence.
 _ALWAYS = 1e6
 
 
 class OutputVocabulary(abc.ABC):
-    """The tokens that a search may generate, a subset of the vocabulary.
+    """A subset of the vocabulary that a search may generate.
 
-    `OutputVocabulary.fixed` makes one for all sentences,
-    `OutputVocabulary.shortlist` one that selects tokens for each sentence.
-    The search's tokens are local ids: indices into the subset, whose ids are
-    ascending. The special ids are in every subset and keep their ids.
+    `OutputVocabulary.fixed` creates one for all sentences,
+    `OutputVocabulary.shortlist` one that selects tokens for each sentence. The
+    search uses local ids: indices into the subset, whose ids are ascending. The
+    special ids are in every subset and unchanged.
     """
 
     @staticmethod
@@ -52,11 +52,10 @@ class OutputVocabulary(abc.ABC):
         return LexicalShortlist(targets, probabilities, frequencies, size)
 
     def restrict(self, model):
-        """Returns a ReducedVocabularyModel; for an Ensemble one of several.
+        """Returns a ReducedVocabularyModel, or an Ensemble of several.
 
-        Raises:
-            ValueError: the model's vocabulary has another size, or a
-                shortlist would have all of it.
+        A model with another vocabulary size, or a shortlist of the whole
+        vocabulary, raises ValueError.
         """
         if isinstance(model, Ensemble):
             return Ensemble([*map(self.restrict, model.models)], model.mean)
@@ -64,7 +63,7 @@ class OutputVocabulary(abc.ABC):
 
     @abc.abstractmethod
     def to_vocabulary_ids(self, local_ids, source):
-        """Returns int32 [B, ...] ids; needs the search's source [B, S]."""
+        """Returns int32 [B, ...] ids, given the search's source [B, S]."""
 
     @abc.abstractmethod
     def _output_layer(self, model):
@@ -75,10 +74,10 @@ class ReducedVocabularyModel:
     """A Transformer whose searches generate a subset of the vocabulary.
 
     Replaces the Transformer in `translate_ids`, whose tokens are then local
-    ids. The unknown token, which no search generates, stands for all excluded
-    tokens: its logit is the log of their estimated sum, so log-probabilities
-    are close to the Transformer's own. `weights` are the Transformer's, then
-    those of the output layer.
+    ids. The unknown token, which no search generates, represents all excluded
+    tokens: its logit is the log of their estimated sum, so that
+    log-probabilities are close to the full model's. `weights` are those of the
+    Transformer, then those of the output layer.
     """
 
     def __init__(self, model, output_layer):
@@ -98,15 +97,12 @@ class FixedVocabulary(OutputVocabulary):
     """One subset for all sentences.
 
     Args:
-        ids: iterable of int; the lowest other ids are added up to a multiple
-            of 32.
+        ids: iterable of int; the lowest other ids are added up to a multiple of
+            32. An id outside the vocabulary raises ValueError.
         vocabulary_size: V, of the target.
 
     Attributes:
         ids: int32 array [V'], ascending: the vocabulary id of each local id.
-
-    Raises:
-        ValueError: an id is not in the vocabulary.
     """
 
     def __init__(self, ids, vocabulary_size):
@@ -136,7 +132,7 @@ class FixedVocabulary(OutputVocabulary):
 
 
 class _FixedOutputLayer:
-    """Copies the embeddings; later changes do not reach the copy."""
+    """Holds a copy of the embeddings; later changes do not reach it."""
 
     def __init__(self, embedding, subset):
         matrix = ops.convert_to_numpy(embedding.output_matrix())
@@ -146,8 +142,8 @@ class _FixedOutputLayer:
         excluded[UNKNOWN_ID] = True
         self._excluded = ExcludedTokensEstimate(matrix[excluded])
         allowed = matrix[subset.ids]
-        # The unknown token has the mean logit of the excluded tokens plus
-        # their spread, which is the last number of each state.
+        # The logit of the unknown token is the mean logit of the excluded
+        # tokens plus their spread, which is appended to each state.
         allowed[UNKNOWN_ID] = matrix[excluded].mean(axis=0)
         spread = np.zeros((len(allowed), 1))
         spread[UNKNOWN_ID] = 1.0
@@ -174,24 +170,22 @@ class _FixedOutputLayer:
 
 
 class LexicalShortlist(OutputVocabulary):
-    """The tokens that the words of each sentence may be translated as.
+    """The likely translations of each sentence's tokens.
 
     After L'Hostis et al. 2016 (arXiv 1610.00072): a sentence's subset has the
-    tokens with the highest expected counts in its translation, which are the
-    sums of their probabilities over the source tokens. Each sentence has its
-    own, so that its answer does not depend on its batch.
+    tokens with the highest expected counts in its translation, the sums of
+    their probabilities over the source tokens. Each sentence has its own
+    subset, so that its result does not depend on its batch. Invalid shapes or
+    ids raise ValueError.
 
     Args:
         targets: int32 [V_s, n] array: n target ids for each source id.
         probabilities: float32 [V_s, n] array of their probabilities; 0 for
             missing ones.
         frequencies: float32 [V] array, added to the expected count of each
-            target id in every sentence; 0 for ids that no translation has.
-        size: L, number of tokens per sentence, at most V.
-
-    Raises:
-        ValueError: shapes differ, an id is not in the vocabulary, or `size`
-            is not above the number of special ids.
+            target id in every sentence; 0 for ids in no translation.
+        size: L, number of tokens per sentence, at most V and above the number
+            of special ids.
     """
 
     def __init__(self, targets, probabilities, frequencies, size):
@@ -214,8 +208,8 @@ class LexicalShortlist(OutputVocabulary):
         frequencies[:_NUM_SPECIAL] = _ALWAYS
         order = np.argsort(-frequencies, kind="stable")
         rare = order[self.size :]
-        # Excluded from a sentence without words: target ids that occur in
-        # translations, with the unknown id, and those that never do.
+        # Tokens excluded from an empty sentence: target ids that occur in
+        # translations, with the unknown id, and ids that do not.
         self.rare = np.append(rare[frequencies[rare] > 0], UNKNOWN_ID)
         self.unseen = np.sort(rare[frequencies[rare] == 0])
         self.weights = [
@@ -266,7 +260,7 @@ class _ShortlistOutputLayer:
     """Multiplies each sentence's states by the embeddings of its subset.
 
     Excluded tokens are estimated once for all sentences, rare and unseen ones
-    (such as those of the source language alone) separately: they differ.
+    (such as source-language tokens) separately, since their embeddings differ.
     """
 
     def __init__(self, embedding, shortlist):
@@ -306,8 +300,8 @@ class _ShortlistOutputLayer:
 class ExcludedTokensEstimate:
     """Estimates the log-sum-exp of the logits of excluded tokens.
 
-    Its `weights` are the mean, float32 [D], and the covariance, float32
-    [D, D], of their embeddings, a float64 [n, D] array.
+    `weights` are the mean, float32 [D], and the covariance, float32 [D, D], of
+    their embeddings, a float64 [n, D] array.
     """
 
     def __init__(self, embeddings):
@@ -320,21 +314,21 @@ class ExcludedTokensEstimate:
         self._log_count = math.log(len(embeddings))
 
     def logit(self, states):
-        """Returns the estimate: float32 [..., 1] for float32 [..., D]."""
+        """Returns the estimate, float32 [..., 1], for float32 [..., D]."""
         mean = ops.sum(states * self.weights[0], axis=-1, keepdims=True)
         return mean + self.spread(states)
 
     def spread(self, states):
         """Returns the estimate minus the mean logit: float32 [..., 1].
 
-        For n normally distributed numbers it is log n + half the variance;
-        from a variance of 2 log n on, where the few highest dominate, the root
-        of variance * 2 log n (random energy model, Derrida 1981).
+        For n normally distributed logits it is log n + variance / 2; above a
+        variance of 2 log n, where the few highest dominate, it is sqrt(variance
+        * 2 log n) (random energy model, Derrida 1981).
         """
         variance = ops.sum(
             states * linear(states, self.weights[1]), axis=-1, keepdims=True
         )
-        # Rounding may leave it below 0.
+        # Rounding may make it negative.
         variance = ops.maximum(variance, 0.0)
         log_count = self._log_count
         return ops.where(
@@ -356,7 +350,7 @@ def _constant(name, values, dtype="float32"):
 
 
 def _take_per_sentence(ids, local_ids):
-    """Takes from int32 [B, L] at each row's int32 [B, ...] local ids."""
+    """Looks up int32 [B, ...] local ids in each sentence's int32 [B, L] ids."""
     batch = ops.shape(local_ids)[0]
     flat = ops.reshape(local_ids, (batch, -1))
     found = ops.take_along_axis(ids, flat, axis=1)

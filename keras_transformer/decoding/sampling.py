@@ -20,18 +20,15 @@ from keras_transformer.decoding.translate import output_limits
 
 @dataclasses.dataclass(frozen=True)
 class SamplingConfig:
-    """How tokens are sampled.
+    """Sampling options; values out of range raise ValueError.
 
     Attributes:
-        samples: N, number of translations of each sentence.
+        samples: N, number of translations per sentence.
         temperature: divides logits, above 0; near 0 is greedy.
-        top_k: sample from the k likeliest tokens; 0 for all.
-        top_p: sample from the likeliest tokens that together have this
+        top_k: sample from the k most likely tokens; 0 for all.
+        top_p: sample from the most likely tokens that together have this
             probability (Holtzman et al. 2020), after `top_k` and temperature.
         suppress_tokens: ids that are not sampled.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     samples: int = 1
@@ -53,7 +50,7 @@ class SamplingResult(typing.NamedTuple):
 
     Attributes:
         tokens: int32 [B, N, T], ending with the end id, then padding.
-        log_probs: float32 [B, N], log-probabilities under the model itself,
+        log_probs: float32 [B, N], log-probabilities under the unmodified model,
             regardless of temperature, `top_k` and `top_p`.
     """
 
@@ -70,23 +67,17 @@ class _SamplingState(typing.NamedTuple):
 
 
 def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
-    """Samples translations of a batch.
+    """Samples translations of a batch; returns a SamplingResult.
 
     Args:
         model: Transformer or Ensemble.
-        source: int32 [B, S], each sentence ending with the end id, then
-            padding.
+        source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens: a number or int32 scalar.
-        seeds: int32 [B]; a sentence's samples depend on its own alone, not
-            on the batch, nor on padding.
-        config: SamplingConfig; by default one sample of the model's own
-            distribution.
-        max_lengths: int32 [B], of each sentence, the end id counted; by
-            default its length without its end id + `config.max_extra_tokens`
-            of the model.
-
-    Returns:
-        SamplingResult: tokens [B, N, T] and log_probs [B, N].
+        seeds: int32 [B]; a sentence's samples depend on its own seed only, not
+            on the batch or padding.
+        config: SamplingConfig; None for one sample of the unmodified model.
+        max_lengths: int32 [B], of each sentence, including the end id; None for
+            its length without its end id + the model's `max_extra_tokens`.
     """
     config = config or SamplingConfig()
     decoder = model.beam_decoder(config.samples)
@@ -103,7 +94,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
 
 
 def sample_steps(step, state, max_lengths, max_length, seeds, config):
-    """Samples with a step function, as `beam_search` takes it.
+    """Samples with a step function in the format of `beam_search`.
 
     It has N beams, each its own parent. See `sample_ids`.
     """
@@ -160,7 +151,7 @@ def _sample_tokens(logits, uniform_noise, config):
     values, tokens = ops.top_k(logits, top_k)
     if top_k == 1:
         return ops.cast(tokens[..., 0], "int32")
-    # The highest becomes 0; others may become -inf and are never sampled.
+    # The highest value becomes 0; others may become -inf and are never sampled.
     values = (values - values[..., :1]) / _clip_to_float32(config.temperature)
     probabilities = ops.softmax(values, axis=-1)
     below = ops.cumsum(probabilities, axis=-1) - probabilities
@@ -168,7 +159,7 @@ def _sample_tokens(logits, uniform_noise, config):
     probabilities = ops.where(likely, probabilities, 0.0)
     cumulative = ops.cumsum(probabilities, axis=-1)
     passed = cumulative <= (uniform_noise[..., None] * cumulative[..., -1:])
-    # Rounding must not lead beyond the last token of the distribution.
+    # Rounding must not select past the last token of the distribution.
     allowed = ops.sum(ops.cast(probabilities > 0, "int32"), axis=-1)
     order = ops.sum(ops.cast(passed, "int32"), axis=-1)
     order = ops.minimum(order, allowed - 1)
@@ -183,10 +174,7 @@ def _clip_to_float32(number):
 
 
 def uniform(*coordinates):
-    """Returns float32 in [0, 1), each a hash of its int32 coordinates.
-
-    They are multiples of 2 ** -24.
-    """
+    """Hashes int32 coordinates to float32 multiples of 2^-24 in [0, 1)."""
     mixed = 0
     for each in coordinates:
         mixed = _hash(ops.cast(each, "uint32") + mixed)
@@ -194,10 +182,10 @@ def uniform(*coordinates):
 
 
 def _hash(bits):
-    """Scatters 32 bits: two rounds of xor, shift and multiply.
+    """Mixes 32 bits: two rounds of xor, shift and multiply.
 
-    The constants are Chris Wellons' "lowbias32" (2018, public domain), found
-    by search for the least bias.
+    The constants are Chris Wellons' "lowbias32" (2018, public domain), which
+    have the least bias he found.
     """
     bits = ops.bitwise_xor(bits, _shift_right(bits, 16))
     bits = bits * ops.convert_to_tensor(0x7FEB352D, "uint32")

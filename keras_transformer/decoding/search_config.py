@@ -22,37 +22,34 @@ STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
 class Grammar(typing.Protocol):
     """An automaton that decides which tokens may follow a hypothesis.
 
-    No hypothesis that it forbids is ever returned, however likely; where it
-    allows no token, not even the end, there are fewer hypotheses. Its state
-    is a nest of tensors of fixed shapes that begin with sentences and beams,
-    and follows a beam as the beam is continued.
+    A forbidden hypothesis is never returned; if no token is allowed, not even
+    the end, there are fewer hypotheses. The state is a nest of tensors of fixed
+    shapes whose first axes are sentences and beams; the search gathers it with
+    the beams.
     """
 
     def allowed(self, state):
-        """Returns which tokens may come next: boolean [B, K, V].
-
-        The end id is one of them.
-        """
+        """Returns which tokens and end ids may follow: boolean [B, K, V]."""
 
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens.
 
-        For an impossible beam it may be a token that was not allowed; the
-        result does not matter.
+        Tokens of impossible beams may be forbidden ones; their state is not
+        used.
         """
 
 
 class Constraints(typing.NamedTuple):
-    """Limits on each sentence's hypotheses; lengths count the end id.
+    """Limits on each sentence's hypotheses; lengths include the end id.
 
     Attributes:
         max_lengths: int32 [B], at least 1: at this length, or at the search's
             `max_length`, a hypothesis can only end.
         min_lengths: int32 [B], or (): no hypothesis ends before.
-        prefix: int32 [B, P], each followed by padding, or (): the tokens that
-            hypotheses begin with, up to their maximum length.
-        grammar: the state of `BeamSearchConfig.grammar` before the first
-            token, a nest of tensors [B, ...]; () without a grammar.
+        prefix: int32 [B, P], each followed by padding, or (): the first tokens
+            of all hypotheses, up to their maximum length.
+        grammar: the state of `BeamSearchConfig.grammar` before the first token,
+            a nest of tensors [B, ...]; () without a grammar.
     """
 
     max_lengths: typing.Any
@@ -63,30 +60,26 @@ class Constraints(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearchConfig:
-    """How hypotheses are compared, and when the search of a sentence stops.
+    """Scoring and stopping of a beam search; invalid values raise ValueError.
 
     Attributes:
         beam_size: K.
         alpha: exponent of the length penalty, from 0 to 8.
-        length_penalty: "gnmt" or "power"; see `length_penalty` here.
-        max_extra_tokens: by default hypotheses of `translate_ids` have at
-            most as many tokens as the source and so many more.
+        length_penalty: "gnmt" or "power"; see the function `length_penalty`.
+        max_extra_tokens: default maximum of output length - source length in
+            `translate_ids`.
         stop_criterion: when a sentence stops before its maximum length.
-            "exact": as soon as no live beam can change its result;
-            "k_finished": as in CTranslate2, with its K-th finished hypothesis,
-            which must end among the K best candidates: fewer steps, and a
-            better one may be missed; "heuristic": as in Hugging Face
-            transformers, among the K best too, as soon as no live beam, at
-            its present length, beats the K-th finished one; "max_length":
-            never, for tests.
+            "exact": when no live beam can change its result. "k_finished": as
+            in CTranslate2, at its K-th finished hypothesis, which must end
+            among the K best candidates; faster, but may miss a better one.
+            "heuristic": as in Hugging Face transformers, also among the K best,
+            when no live beam at its present length beats the K-th finished one.
+            "max_length": never, for tests.
         n_best: number of hypotheses that "exact" waits for; 0 for all K.
-        suppress_tokens: ids that are not generated. The probabilities of the
-            others stay as they are.
-        grammar: Grammar, or None. The probabilities of what it allows stay as
-            they are.
-
-    Raises:
-        ValueError: a value is out of range or of another type.
+        suppress_tokens: ids that are not generated. The probabilities of other
+            tokens do not change.
+        grammar: Grammar, or None. The probabilities of allowed tokens do not
+            change.
     """
 
     beam_size: int = 4
@@ -104,7 +97,7 @@ class BeamSearchConfig:
         validate_range(self, "max_extra_tokens", 0, MAX_EXTRA_TOKENS)
         validate_range(self, "n_best", 0, self.beam_size)
         validate_suppress_tokens(self)
-        # Raises an error for an unknown kind.
+        # Raises an error for an unknown length_penalty.
         self.penalty(1)
         if self.stop_criterion not in STOP_CRITERIA:
             raise ValueError(
@@ -125,7 +118,7 @@ class BeamSearchConfig:
 
     @property
     def end_rank(self):
-        """A beam may end if its end is among so many best candidates."""
+        """Rank among all candidates up to which a beam may end."""
         narrow = self.stop_criterion in ("k_finished", "heuristic")
         return self.beam_size if narrow else 2 * self.beam_size
 
@@ -135,19 +128,16 @@ class BeamSearchConfig:
 
 
 def length_penalty(length, alpha, kind="gnmt"):
-    """Returns the divisor that makes hypotheses of unlike length comparable.
+    """Returns the divisor that makes scores of different lengths comparable.
 
     Args:
-        length: int32 [...], tokens of the hypothesis, the end id counted.
+        length: int32 [...], tokens of the hypothesis, including the end id.
         alpha: exponent; 0 gives 1 for every length.
-        kind: "gnmt": ((5 + length) / 6) ** alpha (section 6.1, from Wu et
-            al. 2016), or "power": length ** alpha.
+        kind: "gnmt": ((5 + length) / 6)^alpha (section 6.1, from Wu et al.
+            2016), or "power": length^alpha.
 
     Returns:
         float32 [...].
-
-    Raises:
-        ValueError: `kind` is unknown.
     """
     length = ops.cast(length, "float32")
     if kind == "gnmt":
@@ -158,7 +148,7 @@ def length_penalty(length, alpha, kind="gnmt"):
 
 
 def validate_range(config, name, least, most):
-    """Checks type and range of a field, and makes it Python's own number."""
+    """Checks a field's type and range, and stores it as a Python number."""
     value = checked_type(name, type(least), getattr(config, name))
     if not least <= value <= most:
         raise ValueError(
@@ -182,11 +172,11 @@ def is_unset(constraint):
 
 
 def prepare_constraints(constraints, config, max_length):
-    """Returns Constraints as tensors, and the state of the grammar.
+    """Returns Constraints as tensors, and the initial state of the grammar.
 
     Raises:
-        ValueError: only one of the grammar and its state is given, a length
-            is no integer, or `max_length` is below 1.
+        ValueError: only one of the grammar and its state is given, a length is
+            not an integer, or `max_length` is below 1.
     """
     if isinstance(max_length, int) and max_length < 1:
         raise ValueError(f"max_length must be at least 1, not {max_length}.")
@@ -198,12 +188,12 @@ def prepare_constraints(constraints, config, max_length):
             "BeamSearchConfig.grammar and its state, Constraints.grammar, go "
             "together; give both or neither."
         )
-    # At `max_length` a hypothesis must end, or none would be found.
+    # At `max_length` a hypothesis must end, or the search would find none.
     maxima = clip_lengths("max_lengths", maxima, max_length)
     if not is_unset(minima):
         minima = clip_lengths("min_lengths", minima, max_length)
     if not is_unset(prefix):
-        # After its last column every token is allowed.
+        # The padding column ends the longest prefix.
         prefix = ops.cast(prefix, "int32")
         end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
         prefix = ops.concatenate([prefix, end], axis=1)
@@ -221,6 +211,6 @@ def clip_lengths(name, values, max_length):
     if "int" not in str(values.dtype):
         raise ValueError(f"{name} must be integers, not {values.dtype}.")
     values = ops.convert_to_tensor(values)
-    # Clipped before the cast, which would wrap what int32 cannot hold.
+    # Clipped before the cast, which would wrap values above int32.
     most = ops.cast(max_length, values.dtype)
     return ops.cast(ops.clip(values, ops.ones_like(most), most), "int32")

@@ -1,4 +1,4 @@
-"""Translates and scores token ids."""
+"""Translation and scoring of token ids."""
 
 from keras import ops
 
@@ -15,12 +15,12 @@ from keras_transformer.decoding.search_config import (
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
-# Maximum number of steps between removals of finished sentences: few enough
-# that steps read little unfilled cache, enough that copying caches is cheap.
+# Maximum number of steps between removals of finished sentences: few, so that
+# steps read few unfilled slots, but enough to make copying caches cheap.
 _SEGMENT = 8
 
-# Capacities of the loops before the last: most sentences end in them, and each
-# is one more loop to compile.
+# Capacities of the loops before the last. Most sentences end in them; each adds
+# one loop to compile.
 _BUCKETS = (32, 64)
 
 
@@ -39,31 +39,31 @@ def translate_ids(
 ):
     """Translates a batch by beam search.
 
-    By default in a few loops of fixed shapes, which XLA compiles. With
-    `shrink_batch` finished sentences leave the batch and caches grow as they
-    fill, which is less work; this needs a TensorFlow graph of open shapes.
+    By default the search runs in a few loops of fixed shapes, which XLA can
+    compile. With `shrink_batch` finished sentences leave the batch and caches
+    grow as they fill, which is less work but needs a TensorFlow graph of open
+    shapes.
 
     Args:
         model: Transformer or Ensemble.
-        source: int32 [B, S], each sentence ending with the end id, then
-            padding.
-        max_length: T, capacity for output tokens: a number, or an int32
-            scalar; by default that of `output_capacity`.
-        constraints: Constraints, or just their `max_lengths`; by default each
-            sentence's length without its end id + `config.max_extra_tokens`,
-            and at most `max_length`.
-        config: BeamSearchConfig; by default that of the model's configuration.
+        source: int32 [B, S], each row ending with the end id, then padding.
+        max_length: T, capacity for output tokens, a number or int32 scalar;
+            None for `output_capacity`.
+        constraints: Constraints, or just their `max_lengths`; None for each
+            sentence's length without its end id + `config.max_extra_tokens`, at
+            most `max_length`.
+        config: BeamSearchConfig; None for that of the model.
         shrink_batch: whether finished sentences leave the batch.
         trace_alignments: whether to return an AlignmentTrace for
             `gather_alignments`.
-        decoder: `model.beam_decoder(K)`, to use it in several calls: outside
-            of a compiled function it transposes the output matrix only once.
-        memory: `model.encode(source)`, if it is known already.
+        decoder: `model.beam_decoder(K)`, for reuse: outside a compiled function
+            it transposes the output matrix only once.
+        memory: `model.encode(source)`, if already computed.
         cache: KVCache, or a subclass of it, for the decoder.
 
     Returns:
-        BeamSearchResult: tokens [B, K, T], scores [B, K], and as its state
-        the AlignmentTrace or ().
+        BeamSearchResult: tokens [B, K, T], scores [B, K], and as its state the
+        AlignmentTrace or ().
     """
     config = config or BeamSearchConfig.from_config(model.config)
     extra = config.max_extra_tokens
@@ -107,7 +107,7 @@ def translate_ids(
 def output_limits(source, extra):
     """Returns the number of tokens of each source + `extra`: int32 [B].
 
-    The end id is not counted; at least 1, for a row of padding.
+    The end id is not counted; the result is at least 1, for a row of padding.
     """
     real = ops.cast(ops.not_equal(source, PAD_ID), "int32")
     return ops.maximum(ops.sum(real, axis=1) - 1 + extra, 1)
@@ -116,14 +116,8 @@ def output_limits(source, extra):
 def output_capacity(source, config, extra=None):
     """Returns T, the capacity for every output of a batch.
 
-    Args:
-        source: int32 [B, S].
-        config: TransformerConfig.
-        extra: added to S; by default the configuration's.
-
-    Returns:
-        S + `extra`, at most the number of learned positions; a number, or an
-        int32 scalar if S is unknown.
+    It is S + `extra` (None for the config's `max_extra_tokens`), at most the
+    number of learned positions; a number, or an int32 scalar if S is unknown.
     """
     extra = config.max_extra_tokens if extra is None else extra
     capacity = ops.shape(source)[1] + extra
@@ -134,15 +128,12 @@ def output_capacity(source, config, extra=None):
 
 
 def score_ids(model, source, target):
-    """Returns the log-probability of each given translation.
+    """Returns the log-probability of each given translation: float32 [B].
 
     Args:
         model: Transformer or Ensemble.
-        source: int32 [B, S], each ending with the end id, then padding.
-        target: int32 [B, T], the same.
-
-    Returns:
-        float32 [B]: the sum over the target's tokens, the end id counted.
+        source: int32 [B, S], each row ending with the end id, then padding.
+        target: int32 [B, T], in the same format; the end id is scored too.
     """
     logits = model({"source": source, "target": shift_right(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)

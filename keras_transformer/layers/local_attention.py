@@ -111,7 +111,7 @@ def _blocks(positions, size):
 
 
 def _blocks_with_margins(positions, size, sides):
-    """Splits [B, H, n, d] into overlapping [B, H, C, W, d]; 0 beyond the ends."""
+    """Splits [B, H, n, d] into [B, H, C, W, d]; 0 beyond the ends."""
     left, right = sides
     blocks = _blocks(_padded(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)

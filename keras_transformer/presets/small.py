@@ -39,8 +39,8 @@ _D_MODEL = 128
 #
 # Published: 41.02 BLEU on test_2016_flickr en-de (lower-cased, tokenised:
 # sacrebleu --tokenize none), 2,568,192 parameters, one GPU. Unlike the original
-# Transformer, it sets the peak learning rate to 0.005, clips the gradient's norm
-# at 25 and scores hypotheses by log-probability / length.
+# Transformer: peak learning rate 0.005, gradient norm clipped at 25, hypotheses
+# scored by log-probability / length.
 MULTI30K_TINY = {
     "vocabulary_size": 9_712,  # a joint byte-pair encoding of 10,000 merges
     "num_layers": 4,
