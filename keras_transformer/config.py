@@ -260,10 +260,7 @@ class TransformerConfig:
 
     @classmethod
     def from_json(cls, text):
-        """Returns the configuration from JSON written by `to_json`.
-
-        Anything but a JSON object of known fields raises ValueError.
-        """
+        """Returns the configuration from `to_json`, or raises ValueError."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise ValueError("A configuration must be a JSON object.")

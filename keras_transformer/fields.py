@@ -68,10 +68,7 @@ def _at_most(most=LARGEST_INT):
 
 
 def checked_type(name, kind, value):
-    """Returns a value as an int, float, bool or str, or raises ValueError.
-
-    NumPy numbers are valid, and integers are valid floats.
-    """
+    """Returns a (NumPy) value as a Python one, or raises ValueError."""
     if isinstance(value, (np.integer, np.floating)):
         value = value.item()
     if kind is float and type(value) is int:

@@ -198,12 +198,7 @@ def _without_negatives(labels):
 
 
 def _logit_statistics(logits, labels, sums):
-    """Returns statistics of logits [..., V] and a function for their softmax.
-
-    The statistics are float32 [..., 4]: the log-normalizer, the label's logit,
-    the sum of the logits (`sums`, [..., 1]) and the maximum, which has no
-    gradient.
-    """
+    """Returns [normalizer, label's logit, sum, maximum], and the softmax."""
     maxima = ops.max(logits, axis=-1, keepdims=True)
     if USE_CUSTOM_GRADIENTS:
         # Softmax is one operation; exp(logits - normalizer) is two slow ones.

@@ -256,10 +256,7 @@ class Transformer(SequenceLayer, keras.Model):
         return self.embedding_dropout(embedded, training=training)
 
     def embed_target(self, ids, positions=None, training=False):
-        """Embeds int32 [B, T] ids and positions as float [B, T, D].
-
-        `positions`, of packed rows, are int32, broadcastable to [B, T].
-        """
+        """Embeds int32 [B, T] ids and positions as float [B, T, D]."""
         embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
@@ -277,11 +274,7 @@ class Transformer(SequenceLayer, keras.Model):
     def export(
         self, filepath, format="tf_saved_model", input_signature=None, **kwargs
     ):
-        """Exports the model; see `keras.Model.export`.
-
-        By default the signature takes a dict of `source` and `target`, int32
-        [B, S] and [B, T] of any sizes.
-        """
+        """Exports the model; by default `source` and `target` have any size."""
         if input_signature is None:
             ids = keras.InputSpec(dtype="int32", shape=(None, None))
             input_signature = [{"source": ids, "target": ids}]

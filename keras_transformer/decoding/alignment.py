@@ -94,13 +94,11 @@ def gather_alignments(trace, tokens):
 
 
 def _find_beams(trace, tokens):
-    """Returns int32 [B, M, T], the beam of each hypothesis at each step.
-
-    At each step (token, parent) identifies a beam.
-    """
+    """Returns int32 [B, M, T], the beam of each hypothesis at each step."""
     batch, hypotheses, steps = ops.shape(tokens)
     inputs = shift_right(tokens)
 
+    # At each step (token, parent) identifies a beam.
     def advance(index, beam, visited):
         matches = ops.logical_and(
             ops.take(trace.tokens, index, axis=1)[:, None]

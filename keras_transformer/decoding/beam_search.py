@@ -126,8 +126,8 @@ def shrinking_batch_beam_search(
     """Runs `beam_search` while removing finished sentences from the batch.
 
     After at most `segment` steps, the capacity of `state`, finished sentences
-    are removed and `extend_cache` adds capacity, so that the cost
-    of a step follows its unfinished sentences and filled slots. Removal is earlier if
+    are removed and `extend_cache` adds capacity, so that the cost of a step
+    follows its unfinished sentences and filled slots. Removal is earlier if
     computing finished sentences for the rest of the segment would cost more.
     The result contains `final_state(state)`, a nest of tensors of fixed shapes.
     Since shapes change, this needs a TensorFlow graph with an unknown number of
@@ -199,11 +199,7 @@ def _run(config, step, search, condition):
 
 
 def _advance(config, step, search):
-    """Runs one step.
-
-    Candidates that end compete with the finished hypotheses; the K best others
-    become the live beams.
-    """
+    """Runs one step of `beam_search`."""
     index, constraints = search.index, search.constraints
     tokens = last_tokens(search.live_tokens, index)  # [B, K]
     logits, state = step(tokens, search.parents, index, search.state)
@@ -273,10 +269,9 @@ def gather_beams(nest, parents):
 
 
 def is_terminated(config, length, best_live, finished_scores):
-    """Returns whether the search of a sentence may stop: boolean [B].
+    """Returns whether sentences may stop: boolean [B].
 
-    The best live beam, float32 [B], is assumed to end at `length`, int32 [B] or
-    scalar.
+    The best live beam, float32 [B], is assumed to end at `length`.
     """
     if config.stop_criterion == "max_length":
         return ops.zeros_like(best_live, dtype="bool")

@@ -130,10 +130,7 @@ def best_candidates(
 
 
 def forced_candidates(logits, live_log_probs, forced, allowed=None):
-    """Returns Candidates of which only the first beam's is possible.
-
-    Its token is `forced`, int32 [B]; it is impossible if not allowed.
-    """
+    """Returns Candidates with `forced`, int32 [B], in the first beam only."""
     logits = ops.cast(logits, "float32")
     normalizer = ops.logsumexp(logits, axis=-1)
     if allowed is not None:
@@ -153,11 +150,8 @@ def forced_candidates(logits, live_log_probs, forced, allowed=None):
 
 
 def _highest(logits, count):
-    """Returns the `count` highest of [B, K, V], and their int32 indices.
-
-    They lie in the `count` groups with the highest maxima, so only those groups
-    are sorted.
-    """
+    """Returns the `count` highest of [B, K, V], and their int32 indices."""
+    # They lie in the `count` groups with the highest maxima; sort only these.
     vocabulary = logits.shape[-1]
     divisors = [n for n in range(1, 129) if vocabulary % n == 0]
     width = min(divisors, key=lambda n: abs(n - _GROUP))

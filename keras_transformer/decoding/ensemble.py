@@ -50,11 +50,7 @@ class Ensemble:
         return {kind: [one[kind] for one in each] for kind in each[0]}
 
     def alignment(self, scores, layer=None):
-        """Returns the mean of the models' alignments: float32 [B, T, S].
-
-        `scores` are the cross-attention of each model; for `layer` see
-        `Transformer.alignment`.
-        """
+        """Returns the models' mean alignment; see `Transformer.alignment`."""
         each = [
             model.alignment(model_scores, layer)
             for model, model_scores in zip(self.models, scores)
@@ -94,11 +90,7 @@ class EnsembleDecoder:
     def step(
         self, tokens, parents, index, states, return_attention_scores=False
     ):
-        """Returns mean log-probabilities in place of logits, and states.
-
-        With `return_attention_scores` also returns each model's
-        cross-attention.
-        """
+        """Returns mean log-probabilities as logits; see `BeamDecoder.step`."""
         results = [
             decoder.step(
                 *(tokens, parents, index, state),
@@ -119,10 +111,7 @@ class EnsembleDecoder:
 
 
 def average_log_probs(log_probs, mean):
-    """Averages the log-probabilities [M, ..., V] of M models: [..., V].
-
-    A mean of log-probabilities is not normalized.
-    """
+    """Averages log-probabilities [M, ..., V] of M models, unnormalized."""
     if mean == "log_probabilities":
         # The search normalizes logits.
         return ops.mean(log_probs, axis=0)

@@ -257,17 +257,14 @@ class LexicalShortlist(OutputVocabulary):
 
 
 class _ShortlistOutputLayer:
-    """Multiplies each sentence's states by the embeddings of its subset.
-
-    Excluded tokens are estimated once for all sentences, rare and unseen ones
-    (such as source-language tokens) separately, since their embeddings differ.
-    """
+    """Multiplies each sentence's states by the embeddings of its subset."""
 
     def __init__(self, embedding, shortlist):
         self._embedding = embedding
         self._shortlist = shortlist
         matrix = ops.convert_to_numpy(embedding.output_matrix())
         matrix = matrix.astype("float64")
+        # Separate estimates, since embeddings of rare and unseen tokens differ.
         self._excluded = [
             ExcludedTokensEstimate(matrix[ids])
             for ids in (shortlist.rare, shortlist.unseen)

@@ -94,10 +94,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
 
 
 def sample_steps(step, state, max_lengths, max_length, seeds, config):
-    """Samples with a step function in the format of `beam_search`.
-
-    It has N beams, each its own parent. See `sample_ids`.
-    """
+    """Samples with a step function of `beam_search`; see `sample_ids`."""
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     shape = (ops.shape(max_lengths)[0], config.samples)
     numbers = ops.broadcast_to(ops.arange(config.samples), shape)
@@ -182,11 +179,7 @@ def uniform(*coordinates):
 
 
 def _hash(bits):
-    """Mixes 32 bits: two rounds of xor, shift and multiply.
-
-    The constants are Chris Wellons' "lowbias32" (2018, public domain), which
-    have the least bias he found.
-    """
+    """Mixes 32 bits with Chris Wellons' "lowbias32" (2018, public domain)."""
     bits = ops.bitwise_xor(bits, _shift_right(bits, 16))
     bits = bits * ops.convert_to_tensor(0x7FEB352D, "uint32")
     bits = ops.bitwise_xor(bits, _shift_right(bits, 15))

@@ -34,8 +34,7 @@ class Grammar(typing.Protocol):
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens.
 
-        Tokens of impossible beams may be forbidden ones; their state is not
-        used.
+        Impossible beams may have forbidden tokens; their state is not used.
         """
 
 

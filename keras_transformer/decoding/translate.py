@@ -105,10 +105,7 @@ def translate_ids(
 
 
 def output_limits(source, extra):
-    """Returns the number of tokens of each source + `extra`: int32 [B].
-
-    The end id is not counted; the result is at least 1, for a row of padding.
-    """
+    """Returns max(source length without end id + extra, 1): int32 [B]."""
     real = ops.cast(ops.not_equal(source, PAD_ID), "int32")
     return ops.maximum(ops.sum(real, axis=1) - 1 + extra, 1)
 

@@ -272,11 +272,7 @@ class MultiHeadAttention(SequenceLayer):
         return (outputs, scores) if return_attention_scores else outputs
 
     def project_memory(self, memory, training=False):
-        """Returns keys and values of cross-attention, a `cache` for `call`.
-
-        They are float [B, H, M, d_k] and [B, H, M, d_v] for a memory [B, M,
-        D_value].
-        """
+        """Returns cross-attention's cache: keys and values [B, H, M, d]."""
         fused = self.key_value(memory, training=training)
         blocks = self.key_value.split(fused)
         return tuple(self._split_heads(each, memory, False) for each in blocks)
@@ -318,10 +314,7 @@ class KVCache(typing.NamedTuple):
 
     @classmethod
     def empty(cls, batch, num_heads, steps, beams, widths, dtype):
-        """Returns a cache of zeros; `widths` are (d_k, d_v).
-
-        `batch` and `steps` are numbers or int32 scalars.
-        """
+        """Returns a cache of zeros; `widths` are (d_k, d_v)."""
         shapes = [(batch, num_heads, steps, beams * width) for width in widths]
         return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
 
@@ -340,14 +333,11 @@ class KVCache(typing.NamedTuple):
         return ops.scatter_update(cache, indices, rows)
 
     def append(self, keys, values, index):
-        """Returns the cache with step `index` written, which was zero before.
-
-        `keys` and `values` are float [B, H, K, d_k] and [B, H, K, d_v].
-        """
+        """Writes [B, H, K, d] at step `index`, which must still be zero."""
         return self._write(self.scatter, (keys, values), index)
 
     def overwrite(self, keys, values, index):
-        """Returns the cache with step `index` replaced; see `append`."""
+        """Writes [B, H, K, d] at step `index`, whatever it contains."""
         return self._write(self.replace, (keys, values), index)
 
     def _write(self, write, step, index):

@@ -30,10 +30,7 @@ class SequenceLayer(keras.layers.Layer):
         return super().__call__(*args, **kwargs)
 
     def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
-        """Returns the shape of the first input.
-
-        Keras names the shapes of several inputs after the arguments of `build`.
-        """
+        """Returns the shape of the first input."""
         del other_shapes
         return tuple(input_shape or next(iter(by_name.values())))
 
@@ -58,10 +55,7 @@ class SequenceLayer(keras.layers.Layer):
             layer.dtype_policy = value
 
     def require_width(self, shape, width=None):
-        """Requires inputs [B, T, D] with this D, now and in later calls.
-
-        Another rank, or another D than `width`, raises ValueError.
-        """
+        """Requires inputs [B, T, D] of this width, now and in later calls."""
         check_width(self, shape, width)
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
 
@@ -169,10 +163,7 @@ def require_counts(layer, *names):
 
 
 def as_ids(ids):
-    """Returns ids of any numeric dtype, or lists, as int32 or int64.
-
-    These are the dtypes that Keras' Embedding takes.
-    """
+    """Returns ids of any numeric dtype, or lists, as int32 or int64."""
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
     return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")
@@ -193,7 +184,7 @@ def look_up(table, ids, name):
 
 
 def check_ids(ids, count, name):
-    """Raises a ValueError for ids outside 0 to `count` - 1.
+    """Checks that ids are from 0 to `count` - 1 and raises ValueError.
 
     Returns whether the values of the ids are known, and so checked.
     """

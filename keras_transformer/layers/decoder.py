@@ -118,10 +118,7 @@ class DecoderLayer(TransformerLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Decoder(TransformerStack):
-    """A stack of N decoder layers, with a final norm if pre-norm.
-
-    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
-    """
+    """N = `num_layers` decoder layers; see `TransformerLayer`."""
 
     layer_class = DecoderLayer
 
@@ -175,21 +172,14 @@ class Decoder(TransformerStack):
         return (outputs, *map(list, zip(*extras))) if extras else outputs
 
     def project_memory(self, memory):
-        """Returns each layer's cross-attention cache for float [B, S, D].
-
-        It is a tuple of N pairs, float [B, H, S, d_k] and [B, H, S, d_v].
-        """
+        """Returns each layer's cross-attention cache for a memory [B, S, D]."""
         return tuple(
             layer.cross_attention.project_memory(memory)
             for layer in self.layers
         )
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
-        """Returns N empty self-attention caches for K = `beams`.
-
-        They have room for `steps` steps (see `cache_length`); `kind` is KVCache
-        or a subclass.
-        """
+        """Returns N empty KVCaches (or a subclass, `kind`) for K = `beams`."""
         return tuple(
             kind.empty(
                 batch_size,

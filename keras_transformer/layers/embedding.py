@@ -154,10 +154,7 @@ class PositionLayer(SequenceLayer):
         self.supports_masking = True
 
     def call(self, inputs, positions=None):
-        """Adds each position's vector to float [B, T, D].
-
-        `positions` are int32 [B, T] or [1, T], by default 0 to T - 1.
-        """
+        """Adds a vector for each position, int32 [B or 1, T], to [B, T, D]."""
         vectors = self.encode(self.check_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
 

@@ -10,10 +10,7 @@ from keras_transformer.layers.transformer_layer import (
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class EncoderLayer(TransformerLayer):
-    """Self-attention and a feed-forward network, each with a residual.
-
-    Its arguments are those of `TransformerLayer`.
-    """
+    """Self-attention and feed-forward network; see `TransformerLayer`."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -67,10 +64,7 @@ class EncoderLayer(TransformerLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Encoder(TransformerStack):
-    """A stack of N encoder layers, with a final norm if pre-norm.
-
-    Its arguments are `num_layers`, N, and those of `TransformerLayer`.
-    """
+    """N = `num_layers` encoder layers; see `TransformerLayer`."""
 
     layer_class = EncoderLayer
 
@@ -85,10 +79,7 @@ class Encoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies all layers; see `EncoderLayer.call`.
-
-        With `return_attention_scores` also returns a list of N scores.
-        """
+        """Applies all layers; returns N scores as `EncoderLayer.call` does."""
         outputs, all_scores = inputs, []
         for layer in self.layers:
             outputs = layer(

@@ -35,11 +35,7 @@ class AttentionMask:
 
     @classmethod
     def from_argument(cls, mask, states):
-        """Returns an AttentionMask for a layer's `attention_mask`.
-
-        `mask` is an AttentionMask, None, or a mask that `validate_mask` accepts
-        for states [B, Q, D]; otherwise this raises ValueError.
-        """
+        """Converts the `attention_mask` of a layer; see `validate_mask`."""
         if mask is None or isinstance(mask, cls):
             return mask or cls()
         mask = validate_mask(mask, states, states)
@@ -56,10 +52,7 @@ class AttentionMask:
         return dataclasses.replace(self, keys=keys)
 
     def materialize(self, length, window=0):
-        """Returns the mask of all queries and keys: rank 4, or None.
-
-        `length` is Q; `window` is the maximum distance, 0 for no limit.
-        """
+        """Returns the mask of Q = `length` positions: rank 4, or None."""
         positions = ops.arange(length)
         distance = positions[:, None] - positions[None, :]
         segments = self.segments
@@ -105,10 +98,7 @@ def padding_mask(ids):
 
 
 def zero_padding_rows(scores, queries):
-    """Zeroes the rows of padding in a list of attention scores.
-
-    Scores are float32 [B, H, Q, M]; `queries` are the ids, int32 [B, Q].
-    """
+    """Zeroes scores [B, H, Q, M] where queries [B, Q] are padding."""
     real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
     return [each * ops.cast(real, each.dtype) for each in scores]
 

@@ -153,10 +153,7 @@ class TransformerLayer(SequenceLayer):
 
 
 class TransformerStack(TransformerLayer):
-    """Base of the encoder and the decoder: N = `num_layers` layers.
-
-    A pre-norm stack ends with a normalization.
-    """
+    """Base of encoder and decoder: `num_layers` layers, a norm if pre-norm."""
 
     layer_class = None
     config_names = ("num_layers", *TransformerLayer.config_names)

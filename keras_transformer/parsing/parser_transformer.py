@@ -18,11 +18,7 @@ from keras_transformer.transformer import Transformer
 
 
 def new_transformer(config, **kwargs):
-    """Returns the model for a TransformerConfig.
-
-    It is a ParserTransformer for word positions, otherwise a Transformer; other
-    arguments are those of the model.
-    """
+    """Returns a ParserTransformer for word positions, else a Transformer."""
     if config.uses_word_positions:
         return ParserTransformer(config, **kwargs)
     return Transformer(config, **kwargs)

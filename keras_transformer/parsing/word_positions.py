@@ -32,11 +32,7 @@ class WordPositionEncoding(PositionLayer):
         self.built = True
 
     def call(self, inputs, positions=None, words=None):
-        """Adds the vectors of positions and word numbers to float [B, T, D].
-
-        `positions` are int32 [B, T] or [1, T], by default 0 to T - 1; `words`
-        are the tokens' word numbers, int32 [B, T].
-        """
+        """Adds vectors for positions and word numbers to float [B, T, D]."""
         positions = self.check_positions(inputs, positions)
         positions = ops.broadcast_to(positions, ops.shape(words))
         vectors = ops.concatenate(
@@ -50,11 +46,7 @@ class WordPositionEncoding(PositionLayer):
 
 
 def number_source_words(config, ids, positions=None):
-    """Returns the number of each source token's word, from 0: int32 [B, S].
-
-    `positions`, int32 [B, S], are needed for packed rows: 0 where a sentence
-    begins.
-    """
+    """Returns the number of each source token's word, from 0: int32 [B, S]."""
     # The end id counts as the word after the last, for a decoder that has
     # emitted all of them.
     begins = ops.logical_or(ids >= config.first_source_word_id, ids == END_ID)
@@ -62,10 +54,7 @@ def number_source_words(config, ids, positions=None):
 
 
 def count_emitted_words(config, ids, positions=None):
-    """Returns the number of target words up to each token: int32 [B, T].
-
-    For `positions` see `number_source_words`.
-    """
+    """Returns the number of target words up to each token: int32 [B, T]."""
     return _count_up_to(is_word_token(config, ids), positions)
 
 
@@ -75,7 +64,7 @@ def is_word_token(config, ids):
 
 
 def _count_up_to(begins, positions):
-    """Counts the words that begin up to and including each token."""
+    """Counts words up to each token; positions restart in packed rows."""
     begins = ops.cast(begins, "int32")
     counts = ops.cumsum(begins, axis=1)
     if positions is None:
@@ -99,11 +88,7 @@ class WordStates(typing.NamedTuple):
     mask: typing.Any
 
     def of_next_word(self, num_words):
-        """Returns the mean encoder state of each target token's next word.
-
-        The result is float [B, T, D], 0 where there is no next word;
-        `num_words` come from `count_emitted_words`.
-        """
+        """Returns the mean state of the next word, else 0: [B, T, D]."""
         is_next = ops.equal(num_words[:, :, None], self.words[:, None, :])
         is_next = ops.logical_and(is_next, self.mask)
         shares = ops.cast(is_next, self.memory.dtype)
