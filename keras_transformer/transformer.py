@@ -223,8 +223,7 @@ class Transformer(SequenceLayer, keras.Model):
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
         """Returns a BeamDecoder of K = `beam_size` beams per sentence.
 
-        `cache` is KVCache or a subclass; `output_layer` is that of an
-        OutputVocabulary, or None for the whole vocabulary.
+        `cache` is KVCache or a subclass, `output_layer` of an OutputVocabulary.
         """
         return BeamDecoder(self, beam_size, cache, output_layer)
 

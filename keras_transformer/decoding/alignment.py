@@ -73,14 +73,10 @@ class TracingDecoder:
 def gather_alignments(trace, tokens):
     """Returns the alignments of hypotheses from the trace of a search.
 
-    Args:
-        trace: AlignmentTrace.
-        tokens: int32 [B, M, T], M hypotheses of that search per sentence, with
-            at most as many steps as the trace.
-
-    Returns:
-        float32 [B, M, T, S]: row t is from the step that generates token t, and
-        sums to 1; rows after the end of a hypothesis are arbitrary.
+    `tokens` are M hypotheses of that search per sentence, int32 [B, M, T], with
+    at most as many steps as the trace. In the result, float32 [B, M, T, S], row
+    t is from the step that generates token t, and sums to 1; rows after the end
+    of a hypothesis are arbitrary.
     """
     batch, _, steps = ops.shape(tokens)
     _, traced, width = ops.shape(trace.attention)

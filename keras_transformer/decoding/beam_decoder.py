@@ -75,11 +75,9 @@ class BeamDecoder:
     def start(self, source, capacity, memory=None):
         """Returns the DecoderState before the first step.
 
-        Args:
-            source: int32 [B, S].
-            capacity: number of steps to allocate, a number or int32 scalar. A
-                number beyond the learned positions raises ValueError.
-            memory: `model.encode(source)`, if already computed.
+        `capacity` is the number of steps to allocate, a number or int32 scalar;
+        a number beyond the learned positions raises ValueError. `memory` is
+        `model.encode(source)`, if already computed.
         """
         self._check(capacity)
         if memory is None:
@@ -106,10 +104,9 @@ class BeamDecoder:
     ):
         """Decodes the newest token of each beam; see `beam_search`.
 
-        Returns:
-            Logits, float32 [B, K, V], and the DecoderState; if requested also
-            the decoder's output, float [B, K, D], and the cross-attention, a
-            list of N float32 [B, H, K, S].
+        Returns logits, float32 [B, K, V], and the DecoderState; if requested
+        also the decoder's output, float [B, K, D], and the cross-attention, a
+        list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
         # Overwriting a step removes it from every ancestry, which implements

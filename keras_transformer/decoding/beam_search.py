@@ -65,13 +65,14 @@ class _BeamState(typing.NamedTuple):
 def beam_search(step, state, constraints, max_length, config=None):
     """Finds the hypotheses with the highest penalized log-probability.
 
-    Each step considers the 2K best candidates of the K live beams: the K best
-    finished hypotheses are kept, and the K best unfinished candidates become
-    the live beams. At its maximum length a hypothesis can only end. A sentence
-    stops when its best live log-probability / penalty at its maximum length, an
-    upper bound for all candidates, is not above the finished score of the last
-    requested hypothesis. So stopping never changes the result, except with
-    another `config.stop_criterion`. Sentences do not influence each other.
+    Each step considers the 2K best candidates of the K live beams. Candidates
+    that end join the finished hypotheses, of which the K best are kept; the K
+    best other candidates become the live beams. At its maximum length a
+    hypothesis can only end. A sentence stops when its best live log-probability
+    / penalty at its maximum length, an upper bound for all candidates, is not
+    above the finished score of the last requested hypothesis. So stopping never
+    changes the result, except with another `config.stop_criterion`. Sentences
+    do not influence each other.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index int32

@@ -96,13 +96,9 @@ class ReducedVocabularyModel:
 class FixedVocabulary(OutputVocabulary):
     """One subset for all sentences.
 
-    Args:
-        ids: iterable of int; the lowest other ids are added up to a multiple of
-            32. An id outside the vocabulary raises ValueError.
-        vocabulary_size: V, of the target.
-
-    Attributes:
-        ids: int32 array [V'], ascending: the vocabulary id of each local id.
+    The lowest other ids are added up to a multiple of 32; an id outside the
+    vocabulary raises ValueError. The attribute `ids`, an ascending int32 array
+    [V'], has the vocabulary id of each local id.
     """
 
     def __init__(self, ids, vocabulary_size):

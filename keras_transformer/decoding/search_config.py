@@ -129,14 +129,9 @@ class BeamSearchConfig:
 def length_penalty(length, alpha, kind="gnmt"):
     """Returns the divisor that makes scores of different lengths comparable.
 
-    Args:
-        length: int32 [...], tokens of the hypothesis, including the end id.
-        alpha: exponent; 0 gives 1 for every length.
-        kind: "gnmt": ((5 + length) / 6)^alpha (section 6.1, from Wu et al.
-            2016), or "power": length^alpha.
-
-    Returns:
-        float32 [...].
+    It is float32 [...] for int32 [...] lengths, which include the end id:
+    "gnmt" is ((5 + length) / 6)^alpha (section 6.1, from Wu et al. 2016),
+    "power" is length^alpha.
     """
     length = ops.cast(length, "float32")
     if kind == "gnmt":
@@ -173,9 +168,8 @@ def is_unset(constraint):
 def prepare_constraints(constraints, config, max_length):
     """Returns Constraints as tensors, and the initial state of the grammar.
 
-    Raises:
-        ValueError: only one of the grammar and its state is given, a length is
-            not an integer, or `max_length` is below 1.
+    Raises ValueError if only one of the grammar and its state is given, a
+    length is not an integer, or `max_length` is below 1.
     """
     if isinstance(max_length, int) and max_length < 1:
         raise ValueError(f"max_length must be at least 1, not {max_length}.")

@@ -207,8 +207,8 @@ class MultiHeadAttention(SequenceLayer):
             value_mask: boolean [B, M], Keras' own mask of `value`.
 
         Returns:
-            float [B, Q, D]; with `return_attention_scores` also float32 [B, H,
-            Q, M], before dropout; with `cache_update_index` both and the
+            float [B, Q, D]; with `return_attention_scores` also float32
+            [B, H, Q, M], before dropout; with `cache_update_index` both and the
             updated cache.
         """
         decodes = cache_update_index is not None

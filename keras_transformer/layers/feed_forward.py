@@ -14,10 +14,8 @@ from keras_transformer.layers.base import (
 class PositionwiseFeedForward(SequenceLayer):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (formula 2).
 
-    Args:
-        intermediate_dim: F, inner width.
-        activation: "relu" as in the paper, or another Keras activation.
-        dropout: probability of dropping an inner activation.
+    `intermediate_dim` is F, the inner width. `activation` is "relu" in the
+    paper, or another Keras activation; `dropout` drops inner activations.
     """
 
     config_names = ("intermediate_dim", "activation", "dropout")

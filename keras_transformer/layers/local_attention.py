@@ -24,19 +24,14 @@ def split_into_blocks(queries, keys, values, mask, window):
     """Splits the inputs of scaled dot-product attention, if that is faster.
 
     In blocks attention takes O(n r d) time and O(n r) memory. The output of a
-    query that may attend to nothing is finite and arbitrary.
-
-    Args:
-        queries: float [B, H, n, d_k].
-        keys: float [B, H, n, d_k].
-        values: float [B, H, n, d_v].
-        mask: AttentionMask; with a matrix there are no blocks.
-        window: r, above 0.
+    query that may attend to nothing is finite and arbitrary. `queries`, `keys`
+    and `values` are float [B, H, n, d]; `mask` is an AttentionMask, with whose
+    matrix there are no blocks; `window` is r, above 0.
 
     Returns:
         Queries, keys and values, float [B, H, C, L or W, d], and their mask,
-        boolean [B, 1, C, L, W]; or the unchanged inputs and the mask [B, 1, n,
-        n], which includes the window.
+        boolean [B, 1, C, L, W]; or the unchanged inputs and the mask
+        [B, 1, n, n], which includes the window.
     """
     length = ops.shape(queries)[2]
     size = block_size(length, window)

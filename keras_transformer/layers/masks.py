@@ -121,14 +121,9 @@ def join_masks(*masks):
 def validate_mask(mask, queries, keys):
     """Returns a mask as a boolean tensor of a checked shape.
 
-    Args:
-        mask: boolean or number, not 0 where a query may attend: [B, M], or
-            broadcastable to [B, Q, M] or [B, H, Q, M]; None stays None.
-        queries: float [B, Q, D], for its shape.
-        keys: float [B, M, D], for its shape.
-
-    Raises:
-        ValueError: the mask has another rank, or does not fit.
+    The mask is boolean or numbers, not 0 where a query may attend: [B, M], or
+    broadcastable to [B, Q, M] or [B, H, Q, M] for queries [B, Q, D] and keys
+    [B, M, D]; None stays None. Another shape raises ValueError.
     """
     if mask is None:
         return None

@@ -1,7 +1,4 @@
-"""Named configurations: dicts of TransformerConfig fields.
-
-This package imports no other.
-"""
+"""Named configurations: dicts of TransformerConfig fields."""
 
 from keras_transformer.presets.paper import (
     BASE,
