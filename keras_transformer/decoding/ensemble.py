@@ -111,9 +111,9 @@ class EnsembleDecoder:
 
 
 def average_log_probs(log_probs, mean):
-    """Averages log-probabilities [M, ..., V] of M models, unnormalized."""
+    """Averages the log-probabilities [M, ..., V] of M models: [..., V]."""
     if mean == "log_probabilities":
-        # The search normalizes logits.
+        # Not normalized, since the search normalizes logits.
         return ops.mean(log_probs, axis=0)
     return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
 

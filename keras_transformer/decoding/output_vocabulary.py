@@ -315,8 +315,8 @@ class ExcludedTokensEstimate:
         """Returns the estimate minus the mean logit: float32 [..., 1].
 
         For n normally distributed logits it is log n + variance / 2; above a
-        variance of 2 log n, where the few highest dominate, it is sqrt(variance
-        * 2 log n) (random energy model, Derrida 1981).
+        variance of 2 log n, where the few highest dominate, it is
+        sqrt(variance * 2 log n) (random energy model, Derrida 1981).
         """
         variance = ops.sum(
             states * linear(states, self.weights[1]), axis=-1, keepdims=True

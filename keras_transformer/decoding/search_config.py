@@ -29,7 +29,7 @@ class Grammar(typing.Protocol):
     """
 
     def allowed(self, state):
-        """Returns which tokens and end ids may follow: boolean [B, K, V]."""
+        """Returns which tokens (or the end) may follow: boolean [B, K, V]."""
 
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens.
