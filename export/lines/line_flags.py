@@ -1,6 +1,6 @@
-"""Flags of commands that answer lines.
+"""Flags of commands that read and write lines.
 
-Each function defines flags of the module that calls it.
+Each function defines flags for the module that calls it.
 """
 
 from absl import flags
@@ -53,10 +53,9 @@ def define_translation():
 
 
 def requested_format():
-    """Returns the format of `export.lines.formats` that the flags choose.
+    """Returns the format of `export.lines.formats` that the flags select.
 
-    Raises:
-        InputError: the flags do not go together.
+    Raises InputError if the flags are incompatible.
     """
     several = FLAGS.n_best > 1
     if not FLAGS.alignments:
