@@ -1,4 +1,4 @@
-"""Requests that a server runs before it serves a version."""
+"""Warm-up requests, which a server runs before it serves a version."""
 
 import pathlib
 import random
@@ -11,20 +11,19 @@ from tensorflow_serving.apis import prediction_log_pb2
 from export.common.errors import InputError
 from export.serving.export_directory import unusable
 
-# Relative to the version's folder; where TensorFlow Serving looks for it.
+# Relative to the version's folder, where TensorFlow Serving expects it.
 WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
-# Tokens of the sentences of each request: one, and a few of mixed lengths.
+# Token counts of the sentences in each request: one, and mixed lengths.
 _REQUESTS = ([6], [1, 4, 9, 14])
 # The server reads only the signature of a warm-up request.
 _MODEL_NAME = "translator"
 
 
 def select_inputs(names, texts, translations, ids):
-    """Returns a request: a dict of the inputs of these names.
+    """Returns a request, a dict of the inputs of these names.
 
-    Raises:
-        InputError: an input has another name.
+    Raises InputError if an input has another name.
     """
     values = {"text": texts, "translation": translations, "ids": ids}
     unknown = set(names).difference(values)
@@ -37,12 +36,12 @@ def select_inputs(names, texts, translations, ids):
 
 
 def random_texts(vocabulary, lengths):
-    """Returns a list of str of random tokens, always the same ones.
+    """Returns a list of str of random tokens, the same for each call.
 
     Args:
         vocabulary: bytes of a SentencePiece model.
-        lengths: list of the number of tokens of each; tokenized again it may
-            have more or fewer.
+        lengths: number of tokens of each text; tokenizing the text may
+            give a different number.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
@@ -57,7 +56,7 @@ def random_texts(vocabulary, lengths):
 
 
 def warm_up_requests(tokenizer, signatures):
-    """Returns lists of requests by the names of signatures.
+    """Returns lists of requests, a dict by names of signatures.
 
     Args:
         tokenizer: Tokenizer or TokenizerPair.
@@ -77,7 +76,7 @@ def warm_up_requests(tokenizer, signatures):
 
 
 def write_warm_up(path, requests):
-    """Writes requests of `warm_up_requests` as TFRecords of PredictionLog."""
+    """Writes the `warm_up_requests` as TFRecords of PredictionLog."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for name, inputs in (
             (name, inputs) for name, each in requests.items() for inputs in each
@@ -94,8 +93,7 @@ def write_warm_up(path, requests):
 def read_warm_up(version):
     """Returns the requests of a version, with arrays as inputs.
 
-    Raises:
-        InputError: the file is missing or damaged.
+    Raises InputError if the file is missing or damaged.
     """
     path = version / WARM_UP_FILE
     requests = {}

@@ -1,9 +1,9 @@
-"""Batches of sentences of similar lengths, answered in order."""
+"""Translates sentences in batches of similar lengths."""
 
 import concurrent.futures
 import contextlib
 
-# While one batch is busy on a single core, the other multiplies.
+# One batch uses the matrix products' cores while another runs on one core.
 NUM_THREADS = 2
 
 # Default number of source tokens in a batch, padding included.
@@ -19,7 +19,7 @@ def translate_in_batches(
 ):
     """Answers sentences in batches of at most `batch_tokens` tokens.
 
-    See `by_tokens` and `answer_batches`, whose answers it returns.
+    See `by_tokens` for the batches and `answer_batches` for the rest.
     """
     batches = by_tokens(lengths, batch_tokens)
     return answer_batches(
@@ -33,16 +33,16 @@ def answer_batches(
     """Answers sentences batch by batch.
 
     Args:
-        batches: iterable of lists of sentences' numbers, from 0.
+        batches: iterable of lists of sentence indices.
         count: number of sentences.
-        answer_batch: function of a list of sentences' numbers that returns a
-            list of their answers; threads call it at the same time.
-        on_progress: function of the number of sentences just done.
-        num_threads: number of batches that are answered at once.
+        answer_batch: function of a list of sentence indices that returns a
+            list of their answers; several threads call it at the same time.
+        on_progress: function of the number of newly answered sentences.
+        num_threads: number of batches that are answered in parallel.
 
     Returns:
-        A list of the answers in the order of the sentences, None for those in
-        no batch.
+        A list of the answers in the order of the sentences; None for
+        sentences in no batch.
     """
     answers, batches = [None] * count, list(batches)
     with contextlib.closing(
@@ -57,12 +57,10 @@ def answer_batches(
 
 
 def parallel_map(function, items, num_threads=NUM_THREADS):
-    """Maps in threads; after an error or `close` no further item is begun.
+    """Maps in threads, and yields the results in the order of the items.
 
-    With 1 there is no thread, and Ctrl-C has its effect at once.
-
-    Yields:
-        The results in the order of the items.
+    After an error or `close` no further item is started. With 1 there is no
+    thread, and Ctrl-C acts at once.
     """
     if num_threads == 1:
         yield from map(function, items)
@@ -75,11 +73,11 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
 
 
 def by_tokens(lengths, batch_tokens):
-    """Yields lists of sentences' numbers, the longest sentences first.
+    """Yields lists of sentence indices, the longest sentences first.
 
     Args:
-        lengths: number of ids of each sentence; those of at most 1 id, the
-            end id, are in no batch.
+        lengths: number of ids of each sentence; sentences with only the
+            end id are in no batch.
         batch_tokens: tokens in a batch, padding included.
     """
     numbers = _longest_first(lengths)
@@ -91,7 +89,7 @@ def by_tokens(lengths, batch_tokens):
 
 
 def by_count(lengths, batch_size):
-    """Yields lists of `batch_size` sentences' numbers; see `by_tokens`."""
+    """Yields lists of `batch_size` sentence indices; see `by_tokens`."""
     numbers = _longest_first(lengths)
     for start in range(0, len(numbers), batch_size):
         yield numbers[start : start + batch_size]

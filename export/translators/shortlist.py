@@ -1,8 +1,8 @@
-"""Lexical shortlists: which target tokens each source token may become.
+"""Lexical shortlists: the likely target tokens of each source token.
 
-A file has Marian's format: a line is a target token, a source token and the
-probability that the first translates the second, separated by spaces. "NULL"
-as the source token stands for every sentence. trainers.shortlist writes it.
+Files have Marian's format: a line is a target token, a source token and the
+probability that the first translates the second, separated by spaces. The
+source token "NULL" stands for every sentence. trainers.shortlist writes them.
 """
 
 import gzip
@@ -19,11 +19,11 @@ from export.translators.target_pieces import collect_ids
 # Relative to an export's folder.
 FILE = pathlib.PurePath("assets.extra", "shortlist.gz")
 ANY_SOURCE = "NULL"
-# Default number of tokens of a sentence's list.
+# Default number of tokens in the shortlist of a sentence.
 SIZE = 1024
 
-# Target tokens that are stored for each source token: the likeliest ones, and
-# the token with the same text at this probability, since names are copied.
+# Target tokens stored for each source token: the likeliest ones, and the token
+# with the same text at this probability, since names are copied.
 _BEST = 100
 _SAME_TEXT = 0.01
 
@@ -31,7 +31,7 @@ _MERGED_AT_LEAST = 1_000_000
 
 
 def load_output_vocabulary(search, tokenizer, config):
-    """Replaces the paths in a search by what their files hold.
+    """Replaces the paths in a search by the contents of their files.
 
     Args:
         search: dict of GraphTranslator's arguments, in which `target_pieces`
@@ -43,7 +43,7 @@ def load_output_vocabulary(search, tokenizer, config):
         dict of GraphTranslator's arguments.
 
     Raises:
-        InputError: a file is not valid, or the flags do not go together.
+        InputError: a file is not valid, or the flags are incompatible.
     """
     search = dict(search)
     size = search.pop("shortlist_size", None)
@@ -68,9 +68,8 @@ def load_output_vocabulary(search, tokenizer, config):
 def read_shortlist(path, tokenizer, config, size=None):
     """Reads a file, plain or .gz, into a kt.OutputVocabulary.
 
-    Raises:
-        InputError: the file is not valid, has a token that the vocabulary
-            lacks, or the size is not below the model's vocabulary size.
+    Raises InputError if the file is not valid, has a token that the vocabulary
+    lacks, or if `size` is not below the model's vocabulary size.
     """
     import keras_transformer as kt
 
@@ -125,7 +124,7 @@ def read_shortlist(path, tokenizer, config, size=None):
 
 
 def copy_shortlist(path, copy):
-    """Writes a file of read_shortlist once more, compressed."""
+    """Copies a shortlist file, compressed."""
     with gzip.open(copy, "wt", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in read_lines(path, True))
 
@@ -142,9 +141,9 @@ def _ids(names):
 
 
 def _table(pairs, values, source_size):
-    """Returns the likeliest targets of each source, and their probabilities.
+    """Returns ids and probabilities of the likeliest targets of each source.
 
-    They are int32 and float32 [V_s, _BEST + 1]; unused places have 0.
+    They are int32 and float32 [V_s, _BEST + 1], padded with 0.
     """
     order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
     sources, targets = pairs[order].T
@@ -159,7 +158,7 @@ def _table(pairs, values, source_size):
 
 
 class AlignmentCounts:
-    """How often target tokens were aligned with source tokens.
+    """Counts of target tokens aligned with source tokens.
 
     Args:
         target_size: V, size of the target vocabulary.
@@ -175,18 +174,15 @@ class AlignmentCounts:
         self._added, self._num_added = [], 0
 
     def add(self, sources, targets, weights):
-        """Adds pairs.
+        """Adds n pairs of ids, int [n] each.
 
-        Args:
-            sources: int [n], source ids.
-            targets: int [n], target ids.
-            weights: float [n], the share of the target in each pair.
+        `weights`, float [n], is the share of the target token in each pair.
         """
         np.add.at(self.target_counts, targets, weights)
         keys = sources.astype(np.int64) * len(self.target_counts) + targets
         self._added.append((keys, weights))
         self._num_added += len(keys)
-        # A merge sorts everything: seldom, so that it costs little per pair.
+        # A merge sorts all pairs, so it is done rarely.
         if self._num_added > max(len(self._keys), _MERGED_AT_LEAST):
             self._merge()
 
@@ -221,7 +217,7 @@ def format_shortlist(counts, tokenizer, best):
     for begin, end in zip(begins, [*begins[1:], len(sources)]):
         name = source_names[sources[begin]]
         if name == ANY_SOURCE:
-            # The format cannot tell a token of this name.
+            # In the format it would stand for every sentence.
             continue
         total = sum(values[begin:end].tolist())
         for place in range(begin, min(begin + best, end)):

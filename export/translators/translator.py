@@ -1,4 +1,4 @@
-"""Translates text with models of this process."""
+"""Translates, samples and scores text with models of this process."""
 
 import numpy as np
 import tensorflow as tf
@@ -43,16 +43,17 @@ class Translator(ModelTranslator):
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
         batch_tokens: source tokens in a batch, padding included.
         max_source_tokens: see ModelTranslator.
-        compiled: whether XLA compiles the search, one sentence at a time: the
-            lowest latency in a process that lives long; see CompiledSearch.
+        compiled: whether XLA compiles the search, for single sentences at the
+            lowest latency in a long-running process; see CompiledSearch.
             Sampling and scoring are not compiled.
-        num_threads: number of batches that are translated at once; 1 where
+        num_threads: number of batches that are translated in parallel; 1 if
             other processes use the other CPUs.
         **search: arguments of GraphTranslator: beam_size, alpha,
-            max_extra_tokens, min_length, stop, target_pieces, shortlist.
+            max_extra_tokens, min_length, stop_criterion, target_pieces,
+            shortlist.
 
     Attributes:
-        target_pieces: ids that translations may have; None for all.
+        target_pieces: ids that translations may contain; None for all.
 
     Raises:
         ValueError: a number is out of range.
@@ -85,10 +86,9 @@ class Translator(ModelTranslator):
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the Translator of a model directory, with these settings.
+        """Returns the Translator of a model directory; settings are arguments.
 
-        Raises:
-            InputError: a file of it is missing or not valid.
+        Raises InputError if a file is missing or not valid.
         """
         directory = ModelDirectory(path)
         return cls(
@@ -96,11 +96,11 @@ class Translator(ModelTranslator):
         )
 
     def score(self, texts, translations):
-        """Returns the log-probability of each given translation.
+        """Returns a list of the log-probabilities of given translations.
 
-        It is without length penalty, and the end id counts. Sources are
-        truncated as for `translate`, and translations to their maximum length.
-        With a blank source it is 0 for a blank translation, else -1e9.
+        They have no length penalty and include the end id. Sources are
+        truncated as in `translate`, translations to their maximum length. With
+        a blank source a blank translation scores 0, any other -1e9.
         """
         pairs = self.given_ids(texts, translations)
 
@@ -136,7 +136,7 @@ class Translator(ModelTranslator):
     def best_ids(self, texts, on_progress=None):
         """Translates sentences into a list of IdPair; see `translate`.
 
-        The target of blank text is the end id alone.
+        The target of blank text is the end id only.
         """
         sentences = self.sentences(texts)
 
@@ -158,14 +158,14 @@ class Translator(ModelTranslator):
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
-        """Draws translations of each sentence.
+        """Samples translations of each sentence.
 
         Args:
-            texts: list of str, a sentence each.
+            texts: list of str, one sentence each.
             seeds: list of int from 0 to 2**31 - 1, one for each sentence; its
-                samples depend on nothing else.
+                samples depend on no other sentence.
             rules: kt.SamplingConfig.
-            on_progress: as for `translate`.
+            on_progress: see `translate`.
 
         Returns:
             A list of lists of `rules.samples` Translation, in the order drawn,
@@ -234,10 +234,10 @@ class Translator(ModelTranslator):
 
 
 def load_models(paths, ensemble_mean=None):
-    """Loads one model, or models that decode together.
+    """Loads one model, or the models of an ensemble.
 
     Args:
-        paths: of the model directories.
+        paths: model directories.
         ensemble_mean: `mean` of kt.Ensemble; None for its default.
 
     Returns:
@@ -258,10 +258,9 @@ def load_models(paths, ensemble_mean=None):
 
 
 def load_ensemble(directories, ensemble_mean=None):
-    """Returns the Transformer of one ModelDirectory, a kt.Ensemble of several.
+    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble.
 
-    Raises:
-        InputError: as for `load_models`.
+    Raises InputError as `load_models` does.
     """
     if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(
