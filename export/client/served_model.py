@@ -30,10 +30,7 @@ _WORTH_RETRYING = ("unreachable", "busy")
 class ServedModel(typing.NamedTuple):
     """Identifies a served model; its newest version by default.
 
-    Attributes:
-        name: as in the server's configuration.
-        version: number, or None.
-        label: of a version, or None.
+    Either a version or its label may be given.
     """
 
     name: str

@@ -24,16 +24,13 @@ from export.common.paths import (
 def atomic_write(path):
     """Yields a temporary path that replaces `path` at the end of the block.
 
-    The temporary path is in the same folder and has the same suffix. If the
-    block raises, it is removed and `path` is unchanged. If several processes
-    write the same path, the last complete one stays.
+    Nothing exists there yet; it is in the same folder and has the same suffix.
+    If the block raises, it is removed and `path` is unchanged. If several
+    processes write the same path, the last complete one stays.
 
     Args:
         path: file or folder to write; parent folders are created. The target
             of a symbolic link is written. A URL (UPath) must be a file.
-
-    Yields:
-        pathlib.Path to write to, which does not exist yet.
 
     Raises:
         InputError: the system refused to write (a full disk, for example), or

@@ -92,14 +92,9 @@ def folder_lock(folder, work):
     """Locks a folder for one kind of work, without waiting.
 
     The operating system releases the lock when the process ends. It holds on
-    all machines that share a file system with locks.
-
-    Args:
-        folder: pathlib.Path; it is created if missing.
-        work: a word such as "training", which locks `training.lock`.
-
-    Raises:
-        InputError: another process holds the lock, or the system refused it.
+    all machines that share a file system with locks. `work` is a word such as
+    "training", which locks `training.lock`; a missing folder is created. Raises
+    InputError if another process holds the lock or the system refuses it.
     """
     path = folder / f"{work}.lock"
     lock = filelock.FileLock(path, blocking=False)

@@ -209,18 +209,11 @@ def read_sentences(path):
 
 
 def read_references(paths, count):
-    """Reads reference translations in sacreBLEU's format.
+    """Returns reference translations as sacreBLEU takes them.
 
-    Args:
-        paths: list of files, a translation a line. A blank line of the
-            second and later files means that there is no further reference.
-        count: number of sentences.
-
-    Returns:
-        A list of lists of str, one list a file; None for no reference.
-
-    Raises:
-        InputError: a file cannot be read, or has another number of lines.
+    They are a list of str per file, with a translation a line; None, for a
+    blank line of the second and later files, means no further reference.
+    Raises InputError if a file cannot be read or has not `count` lines.
     """
     streams = []
     for path in paths:

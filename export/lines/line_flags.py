@@ -71,12 +71,9 @@ def requested_format():
 
 
 def translate_stream(translator, line_format, parallel=None):
-    """Translates --input into --output; see `answer_lines`.
+    """Translates --input into --output with a TextTranslator.
 
-    Args:
-        translator: TextTranslator.
-        line_format: from `requested_format`.
-        parallel: name of the flag and path of a file of prefixes, or None.
+    `parallel` is the flag and path of a file of prefixes; see `answer_lines`.
     """
 
     def translate(lines, on_progress):

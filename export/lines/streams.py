@@ -28,10 +28,7 @@ _STANDARD = (None, "-")
 
 
 class LineWriter:
-    """Writes complete lines to the file of an open descriptor.
-
-    `name` is for messages.
-    """
+    """Writes complete lines to an open descriptor of the file `name`."""
 
     def __init__(self, descriptor, name):
         self._descriptor = descriptor
@@ -40,10 +37,8 @@ class LineWriter:
     def write(self, lines):
         """Writes an iterable of str without line ends.
 
-        Raises:
-            InputError: the file cannot be written; it ends with a complete
-                line.
-            BrokenPipeError: the reader has closed the pipe.
+        Raises InputError if the file cannot be written, which then ends with a
+        complete line, and BrokenPipeError if the reader closed the pipe.
         """
         block = b""
         for line in lines:
@@ -112,8 +107,8 @@ def translate_lines(chunks, translate, line_format, write, number=0):
         number: of the first line, from 0.
 
     Returns:
-        The numbers, from 1, of the first three lines whose source was
-        truncated, and the number of such lines.
+        The numbers, from 1, of the first three lines with truncated sources,
+        and the number of such lines.
     """
     first, count = [], 0
     for chunk in chunks:

@@ -29,7 +29,7 @@ class Comparison:
         texts: number of answers compared.
         equal: number of answers with exactly the expected content.
         difference: the largest difference of two scores.
-        first: describes the first answer that differs; None for none.
+        first: describes the first answer that differs, or None.
     """
 
     texts: int = 0
@@ -110,10 +110,8 @@ class AnswerReader(abc.ABC):
     def compare(self, name, outputs, model):
         """Returns the Comparison of a signature's outputs with the model's.
 
-        Args:
-            name: of the signature.
-            outputs: list of dicts of arrays, one for each request.
-            model: Translator or Parser.
+        `outputs` is a list of dicts of arrays, one for each request, `model`
+        a Translator or Parser.
         """
         signature = self.signatures[name]
         comparison = Comparison()

@@ -15,14 +15,9 @@ from export.translators.text_translator import Sentence
 
 
 class ExportedTranslator(SignatureTranslator):
-    """Translates with a SavedModel; has the interface of Translator.
+    """Translates with the SavedModel of one version, like Translator.
 
-    Args:
-        path: folder of one exported version.
-        batch_tokens: source tokens in a batch, padding included.
-
-    Raises:
-        InputError: the version cannot be loaded.
+    Raises InputError if the version cannot be loaded.
     """
 
     def __init__(self, path, batch_tokens=BATCH_TOKENS):

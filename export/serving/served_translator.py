@@ -43,11 +43,7 @@ class ServedTranslator(tf.Module):
         max_source_tokens: maximum number of ids of a source, the end id
             included; longer ones are truncated, since one text must not fail
             a merged batch. `character_limit` limits their characters.
-        **search: arguments of GraphTranslator: beam_size, alpha,
-            max_extra_tokens, stop_criterion, target_pieces, shortlist.
-
-    Raises:
-        ValueError: a number is out of range.
+        **search: arguments of GraphTranslator.
     """
 
     task = "translation"

@@ -38,10 +38,8 @@ def select_inputs(names, texts, translations, ids):
 def random_texts(vocabulary, lengths):
     """Returns a list of str of random tokens, the same for each call.
 
-    Args:
-        vocabulary: bytes of a SentencePiece model.
-        lengths: number of tokens of each text; tokenizing the text may
-            give a different number.
+    `lengths` are their numbers of tokens; tokenizing them again may give
+    different ones. `vocabulary` is the bytes of a SentencePiece model.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
@@ -56,12 +54,7 @@ def random_texts(vocabulary, lengths):
 
 
 def warm_up_requests(tokenizer, signatures):
-    """Returns lists of requests, a dict by names of signatures.
-
-    Args:
-        tokenizer: Tokenizer or TokenizerPair.
-        signatures: dict, name to tf.function.
-    """
+    """Returns lists of requests, a dict by names of signatures."""
     requests = {name: [] for name in signatures}
     for lengths in _REQUESTS:
         texts = random_texts(tokenizer.source.proto, lengths)

@@ -121,10 +121,9 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text, string [B], into ids.
+        """Splits text, string [B], into ids, ragged int32 [B, None].
 
-        Returns:
-            RaggedTensor int32 [B, None]; every row ends with the end id.
+        Every row ends with the end id.
         """
         return self._pieces.tokenize(self.clean_text(text))
 

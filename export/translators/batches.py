@@ -3,7 +3,7 @@
 import concurrent.futures
 import contextlib
 
-# One batch uses the matrix products' cores while another runs on one core.
+# One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
 
 # Default number of source tokens in a batch, padding included.
@@ -17,10 +17,7 @@ def translate_in_batches(
     on_progress=None,
     num_threads=NUM_THREADS,
 ):
-    """Answers sentences in batches of at most `batch_tokens` tokens.
-
-    See `by_tokens` for the batches and `answer_batches` for the rest.
-    """
+    """Answers sentences in the batches of `by_tokens`; see `answer_batches`."""
     batches = by_tokens(lengths, batch_tokens)
     return answer_batches(
         batches, len(lengths), answer_batch, on_progress, num_threads
@@ -35,14 +32,13 @@ def answer_batches(
     Args:
         batches: iterable of lists of sentence indices.
         count: number of sentences.
-        answer_batch: function of a list of sentence indices that returns a
-            list of their answers; several threads call it at the same time.
+        answer_batch: thread-safe function of a list of sentence indices that
+            returns a list of their answers.
         on_progress: function of the number of newly answered sentences.
         num_threads: number of batches that are answered in parallel.
 
     Returns:
-        A list of the answers in the order of the sentences; None for
-        sentences in no batch.
+        A list of `count` answers; None for sentences in no batch.
     """
     answers, batches = [None] * count, list(batches)
     with contextlib.closing(
@@ -75,10 +71,8 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
 def by_tokens(lengths, batch_tokens):
     """Yields lists of sentence indices, the longest sentences first.
 
-    Args:
-        lengths: number of ids of each sentence; sentences with only the
-            end id are in no batch.
-        batch_tokens: tokens in a batch, padding included.
+    A batch has at most `batch_tokens` tokens, padding included, or 1 sentence.
+    Sentences with only the end id, of length 1, are in no batch.
     """
     numbers = _longest_first(lengths)
     start = 0

@@ -33,8 +33,7 @@ class SearchOutput(typing.NamedTuple):
 
     Attributes:
         tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
-        scores: float32 [B, K], -1e9 for missing results; with alignments
-            [B, 1].
+        scores: float32 [B, K] or [B, 1], -1e9 for missing results.
         alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
     """
 
@@ -140,8 +139,7 @@ class GraphTranslator:
                 XLA can compile; None for dynamic shapes.
 
         Returns:
-            SearchOutput; without a decoder, alignments have no columns of
-            padding only.
+            SearchOutput.
 
         Raises:
             ValueError: a prefix is given with a restricted vocabulary.
@@ -233,10 +231,8 @@ class InPlaceKVCache(kt.KVCache):
 def trace_once(function, *signature, **options):
     """Returns a thread-safe function that is traced at its first call only.
 
-    Args:
-        function: of tensors.
-        *signature: tf.TensorSpec of each argument, or tuples of them.
-        **options: of tf.function.
+    `signature` has a tf.TensorSpec, or a tuple of them, for each argument of
+    `function`; `options` are those of tf.function.
     """
     graph = tf.function(
         function, input_signature=signature, autograph=False, **options
@@ -259,10 +255,7 @@ class DynamicShapeSearch:
         self._lock = threading.Lock()
 
     def search(self, source, prefix=None, n_best=1, align=False):
-        """Searches int32 arrays; see `GraphTranslator.search`.
-
-        `source` is [B, S], `prefix` [B, P] or None.
-        """
+        """Searches int32 [B, S] and prefix; see `GraphTranslator.search`."""
         inputs = [source] if prefix is None else [source, prefix]
         key = n_best, align, len(inputs)
         with self._lock:
@@ -280,15 +273,9 @@ class CompiledSearch:
     """Searches single sentences with XLA, for the lowest latency.
 
     A sentence is padded to one of a few lengths; the first sentence of each
-    length takes some seconds to compile. The weights must not change.
-
-    Args:
-        translator: GraphTranslator.
-        source_limit: maximum number of ids of a source.
-        target_limit: maximum number of ids of a prefix.
-
-    Raises:
-        InputError: max_extra_tokens is above 1,000.
+    length takes some seconds to compile. The weights must not change. Limits
+    are the maximum numbers of ids of sources and of prefixes. Raises InputError
+    if max_extra_tokens is above 1,000.
     """
 
     def __init__(self, translator, source_limit, target_limit):

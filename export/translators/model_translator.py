@@ -21,9 +21,8 @@ class ModelTranslator(TextTranslator):
     Args:
         tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
         config: TransformerConfig with the search's settings.
-        max_source_tokens: sources are truncated to this number of ids, the end
-            id included, or to the number of learned positions if lower; 512 by
-            default.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included, at most the learned positions; 512 by default.
     """
 
     def __init__(self, tokenizer, config, max_source_tokens=None):

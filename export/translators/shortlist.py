@@ -31,16 +31,13 @@ _MERGED_AT_LEAST = 1_000_000
 
 
 def load_output_vocabulary(search, tokenizer, config):
-    """Replaces the paths in a search by the contents of their files.
+    """Replaces the paths in GraphTranslator's arguments by their contents.
 
     Args:
-        search: dict of GraphTranslator's arguments, in which `target_pieces`
-            is a list of paths and `shortlist` a path, with `shortlist_size`.
+        search: dict of the arguments, in which `target_pieces` is a list of
+            paths and `shortlist` a path, with `shortlist_size`.
         tokenizer: Tokenizer or TokenizerPair.
         config: TransformerConfig.
-
-    Returns:
-        dict of GraphTranslator's arguments.
 
     Raises:
         InputError: a file is not valid, or the flags are incompatible.
@@ -160,9 +157,6 @@ def _table(pairs, values, source_size):
 class AlignmentCounts:
     """Counts of target tokens aligned with source tokens.
 
-    Args:
-        target_size: V, size of the target vocabulary.
-
     Attributes:
         target_counts: float64 [V], occurrences of each target token.
     """
@@ -174,10 +168,7 @@ class AlignmentCounts:
         self._added, self._num_added = [], 0
 
     def add(self, sources, targets, weights):
-        """Adds n pairs of ids, int [n] each.
-
-        `weights`, float [n], is the share of the target token in each pair.
-        """
+        """Adds n pairs of ids; `weights` [n] are the target's share in each."""
         np.add.at(self.target_counts, targets, weights)
         keys = sources.astype(np.int64) * len(self.target_counts) + targets
         self._added.append((keys, weights))

@@ -13,7 +13,7 @@ from export.translators.text_translator import (
 class SignatureTranslator(TextTranslator):
     """A TextTranslator whose answers are outputs of signatures.
 
-    The class attribute `name` is the export or server, for messages.
+    `name` is that of the export or server, for messages.
     """
 
     name = ""
@@ -53,8 +53,7 @@ class SignatureTranslator(TextTranslator):
 def alignment_outputs(outputs, name):
     """Returns the arguments of `word_alignment` from outputs of `align`.
 
-    `name` is the export or server, for messages. Raises InputError if an
-    output is missing.
+    Raises InputError if an output is missing.
     """
     names = ("source_words", "target_words", "alignment")
     if not outputs.keys() >= set(names):

@@ -21,15 +21,8 @@ def collect_ids(tokenizer, paths):
     """Returns the sorted ids of the tokens in text files.
 
     Tokens of one character or one byte are always included, so that any text
-    can be spelled; special ids never.
-
-    Args:
-        tokenizer: Tokenizer of the target.
-        paths: UTF-8 files of sentences in the target language, one a line,
-            plain or .gz.
-
-    Raises:
-        InputError: a file cannot be read, or there is no text in them.
+    can be spelled; special ids never. The files have a sentence a line, plain
+    or .gz. Raises InputError if one cannot be read or there is no text.
     """
     vocabulary = sentencepiece.SentencePieceProcessor(
         model_proto=tokenizer.proto

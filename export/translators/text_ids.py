@@ -6,8 +6,8 @@ import numpy as np
 
 from export.common.errors import InputError
 
-# Far above real text. Without a limit, a run of unknown characters would be one
-# token, and takes the tokenizer time that grows with its square.
+# Far above real text. A run of unknown characters is one token of any length,
+# and the tokenizer's time grows with its square.
 _CHARACTERS_PER_TOKEN = 64
 
 
@@ -24,12 +24,7 @@ def character_limit(max_tokens):
 
 
 class UnknownCharacter(ValueError):
-    """A prefix has a character that the vocabulary lacks.
-
-    Attributes:
-        index: of the prefix in its list, from 0.
-        character: str, the first unknown one.
-    """
+    """A prefix, `prefixes[index]`, has a `character` that no token covers."""
 
     def __init__(self, index, character):
         super().__init__(

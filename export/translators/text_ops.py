@@ -25,8 +25,7 @@ def truncate_ids(ids, limit):
         limit: maximum number of ids, the end id included.
 
     Returns:
-        int32 [B, S'] with padding, S' at most `limit`; and bool [B], which
-        rows were truncated.
+        int32 [B, S'], padded, and bool [B]: which rows were truncated.
     """
     if isinstance(ids, tf.RaggedTensor):
         lengths = ids.row_lengths()
@@ -43,7 +42,7 @@ def truncate_ids(ids, limit):
 def truncate_text(tokenizer, text, characters):
     """Truncates text, string [B], to a number of characters, as valid UTF-8.
 
-    Returns the text, string [B], and bool [B]: which rows were truncated.
+    Also returns bool [B]: which rows were truncated.
     """
     text = tokenizer.clean_text(text)
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
@@ -81,10 +80,7 @@ def trim(tokens):
 
 
 def id_to_token(tokenizer, ids):
-    """Returns tokens of ids, string [B, S].
-
-    They are "" for padding and "<unk>" for ids outside the vocabulary.
-    """
+    """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
     return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))
 
 
@@ -94,7 +90,7 @@ def source_word_spans(tokenizer, text, ids, limit):
     Args:
         tokenizer: Tokenizer.
         text: string [B], before truncation.
-        ids: int32 [B, S], the truncated ids of the text, padded.
+        ids: int32 [B, S], the ids of the text, padded.
         limit: maximum number of ids that the text was truncated to.
 
     Returns:
@@ -128,12 +124,8 @@ def source_word_spans(tokenizer, text, ids, limit):
 def target_word_spans(tokenizer, ids):
     """Finds the words of the decoded text that tokens belong to.
 
-    Args:
-        tokenizer: Tokenizer.
-        ids: int32 [B, T], padded.
-
-    Returns:
-        int32 [B, T, 2], as in `source_word_spans`.
+    For padded ids, int32 [B, T], it returns int32 [B, T, 2] as in
+    `source_word_spans`.
     """
     rows, length = tf.unstack(tf.shape(ids))
     is_within = tf.range(length)[:, None] >= tf.range(length)
@@ -150,7 +142,7 @@ def target_word_spans(tokenizer, ids):
 
 
 def _word_spans(ids, before, after, lengths):
-    """Returns the words of tokens, int32 [B, S, 2], for `source_word_spans`.
+    """Returns the words of tokens, as in `source_word_spans`.
 
     Visible characters: `before` each token and `after` it, int32 [B, S], and of
     each word in `lengths`, ragged int32 [B, None].

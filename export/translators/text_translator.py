@@ -21,7 +21,6 @@ class Translation:
     """One translation.
 
     Attributes:
-        text: of the translation.
         score: log-probability / length penalty.
         alignment: pairs (source word, target word) in ascending order, counted
             from 0; words are separated by white space. () if not requested.
@@ -46,7 +45,6 @@ class Sentence(typing.NamedTuple):
     """One source, ready to be translated.
 
     Attributes:
-        text: before tokenization.
         ids: int32 array; () if a signature tokenizes the text.
         length: number of ids, the end id included; blank text has 1.
         truncated: whether ids were dropped.
@@ -100,14 +98,10 @@ class TextTranslator(abc.ABC):
     def n_best(self, texts, n, on_progress=None, prefixes=None):
         """Finds the n best translations of each sentence; see `translate`.
 
-        Returns:
-            A list of lists of Translation, best first; fewer than n where
-            fewer are possible. Two may have the same text in different
-            tokens. Scores include the prefix's probability.
-
-        Raises:
-            ValueError: n is not between 1 and `beam_size`, or the numbers of
-                texts and prefixes differ.
+        Returns a list of lists of Translation, best first; fewer than n where
+        fewer are possible. Two may have the same text in different tokens.
+        Scores include the prefix's probability. Raises ValueError if n is not
+        between 1 and `beam_size`, or if texts and prefixes differ in number.
         """
         if n < 1 or (self.beam_size and n > self.beam_size):
             raise ValueError(
@@ -126,10 +120,7 @@ class TextTranslator(abc.ABC):
         return [translations[0] for translations in rows]
 
     def lengths(self, texts):
-        """Returns the number of ids of each text, the end id included.
-
-        None for a text above the limit of sources.
-        """
+        """Returns the number of ids of each text; None above the limit."""
         return [
             None if sentence.truncated else sentence.length
             for sentence in self.sentences(texts)
@@ -189,12 +180,8 @@ def drop_impossible(texts, scores, alignment=(), truncated=False):
 def fill_blanks(sentences, answers):
     """Adds translations of blank text, and marks truncated sources.
 
-    Args:
-        sentences: list of Sentence.
-        answers: list of lists of Translation; None for blank text.
-
-    Raises:
-        InputError: a sentence has no possible translation.
+    `answers` are lists of Translation, or None for blank text. Raises
+    InputError if a sentence has no possible translation.
     """
     rows = [[BLANK] if each is None else each for each in answers]
     if not all(rows):
@@ -253,7 +240,6 @@ class Agreement(typing.NamedTuple):
     """Comparison of two translators on the same sentences.
 
     Attributes:
-        sentences: number of sentences.
         identical: number of translations with the same text.
         where_identical: Difference of the scores of these translations.
         everywhere: Difference of all scores.

@@ -48,9 +48,7 @@ class Translator(ModelTranslator):
             Sampling and scoring are not compiled.
         num_threads: number of batches that are translated in parallel; 1 if
             other processes use the other CPUs.
-        **search: arguments of GraphTranslator: beam_size, alpha,
-            max_extra_tokens, min_length, stop_criterion, target_pieces,
-            shortlist.
+        **search: arguments of GraphTranslator.
 
     Attributes:
         target_pieces: ids that translations may contain; None for all.
@@ -162,14 +160,14 @@ class Translator(ModelTranslator):
 
         Args:
             texts: list of str, one sentence each.
-            seeds: list of int from 0 to 2**31 - 1, one for each sentence; its
+            seeds: list of int from 0 to 2**31 - 1, one for each sentence, whose
                 samples depend on no other sentence.
             rules: kt.SamplingConfig.
             on_progress: see `translate`.
 
         Returns:
-            A list of lists of `rules.samples` Translation, in the order drawn,
-            with log-probabilities as scores; blank text has one.
+            A list of lists of Translation in the order drawn, with
+            log-probabilities as scores; blank text has one.
         """
         sentences = self.sentences(texts)
         rules = rules or kt.SamplingConfig()
@@ -234,18 +232,10 @@ class Translator(ModelTranslator):
 
 
 def load_models(paths, ensemble_mean=None):
-    """Loads one model, or the models of an ensemble.
+    """Loads one model, or a kt.Ensemble of several, and the tokenizer.
 
-    Args:
-        paths: model directories.
-        ensemble_mean: `mean` of kt.Ensemble; None for its default.
-
-    Returns:
-        (Transformer or kt.Ensemble, Tokenizer or TokenizerPair).
-
-    Raises:
-        InputError: a file is missing or not valid, vocabularies differ, or a
-            mean is given for one model.
+    `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
+    missing or not valid, vocabularies differ, or a mean is given for one model.
     """
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]
