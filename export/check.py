@@ -77,7 +77,7 @@ def main(arguments):
         if reader is not None:
             outputs = _ask(session, reader)
     if reader is not None:
-        # Imports Keras, which the checks above must not need.
+        # Imports Keras, which a server does not have.
         model = _load_model(version, description["limits"], reader.settings)
         comparisons = {
             name: reader.compare(name, each, model)

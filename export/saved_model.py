@@ -63,7 +63,6 @@ flags.DEFINE_boolean(
 
 # More than the tokens of a warm-up request.
 _MIN_PARSER_TOKENS = 64
-# Name of the model in the server.
 _SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
 _PARSER_FLAGS = {"beam_size", "alpha", "max_source_tokens"}
 

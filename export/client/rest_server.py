@@ -96,12 +96,9 @@ def _parse(url):
 
 
 def _run_within(seconds, connection, read):
-    """Returns the result of `read`, or raises TimeoutError.
-
-    A socket's time limit holds for each operation only: a server that sends one
-    byte at a time or repeats "100 Continue", or a slow name lookup, would
-    exceed it. So a thread reads, and is abandoned at the time limit.
-    """
+    """Returns the result of `read`, or raises TimeoutError."""
+    # In a thread: a socket limits each operation only, so a server that sends
+    # one byte at a time or repeats "100 Continue" would exceed the time limit.
     result = concurrent.futures.Future()
     is_late, sockets = threading.Event(), []
     # Otherwise a request after the time limit would reconnect.

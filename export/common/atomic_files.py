@@ -96,10 +96,10 @@ def _beside(place):
 
 
 def remove_temporary_files(folder, pattern):
-    """Removes temporary files that killed processes left behind.
+    """Removes files that killed processes left of `atomic_write` in a folder.
 
-    `folder` is the path where `atomic_write` wrote, `pattern` a glob of the
-    final names. Raises InputError if the system refuses to remove a file.
+    `pattern` is a glob of their final names. Raises InputError if the system
+    refuses to remove one.
     """
     with explain_file_errors(folder):
         for path in folder.glob(f".[0-9]*.{pattern}"):
@@ -107,11 +107,7 @@ def remove_temporary_files(folder, pattern):
 
 
 def _process():
-    """Returns a name for this process, unique among containers on one disk.
-
-    Containers repeat process numbers; a restarted container repeats its own
-    ones, and so replaces the files that it left behind.
-    """
+    """Returns a name for this process, unique among containers on one disk."""
     return f"{os.getpid()}-{zlib.crc32(platform.node().encode()):08x}"
 
 

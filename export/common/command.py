@@ -14,7 +14,6 @@ EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 # As in a shell: 128 + SIGPIPE.
 EXIT_READER_HAS_GONE = 141
-# Flags whose values may be empty.
 _TEXTS = ("text", "translation", "tag")
 
 
@@ -63,10 +62,7 @@ def run(main, operands=(), any_backend=False):
 
 
 def command_line(program, *arguments):
-    """Returns a command as a shell line, each word quoted as needed.
-
-    `program` is a module for `python -m`, or the name of another program.
-    """
+    """Returns a shell line for a module (`python -m`) or another program."""
     words = ["python", "-m", program] if "." in program else [program]
     return shlex.join([*words, *map(str, arguments)])
 

@@ -16,8 +16,8 @@ from export.common.errors import InputError
 def resolve_path(name):
     """Returns the pathlib.Path of a name, or the UPath of a URL.
 
-    A name that is a path already is returned unchanged. Raises InputError if
-    fsspec cannot open such URLs with the installed packages.
+    Paths are returned unchanged. Raises InputError if fsspec cannot open such
+    URLs with the installed packages.
     """
     if not isinstance(name, str):
         return name
@@ -28,7 +28,7 @@ def resolve_path(name):
 
     try:
         place = upath.UPath(name)
-        # Imports the package that opens it.
+        # Imports the package for the URL.
         _ = place.fs
     except Exception as error:
         raise InputError(

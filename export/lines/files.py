@@ -96,10 +96,7 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Returns whether a line, or the end, comes before a deadline.
-
-        The deadline is a time of time.monotonic, in seconds.
-        """
+        """Returns whether a line, or the end, comes before a monotonic time."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
             if self._poll and not self._poll.poll(1000 * seconds):
@@ -198,10 +195,7 @@ def aligned_lines(paths):
 
 
 def read_sentences(path):
-    """Returns the lines of a file as a list of str.
-
-    Raises InputError if the file is empty or cannot be read.
-    """
+    """Returns the lines of a file as a list; InputError if it is empty."""
     lines = list(read_lines(path))
     if not lines:
         raise InputError(f"{path} is empty; it must hold a sentence a line.")

@@ -53,10 +53,7 @@ def define_translation():
 
 
 def requested_format():
-    """Returns the format of `export.lines.formats` that the flags select.
-
-    Raises InputError if the flags are incompatible.
-    """
+    """Returns the selected format; InputError for incompatible flags."""
     several = FLAGS.n_best > 1
     if not FLAGS.alignments:
         return formats.line_format(several, FLAGS.scores)

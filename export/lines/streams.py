@@ -23,7 +23,6 @@ _CHUNK = 4096
 # which it is answered although lines keep coming.
 _PAUSE = 0.01
 _MAX_WAIT = 1.0
-# Paths that name the standard streams.
 _STANDARD = (None, "-")
 
 
@@ -75,10 +74,7 @@ class LineWriter:
 
 
 def read_chunks(lines, sources):
-    """Yields lists of lines, shorter ones when the input pauses.
-
-    `sources` is a list of the DecodedLines that the iterator `lines` reads.
-    """
+    """Yields lists of lines, shorter ones when the DecodedLines pause."""
     chunk, size = [], _FIRST_CHUNK
     for line in lines:
         now = time.monotonic()

@@ -59,8 +59,8 @@ class Signature(typing.NamedTuple):
     """How the answers of one signature are compared.
 
     Attributes:
-        expected: function of the model (Translator or Parser) that returns
-            the answers to the reader's texts.
+        expected: function of a Translator or Parser that returns the answers
+            to the reader's texts.
         read: function of one row of the outputs, a dict, to its answer.
     """
 
@@ -252,5 +252,4 @@ def _decode(texts):
     return [text.decode("utf-8") for text in texts]
 
 
-# Keys are the tasks of models.
 READERS = {"translation": TranslationReader, "parsing": TreeReader}

@@ -1,7 +1,4 @@
-"""The folder of an export: its versions, and their descriptions.
-
-It imports neither TensorFlow nor Keras.
-"""
+"""The versions of an export and their descriptions, without TensorFlow."""
 
 import datetime
 import hashlib
@@ -44,10 +41,7 @@ def is_folder(path):
 
 
 def newest_version(path):
-    """Returns the exported version that a folder is or holds, or None.
-
-    Raises InputError if the folder cannot be read.
-    """
+    """Returns the exported version that a folder is or holds, or None."""
     if not is_folder(path):
         return None
     try:
@@ -87,10 +81,7 @@ def task_of(version):
 
 
 def describe(directory, servable):
-    """Returns an export's description without its signatures, a dict.
-
-    `servable` is the ServedTranslator or ServedParser of the ModelDirectory.
-    """
+    """Returns the description of an export without its signatures."""
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -138,10 +129,7 @@ def _architecture(config):
 
 
 def read_description(version):
-    """Returns a version's description, a dict.
-
-    Raises InputError if it is missing or not valid.
-    """
+    """Returns a version's description; InputError if it is not valid."""
     task = task_of(version)
     path = version / DESCRIPTION_FILES[task]
     try:

@@ -65,7 +65,7 @@ class ServedTranslator(tf.Module):
         self.model_variables = [
             variable.value for variable in self._ids.searched.weights
         ]
-        # As tf.functions they are shared by the signatures.
+        # tf.functions, which the signatures share.
         self._best, self._all = (
             tf.function(
                 functools.partial(self._ids.search, n_best=n_best),

@@ -20,7 +20,7 @@ from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 # Later uses of tf.keras need Keras 3.
 del os.environ["TF_USE_LEGACY_KERAS"]
 
-# Hides the warnings that sessions are deprecated.
+# Sessions are deprecated.
 tf.get_logger().setLevel("ERROR")
 
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
@@ -155,10 +155,7 @@ def signatures_of(meta_graph):
 
 
 def describe_signatures(version):
-    """Returns the types and shapes of the signatures of a version, a dict.
-
-    It reads the saved file, since a tf.function would be traced again.
-    """
+    """Returns the types and shapes of the saved signatures, a dict."""
 
     def describe(infos):
         return {

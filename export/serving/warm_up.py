@@ -21,10 +21,7 @@ _MODEL_NAME = "translator"
 
 
 def select_inputs(names, texts, translations, ids):
-    """Returns a request, a dict of the inputs of these names.
-
-    Raises InputError if an input has another name.
-    """
+    """Returns a request, a dict; InputError for an unknown input name."""
     values = {"text": texts, "translation": translations, "ids": ids}
     unknown = set(names).difference(values)
     if unknown:
@@ -84,10 +81,7 @@ def write_warm_up(path, requests):
 
 
 def read_warm_up(version):
-    """Returns the requests of a version, with arrays as inputs.
-
-    Raises InputError if the file is missing or damaged.
-    """
+    """Returns a version's requests, dicts of arrays, or raises InputError."""
     path = version / WARM_UP_FILE
     requests = {}
     try:

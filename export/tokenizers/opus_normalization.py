@@ -8,7 +8,6 @@ Hugging Face's tokenizer skips it.
 import re
 import unicodedata
 
-# Name of the normalization in a vocabulary.
 OPUS_MT = "opus-mt"
 # Regular expressions for both RE2 and Python, applied in order. Like Moses'
 # script for the training text, it maps a full-width 1 to a quotation mark.

@@ -149,7 +149,7 @@ class OpusTokenizer(TaggedTokenizer):
         return text
 
 
-# Keys are the names of normalizations in a vocabulary.
+# By the normalization that a vocabulary names.
 _SOURCE_TOKENIZERS = {
     "": TaggedTokenizer,
     opus_normalization.OPUS_MT: OpusTokenizer,

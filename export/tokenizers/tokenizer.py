@@ -98,7 +98,7 @@ class Tokenizer(tf.Module):
         self._pieces = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._pieces_name
         )
-        # A second tokenizer would store the model twice in an export.
+        # A second tokenizer would double the model in an export.
         self._string_tokenizer = copy.copy(self._pieces)
         self._string_tokenizer.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
@@ -121,10 +121,7 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text, string [B], into ids, ragged int32 [B, None].
-
-        Every row ends with the end id.
-        """
+        """Splits text [B] into ids, ragged int32 [B, None], with end ids."""
         return self._pieces.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
@@ -137,10 +134,7 @@ class Tokenizer(tf.Module):
         return self._pieces.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
-        """Splits text into tokens, ragged string [B, None], one for each id.
-
-        Unknown tokens are spelled as in the text.
-        """
+        """Splits text [B] into tokens, ragged; unknown ones as in the text."""
         return self._string_tokenizer.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
@@ -155,11 +149,8 @@ class Tokenizer(tf.Module):
         return text
 
     def pieces(self, ids):
-        """Returns the tokens, such as "▁the", of int32 ids.
-
-        Ids outside the vocabulary, which would crash SentencePiece, count as
-        unknown.
-        """
+        """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
+        # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 

@@ -6,7 +6,7 @@ import contextlib
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
 
-# Default number of source tokens in a batch, padding included.
+# Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
 
 

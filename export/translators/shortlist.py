@@ -112,7 +112,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     targets, probabilities = _table(
         np.array(pairs), np.array(values), config.source_pieces
     )
-    # A column for the target token with the same text.
+    # The last column is the target token with the same text.
     for source, name in enumerate(source_names):
         if name in target_ids:
             targets[source, _BEST] = target_ids[name]
@@ -138,10 +138,7 @@ def _ids(names):
 
 
 def _table(pairs, values, source_size):
-    """Returns ids and probabilities of the likeliest targets of each source.
-
-    They are int32 and float32 [V_s, _BEST + 1], padded with 0.
-    """
+    """Returns each source's best targets and their probabilities, padded."""
     order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
     sources, targets = pairs[order].T
     ranks = np.arange(len(sources)) - np.searchsorted(sources, sources)

@@ -36,10 +36,7 @@ class UnknownCharacter(ValueError):
 
 
 class IdPair(typing.NamedTuple):
-    """A source, int32 [S], and a target, int32 [T], with their end ids.
-
-    The other fields are whether source and target exceeded their limits.
-    """
+    """Source and target ids, int32 [S] and [T], with their end ids."""
 
     source: np.ndarray
     target: np.ndarray
@@ -55,10 +52,7 @@ class IdPair(typing.NamedTuple):
 
 
 def pad_ids(rows, width=None):
-    """Returns a list of int arrays as int32 [B, width], padded at the end.
-
-    The width is that of the longest row by default.
-    """
+    """Returns int arrays as one int32 [B, width], padded at the end."""
     width = width or max(map(len, rows))
     matrix = np.zeros((len(rows), width), np.int32)
     for row, ids in zip(matrix, rows):

@@ -142,11 +142,7 @@ def target_word_spans(tokenizer, ids):
 
 
 def _word_spans(ids, before, after, lengths):
-    """Returns the words of tokens, as in `source_word_spans`.
-
-    Visible characters: `before` each token and `after` it, int32 [B, S], and of
-    each word in `lengths`, ragged int32 [B, None].
-    """
+    """Returns spans as in `source_word_spans` from counts of characters."""
     totals = tf.reduce_sum(lengths, axis=1)
     words = tf.RaggedTensor.from_row_lengths(
         tf.repeat(
@@ -173,7 +169,6 @@ def _count_visible(tokenizer, characters):
     """Returns the number of visible characters that each becomes, int32 [N]."""
     characters, places = tf.unique(characters)
     read = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
-    # Without the end token.
     tokens = tokenizer.split(read.values)[:, :-1]
     texts = tf.strings.reduce_join(tokens, axis=1)
     is_space = tf.strings.regex_full_match(read.values, _WHITE_SPACE)

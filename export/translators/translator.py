@@ -84,10 +84,7 @@ class Translator(ModelTranslator):
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the Translator of a model directory; settings are arguments.
-
-        Raises InputError if a file is missing or not valid.
-        """
+        """Returns the Translator of a model directory, with these arguments."""
         directory = ModelDirectory(path)
         return cls(
             directory.load_model(), directory.load_tokenizer(), **settings
@@ -132,10 +129,7 @@ class Translator(ModelTranslator):
         ]
 
     def best_ids(self, texts, on_progress=None):
-        """Translates sentences into a list of IdPair; see `translate`.
-
-        The target of blank text is the end id only.
-        """
+        """Translates into IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 
         def search_batch(batch):
@@ -248,10 +242,7 @@ def load_models(paths, ensemble_mean=None):
 
 
 def load_ensemble(directories, ensemble_mean=None):
-    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble.
-
-    Raises InputError as `load_models` does.
-    """
+    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
     if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(
             "--ensemble_mean needs several models; repeat --model, or omit it."
