@@ -146,7 +146,7 @@ class ModelDirectory:
         _write_text(self.symbols_path, text)
 
     def load_model(self, dtype="float32"):
-        """Returns the Transformer with the weights to use, in a policy."""
+        """Returns the Transformer with the weights to use, in this dtype."""
         model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
             raise InputError(

@@ -26,7 +26,7 @@ class RestServer(ModelServer):
     """One served model over REST, with a new connection for each request.
 
     The server may close an idle connection. `url` is like "http://host:8501",
-    with a path if the server has a prefix; any other form raises InputError.
+    plus a path prefix if the server has one; other forms raise InputError.
     """
 
     def __init__(self, url, model, timeout_seconds):

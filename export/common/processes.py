@@ -53,11 +53,10 @@ class StopSignals:
 
 
 def run_subcommand(module, arguments):
-    """Runs a command in a subprocess; returns its exit code as a shell does.
+    """Runs a module in a subprocess; returns its exit code as a shell does.
 
     The first Ctrl-C or SIGTERM is passed on, so that a training saves; a
-    second one ends both processes at once. `module` is one such as
-    "trainers.wmt".
+    second one ends both processes at once.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
