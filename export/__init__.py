@@ -1,7 +1,7 @@
 """Uses a trained model: translates, exports, serves and converts it.
 
-Commands and the contracts that they share are files of this package; the rest
-is in subpackages. Imports keras_transformer and nothing of trainers.
+Modules at the top level are commands and `model_directory`; their parts are in
+subpackages. Nothing here imports trainers.
 """
 
 import os

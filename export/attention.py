@@ -2,12 +2,10 @@
 
 `python -m export.attention --model M --text "..." --output page.html`
 
-The page is one file that needs no network: tokens in two columns with lines
-in a colour for each head, as in Figures 3 to 5 of the paper, and the matrix of
-weights. The flags select the view that the page opens with, and that --svg=FILE
-writes as a picture.
-
---figure=3, 4 or 5 takes the paper's own sentence and view.
+The page is one file that works offline: tokens in two columns, joined by lines
+in one colour for each head, as in Figures 3 to 5 of the paper, and the matrix
+of attention weights. The flags select the view shown first, which --svg=FILE
+writes as a picture. --figure=3, 4 or 5 uses the paper's own sentence and view.
 """
 
 import pathlib

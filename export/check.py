@@ -1,11 +1,11 @@
 """Runs an export as TensorFlow Serving would: `python -m export.check E`.
 
-E is an exported version, or the folder of versions, of which the newest is
-taken. A version with operations that a stock server lacks, or that access
-files, is refused. Any other is loaded without Keras, and every signature
-answers its warm-up requests. With --model_dir the answers in batches of 1, 7
-and 64 are compared with those of the model directory: texts must be the same
-and scores within 0.0001. The exit code is 2 if anything is wrong.
+E is an exported version, or the folder of versions, whose newest is checked. A
+version with operations that a stock server lacks, or that access files, is
+refused. Otherwise it is loaded without Keras, and every signature runs its
+warm-up requests. With --model_dir the outputs for batches of 1, 7 and 64 are
+compared with those of the model directory: texts must be equal and scores
+within 0.0001. The exit code is 2 if a check fails.
 """
 
 import pathlib
@@ -42,9 +42,9 @@ flags.DEFINE_string(
 )
 
 _BATCHES = (1, 7, 64)
-# Tokens of the random sentences; empty ones among them.
+# Token counts of the random sentences, empty ones included.
 _LENGTHS = (8, 3, 0, 12, 1, 5, 9, 2, 7)
-# Requests after the first, whose median is printed.
+# Requests after the first; their median time is printed.
 _REPEATS = 5
 _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 
@@ -52,7 +52,7 @@ _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 def main(arguments):
     """Checks one version and prints a table."""
     version = _find_version(arguments[1])
-    # Before anything of it runs: it may come from anybody.
+    # Before any of it runs: an export may come from an untrusted source.
     _refuse_foreign(version)
     description = read_description(version)
     requests = read_warm_up(version)
@@ -77,7 +77,7 @@ def main(arguments):
         if reader is not None:
             outputs = _ask(session, reader)
     if reader is not None:
-        # Keras is not imported before.
+        # Imports Keras, which a server does not have.
         model = _load_model(version, description["limits"], reader.settings)
         comparisons = {
             name: reader.compare(name, each, model)
@@ -127,7 +127,7 @@ def _refuse_foreign(version):
 
 
 def _reader(version, limits):
-    """Returns the AnswerReader of --model_dir; None where that is not given."""
+    """Returns the AnswerReader for --model_dir; None if it is unset."""
     if FLAGS.model_dir is None:
         return None
     task = task_of(version)
@@ -157,7 +157,7 @@ def _first_line(error):
 
 
 def _measure(session, name, requests):
-    """Returns milliseconds: warm-up, the next request, and a later one."""
+    """Returns milliseconds of the warm-up, the next request, and later ones."""
 
     def milliseconds(request):
         started = time.perf_counter()
@@ -176,7 +176,7 @@ def _measure(session, name, requests):
 
 
 def _ask(session, reader):
-    """Returns the outputs of each signature: dict, name to list of dicts."""
+    """Returns the outputs of each signature: dict of lists of dicts."""
     reader.validate(session.signatures)
     outputs, count = {}, len(session.signatures) * sum(_BATCHES)
     with ProgressBar("Asking", count, "answers") as bar:
@@ -191,7 +191,7 @@ def _ask(session, reader):
 
 
 def _load_model(version, limits, names):
-    """Returns the Translator or Parser of --model_dir with equal settings."""
+    """Returns the Translator or Parser of --model_dir with these settings."""
     settings = {name: limits[name] for name in names}
     if task_of(version) == "parsing":
         from export.parsing.parser import Parser

@@ -1,17 +1,17 @@
-"""Makes a model directory of a pretrained model: `export.import_marian`.
+"""Imports a pretrained Marian model: `python -m export.import_marian`.
 
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
     python -m export.import_marian --npz=DIR --model_dir=runs/opus
 
---hf takes a directory of Hugging Face's `MarianMTModel.save_pretrained` and
+--hf is a directory of Hugging Face's `MarianMTModel.save_pretrained` and
 `MarianTokenizer.save_pretrained`, --npz one of Marian itself, as in OPUS-MT's
-archives. No pickle in it is run.
+archives. Pickles are never executed.
 
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
-FILE is the *.test.txt that OPUS-MT publishes with a model: a test set and
-Marian's translations of it, with which those of the model directory are
-compared. With --hf or --npz the model is imported first.
+FILE is the *.test.txt that OPUS-MT publishes with a model: a test set with
+Marian's translations, which are compared with those of the model directory.
+With --hf or --npz the model is imported first.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ from export.common.progress_bar import ProgressBar
 from export.lines.published import as_published, read_published
 
 FLAGS = flags.FLAGS
-# Differing sentences that are printed, and characters of each.
+# Maximum number of differing sentences to print, and of characters of each.
 _EXAMPLES, _MAX_CHARACTERS = 3, 200
 
 flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
@@ -83,7 +83,7 @@ def _import(path):
             f"that holds {file}."
         )
     command.require_new(path, "--model_dir")
-    # Late: TensorFlow takes seconds to load.
+    # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_reader import read_hugging_face
     from export.pretrained.marian_reader import read_marian
@@ -115,7 +115,7 @@ def _import(path):
 
 
 def _check(path, published):
-    """Prints how far our translations and the published ones agree."""
+    """Prints how far the model's and the published translations agree."""
     import sacrebleu
 
     from export.translators.translator import Translator

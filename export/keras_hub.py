@@ -1,10 +1,10 @@
-"""A model directory as a KerasHub preset: `python -m export.keras_hub`.
+"""Converts to and from KerasHub presets: `python -m export.keras_hub`.
 
     python -m export.keras_hub --model_dir=runs/demo --preset=presets/demo
 
-writes a folder that `keras_hub.models.Seq2SeqLM.from_preset` loads where
-`export.keras_hub_task` is imported, and that `keras_hub.upload_preset` takes;
-back again, from a preset folder or a handle that KerasHub knows:
+writes a folder that `keras_hub.models.Seq2SeqLM.from_preset` loads after
+`export.keras_hub_task` is imported, and that `keras_hub.upload_preset` takes.
+The reverse reads a preset folder or a handle that KerasHub knows:
 
     python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
 """
@@ -31,14 +31,14 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Writes the preset, or the model directory."""
+    """Writes a preset or a model directory."""
     del arguments
     if (FLAGS.preset is None) == (FLAGS.from_preset is None):
         raise InputError(
             "Give --preset, the folder to write, or --from_preset, the preset "
             "to make --model_dir of."
         )
-    # Late: KerasHub takes seconds to load, and warns if there is no JAX.
+    # Not at the top: KerasHub takes seconds to load, and warns without JAX.
     logging.set_verbosity(logging.ERROR)
     from export.keras_hub_task import presets
 

@@ -4,7 +4,7 @@
 
 Hugging Face's `MarianMTModel.from_pretrained` and
 `MarianTokenizer.from_pretrained` load the directory, and `export.import_marian`
-makes the same model directory from it.
+converts it back to an equal model directory.
 """
 
 import pathlib
@@ -25,11 +25,11 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Exports a model and prints what differs."""
+    """Exports a model and prints how its translations may differ."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
-    # Late: TensorFlow takes seconds to load.
+    # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_writer import (
         check_marian_config,

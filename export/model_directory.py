@@ -19,30 +19,26 @@ _BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 class ModelDirectory:
-    """A folder with a model, its vocabulary and how it was made.
+    """A folder with a model, its vocabulary and its training records.
 
     - `config.json`: TransformerConfig.
-    - `run.json`: data set, languages, seed: what else decides the weights and
-      must stay the same in a resumed training.
-    - `training.json`: command, hardware, date, steps and seconds of each
-      run, and the step of the weights to use.
+    - `run.json`: data set, languages, seed and whatever else determines the
+      weights; it must not change when a training is resumed.
+    - `training.json`: command, hardware, date, steps and seconds of each run,
+      and the step of the weights to use.
     - `training.lock`: locked while a training runs.
-    - `data/`: prepared data, unless they are elsewhere.
-    - `vocabulary.model`: SentencePiece model; of a pretrained model, of each
-      side.
-    - `symbols.json`: of a parser, the vocabulary of its trees.
+    - `data/`: prepared data, unless stored elsewhere.
+    - `vocabulary.model`: SentencePiece model; for a pretrained model, one for
+      each side.
+    - `symbols.json`: vocabulary of a parser's trees.
     - `model.weights.h5`: the weights to use (averaged when averaging is on).
-    - `checkpoints/`: to resume from.
+    - `checkpoints/`: for resuming.
     - `logs/`: for TensorBoard.
-    - `scores.json`: each score with how it was made.
+    - `scores.json`: each score and how it was computed.
 
-    Methods that read raise InputError if the file is missing or not valid.
-
-    Args:
-        path: of the folder; it need not exist yet.
-
-    Raises:
-        InputError: the system refuses access to the path.
+    Methods that read raise InputError if the file is missing or not valid; the
+    constructor raises it if the system denies access to `path`, which need not
+    exist yet.
     """
 
     def __init__(self, path):
@@ -84,7 +80,7 @@ class ModelDirectory:
         write_json(self.run_path, run)
 
     def read_scores(self):
-        """Returns the list of scores; empty if there is no file yet."""
+        """Returns the list of scores; empty if scores.json is missing."""
         if not self.scores_path.exists():
             return []
         return self._read_json(self.scores_path, list)
@@ -94,7 +90,7 @@ class ModelDirectory:
         write_json(self.scores_path, scores)
 
     def load_tokenizer(self):
-        """Returns a Tokenizer or TokenizerPair of the sizes in config.json."""
+        """Returns the Tokenizer or TokenizerPair; its sizes are validated."""
         config = self.read_config()
         tokenizer = self.read_tokenizer()
         if config.source_vocabulary_size and tokenizer.source is tokenizer:
@@ -136,7 +132,7 @@ class ModelDirectory:
             temporary.write_bytes(proto)
 
     def read_symbols(self):
-        """Returns the text of symbols.json; a translator has none."""
+        """Returns the text of symbols.json, which only parsers have."""
         if self.config_path.exists() and not self.symbols_path.exists():
             raise InputError(
                 f"{self.path} is not a parser: it has no "
@@ -150,11 +146,7 @@ class ModelDirectory:
         _write_text(self.symbols_path, text)
 
     def load_model(self, dtype="float32"):
-        """Returns the Transformer with the weights to use.
-
-        Args:
-            dtype: a Keras dtype policy.
-        """
+        """Returns the Transformer with the weights to use, in this dtype."""
         model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
             raise InputError(
@@ -165,7 +157,7 @@ class ModelDirectory:
         try:
             model.load_weights(self.weights_path)
             _validate_count(self.weights_path, model)
-        # For a damaged file HDF5 raises RuntimeError.
+        # HDF5 raises RuntimeError for a damaged file.
         except (ValueError, OSError, KeyError, RuntimeError) as error:
             raise InputError(
                 f"{self.weights_path} does not hold the weights of "
@@ -177,7 +169,7 @@ class ModelDirectory:
         """Writes model.weights.h5 from a Transformer."""
         plain = model
         if model.compiled:
-            # Keras would write the optimizer as well.
+            # Keras would write the optimizer too.
             plain = new_transformer(model.config)
             plain.set_weights(model.get_weights())
         with atomic_write(self.weights_path) as temporary:
@@ -216,15 +208,15 @@ class ModelDirectory:
 
 
 def _validate_disk_space(folder, model):
-    """HDF5 crashes the process when a disk fills up under it."""
+    """Raises OSError in advance: HDF5 crashes the process on a full disk."""
     size = sum(4 * math.prod(weight.shape) for weight in model.weights)
-    # HDF5 adds up to 3.7 kB an array, groups and all.
+    # HDF5 adds up to 3.7 kB per array, groups included.
     if shutil.disk_usage(folder).free < size + 4096 * len(model.weights):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _validate_count(path, model):
-    """Keras ignores arrays that the model lacks."""
+    """Raises ValueError for surplus arrays, which Keras ignores."""
     arrays = []
 
     def count(_, item):

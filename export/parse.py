@@ -1,25 +1,24 @@
 """Parses sentences: `python -m export.parse --model M < in > out`.
 
-M is a model directory of trainers.parsing. A line is a sentence, its words and
-punctuation separated by spaces as in the Penn Treebank ("The protein binds to
-DNA ."); --tokenize=penn takes raw text, still a sentence a line. A line gives
-a line, in order:
+M is a model directory of trainers.parsing. Each line is a sentence, with spaces
+between words and punctuation as in the Penn Treebank ("The protein binds to
+DNA ."); with --tokenize=penn it is raw text. Each line gives one output line:
 
-  tree                     by default, in brackets, over exactly the words
+  tree                     by default, in brackets, over exactly these words
   score TAB tree           with --scores
 
-A score is log-probability / length penalty. With --n_best=N above 1 a line
+A score is log-probability / length penalty. With --n_best=N above 1 each line
 gives up to N lines of Moses' n-best format, "number ||| tree ||| score", best
-first, where number counts the lines of the input from 0. A blank line gives no
-tree: a blank line, or no line at all with --skip_blank, as treebanks have none.
+first; number counts the input lines from 0. A blank line gives a blank line, or
+no line with --skip_blank, as in treebanks.
 
---pretty is for reading: the tree on several lines, indented, after a line with
-"score" or "number ||| score" if requested, and a blank line after each.
---svg=DIR draws the trees as well.
+--pretty indents each tree over several lines, for reading, after a line with
+"score" or "number ||| score" if requested, and adds a blank line.
+--svg=DIR also draws the trees.
 
-Silver trees, to train another parser on: --skip_blank --output=new.train.ptb.
-With --resume a command that was stopped continues after the last complete line
-of its --output.
+Silver trees for training another parser: --skip_blank --output=new.train.ptb.
+With --resume a stopped command continues after the last complete line of its
+--output.
 """
 
 from absl import flags
@@ -77,7 +76,7 @@ def main(arguments):
     """Parses a file or standard input."""
     del arguments
     _validate_resume()
-    # nltk and TensorFlow take seconds to load.
+    # Not at the top: nltk and TensorFlow take seconds to load.
     from export.parsing.tree_formats import tree_format
 
     form = tree_format(
@@ -144,7 +143,7 @@ def _validate_resume():
 
 
 def _count_answered(words_of):
-    """Returns how many lines of --input are answered in --output."""
+    """Returns the number of lines of --input that --output answers."""
     from export.parsing.penn_tokenizer import split_at_spaces
     from export.parsing.trees import read_tree, tree_words
 

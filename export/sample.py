@@ -1,14 +1,14 @@
-"""Draws translations: `python -m export.sample --model M < in > out`.
+"""Samples translations: `python -m export.sample --model M < in > out`.
 
-A translation is drawn token by token from the model's distribution, so one
-sentence has many: for the source side of back-translated data (Edunov et al.
-2018), or to see what a model considers possible. The input's Nth line, from 0,
-has the seed --seed + N, so its samples depend on nothing else in the input.
+Each translation is sampled token by token from the model's distribution: for
+the source side of back-translated data (Edunov et al. 2018), or to see what a
+model considers possible. Input line N, counted from 0, has the seed --seed + N,
+so its samples do not depend on the other lines.
 
-A line gives a line, in order: the sample, or with --scores its log-probability
-under the model, a tab, and the sample. With --samples=N above 1 a line gives N
-lines of Moses' n-best format, "number ||| text ||| log-probability", in the
-order drawn. A blank line gives one blank sample.
+Each line gives one output line: the sample, or with --scores its
+log-probability, a tab and the sample. With --samples=N above 1 each line gives
+N lines of Moses' n-best format, "number ||| text ||| log-probability", in the
+order of sampling. A blank line gives one blank sample.
 """
 
 import itertools
@@ -44,7 +44,7 @@ _NUM_SEEDS = 2**31
 
 
 def main(arguments):
-    """Draws samples for a file or standard input."""
+    """Samples translations of a file or standard input."""
     del arguments
     translator = Translator(
         *load_models(FLAGS.model),

@@ -1,7 +1,7 @@
-"""Writes a SavedModel for TensorFlow Serving: `python -m export.saved_model`.
+"""Writes a version for TensorFlow Serving: `python -m export.saved_model`.
 
-E/<version>/ appears under its number only when it is complete, so a server
-that watches E never loads half of one.
+The folder E/<version>/ appears only when it is complete, so a server that
+watches E never loads a partial version.
 """
 
 import errno
@@ -61,9 +61,8 @@ flags.DEFINE_boolean(
     "nothing is written.",
 )
 
-# Above the tokens of a warm-up request.
+# More than the tokens of a warm-up request.
 _MIN_PARSER_TOKENS = 64
-# Name of the model in the server.
 _SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
 _PARSER_FLAGS = {"beam_size", "alpha", "max_source_tokens"}
 
@@ -95,15 +94,15 @@ def main(arguments):
 
 
 def save(directory, path, search, checks=()):
-    """Writes one version.
+    """Writes one version of an export.
 
     Args:
         directory: ModelDirectory.
-        path: of the version's folder, which does not exist yet.
+        path: folder of the version, which must not exist.
         search: dict of arguments of ServedTranslator or ServedParser, with
             paths as in `load_output_vocabulary`.
         checks: functions of the model directory's path and the version's
-            temporary folder, called before it is renamed; they raise
+            temporary folder, called before the folder is renamed; they raise
             InputError.
 
     Raises:
@@ -145,7 +144,7 @@ def _servable(directory, search):
             search, tokenizer, model.config
         )
         return ServedTranslator(model, tokenizer, **search)
-    # nltk takes seconds to load.
+    # Not at the top: nltk takes seconds to load.
     from export.parsing.parser import Parser
     from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
 
@@ -165,7 +164,7 @@ def _servable(directory, search):
 
 
 def _check(model_dir, version):
-    """Runs export.check, which starts without Keras, as a server does."""
+    """Runs export.check in a process without Keras, like a server's."""
     print("Checking the export before it gets its number:", flush=True)
     order = [sys.executable, "-m", "export.check", f"--model_dir={model_dir}"]
     done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)

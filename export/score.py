@@ -1,10 +1,10 @@
 """Scores given translations: `python -m export.score --model M ...`.
 
-Line N of --translations is scored as a translation of line N of --input. A pair
-gives a line, in order: the natural logarithm of the translation's probability
-under the model, its end included, without length penalty. For choosing among
-translations, filtering bitexts, or comparing models. Lines above the model's
-maximum length are truncated.
+Line N of --translations is scored as a translation of line N of --input. Each
+pair gives one output line: the natural logarithm of the translation's
+probability under the model, end token included, without length penalty. Use it
+to rerank translations, filter bitexts or compare models. Lines above the
+model's maximum length are truncated.
 """
 
 from absl import flags

@@ -1,28 +1,28 @@
 """Translates lines: `python -m export.translate --model M < in > out`.
 
 M is a model directory, an exported version, or the folder of its versions
-(the newest is used). A line gives a line, in order:
+(the newest is used). Each line gives one output line:
 
   text                          by default
   score TAB text                with --scores
-  text TAB alignment            with --alignments, words as in "0-0 1-2"
+  text TAB alignment            with --alignments, word pairs as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
-A score is log-probability / length penalty. With --n_best=N above 1 a line
+A score is log-probability / length penalty. With --n_best=N above 1 each line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best
-first, where number counts the lines of the input from 0. A blank line gives
-blank text with score 0. Lines above the model's maximum length are truncated,
-and counted at the end.
+first; number counts the input lines from 0. A blank line gives blank text with
+score 0. Lines above the model's maximum length are truncated, and counted at
+the end.
 
-Lines are read ahead in chunks of up to 4096; when the input pauses, the lines
-read so far are answered. Only complete lines are written. --compiled has the
-lowest latency for single sentences. "-" names the standard streams.
+Lines are read in chunks of up to 4096; when the input pauses, the lines read so
+far are translated. Only complete lines are written. --compiled has the lowest
+latency for single sentences. "-" means standard input or output.
 
-With --prefixes=FILE the translations of line N begin with line N of that file,
-and are the best that do; its last word may continue. A blank line sets no
-prefix. A translation whose maximum length is shorter ends within its prefix.
-Characters that the vocabulary lacks are refused; prefixes that the vocabulary
-spells otherwise are listed at the end.
+With --prefixes=FILE the translations of line N are the best that begin with
+line N of that file; its last word may continue. A blank line sets no prefix.
+Translations are truncated to their maximum length even within a prefix.
+Prefixes with characters that the vocabulary lacks are errors; prefixes that the
+vocabulary spells differently are listed at the end.
 """
 
 import sys
@@ -72,7 +72,7 @@ flags.DEFINE_integer(
     upper_bound=search_flags.MAX_EXTRA_TOKENS,
 )
 
-# Number of changed prefixes that are shown, and characters of each.
+# Maximum number of changed prefixes to show, and of characters of each.
 _SHOWN, _SHOWN_CHARACTERS = 3, 30
 
 
@@ -107,7 +107,7 @@ def main(arguments):
 
 
 class _PrefixTranslator:
-    """Translates with prefixes; collects those that are spelled otherwise."""
+    """Translates with prefixes; collects those with a changed spelling."""
 
     def __init__(self, translator):
         self._translator = translator

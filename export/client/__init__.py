@@ -1,5 +1,4 @@
-"""Translates on a running TensorFlow Serving over REST or gRPC.
+"""Translates text on a running TensorFlow Serving over REST or gRPC.
 
-Lines come in, translations go out. It imports translators and lines; only gRPC
-imports TensorFlow.
+It imports translators and lines; only gRPC imports TensorFlow.
 """

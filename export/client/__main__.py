@@ -3,16 +3,15 @@
   python -m export.client --url=http://host:8501 < in > out
   python -m export.client --grpc=host:8500 --n_best=4 < in > out
 
-Each line gives a line, in order, in the formats of export.translate:
+Each line gives one output line, in the formats of export.translate:
 
   text                          by default
   score TAB text                with --scores
-  text TAB alignment            with --alignments, words as in "0-0 1-2"
+  text TAB alignment            with --alignments, word pairs as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
-and with --n_best=N above 1 up to N lines of Moses' n-best format. --url runs
-without TensorFlow; --grpc, which is not encrypted, needs it for the server's
-messages.
+With --n_best=N above 1 it gives up to N lines of Moses' n-best format. --url
+runs without TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 """
 
 from absl import flags
@@ -72,7 +71,7 @@ def main(arguments):
     if FLAGS.url is not None:
         server = RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
     else:
-        # Imports TensorFlow.
+        # Not at the top: it imports TensorFlow.
         from export.client.grpc_server import GrpcServer
 
         server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)

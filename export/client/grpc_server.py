@@ -1,4 +1,4 @@
-"""Asks TensorFlow Serving over gRPC, with tensorflow-serving-api."""
+"""Sends requests to TensorFlow Serving over gRPC."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from tensorflow_serving.apis import (
 from export.client.served_model import MAX_ANSWER_BYTES, ModelServer
 from export.common.errors import InputError
 
-# gRPC's own limit of 4 MB is less than the alignments of a batch may take.
+# The alignments of a batch may exceed gRPC's default limit of 4 MB.
 _OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
 _KINDS = {
     grpc.StatusCode.UNAVAILABLE: "unreachable",
@@ -22,17 +22,14 @@ _KINDS = {
     grpc.StatusCode.INVALID_ARGUMENT: "refused",
     grpc.StatusCode.FAILED_PRECONDITION: "refused",
 }
-# A few bytes of an answer can declare any number of values.
+# A few bytes of a response can declare any number of values.
 _MAX_VALUES = 1 << 28
 
 
 class GrpcServer(ModelServer):
-    """One model of a server, over a connection without encryption.
+    """One served model, over an unencrypted gRPC connection.
 
-    Args:
-        target: such as "host:8500"; InputError for anything else.
-        model: ServedModel.
-        timeout_seconds: for the whole of an answer.
+    The address `target` is like "host:8500"; any other form raises InputError.
     """
 
     def __init__(self, target, model, timeout_seconds):
@@ -45,7 +42,7 @@ class GrpcServer(ModelServer):
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
     def predict(self, signature, texts):
-        """Runs a signature; see `ModelServer`. Outputs are arrays."""
+        """Runs a signature; see `ModelServer.predict`. Outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
         spec.name, spec.signature_name = self._model.name, signature

@@ -1,4 +1,4 @@
-"""Translates text on a server."""
+"""Translates text with a model on TensorFlow Serving."""
 
 import math
 import time
@@ -11,7 +11,7 @@ from export.translators.batches import by_count
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_translator import Sentence
 
-# The required outputs of each signature, their type and rank.
+# Required outputs of each signature, with their dtype and rank.
 _OUTPUTS = {
     "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
     "n_best": {"translations": (object, 2), "scores": ("float32", 2)},
@@ -27,21 +27,21 @@ _FIRST_PAUSE_SECONDS = 0.5
 
 
 class RemoteTranslator(SignatureTranslator):
-    """Translates by the calls of TextTranslator, on a server.
+    """A TextTranslator that sends its batches to a server.
 
-    They raise InputError if the server does not answer, answers something
-    else, or has fewer beams than the translations that are asked for.
+    Its methods raise InputError if the server does not answer, gives an
+    unexpected answer, or has fewer beams than requested translations.
 
     Args:
         server: ModelServer.
         batch_size: sentences in a request, of similar lengths.
-        retries: how often a request is repeated while the server cannot be
-            reached or is too busy, after pauses of 0.5, 1, 2, 4, ... s.
+        retries: maximum number of retries of a request while the server is
+            unreachable or too busy, after pauses of 0.5, 1, 2, 4, ... s.
         sleep: function that pauses for a number of seconds.
     """
 
     beam_size = None
-    # With several, Ctrl-C would wait for a server that hangs.
+    # With several threads, Ctrl-C would wait for a server that hangs.
     num_threads = 1
 
     def __init__(self, server, batch_size, retries, sleep=time.sleep):
@@ -52,7 +52,7 @@ class RemoteTranslator(SignatureTranslator):
         self._sleep = sleep
 
     def _sentences(self, texts):
-        # Only the server knows tokens; characters sort them just as well.
+        # Only the server can count tokens; characters sort them equally well.
         return [
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
             for text in texts
@@ -94,7 +94,7 @@ class RemoteTranslator(SignatureTranslator):
 
 
 def _to_array(name, value, dtype, rank, count):
-    """Returns an output as an array of a type and rank, and of `count` rows."""
+    """Returns an output as an array of `count` rows, or raises ValueError."""
     if getattr(value, "dtype", dtype) != dtype:
         raise ValueError(f"with {name} of type {value.dtype}")
     try:
@@ -103,7 +103,7 @@ def _to_array(name, value, dtype, rank, count):
             array = np.vectorize(_to_bytes, otypes=[object])(array)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"with a wrong {name}: {error}") from None
-    # Empty lists cannot say how long their rows are.
+    # The rank of nested lists that are empty is unknown.
     is_right = array.ndim == rank or (rank > 1 and not array.size)
     if not is_right or array.shape[:1] != (count,):
         raise ValueError(
@@ -121,7 +121,7 @@ def _to_bytes(text):
 
 
 def _check_shapes(answer, texts):
-    """Refuses outputs that do not fit together."""
+    """Raises ValueError if shapes of outputs are inconsistent."""
     fits = True
     if "scores" in answer:
         fits = answer["scores"].shape == answer["translations"].shape
@@ -132,7 +132,7 @@ def _check_shapes(answer, texts):
 
 
 def _is_alignment(answer, texts):
-    """Whether words and weights agree; adds missing axes."""
+    """Returns whether words and weights are consistent; adds missing axes."""
     translations = [
         each.decode("utf-8", "replace") for each in answer["translation"]
     ]

@@ -1,4 +1,4 @@
-"""Asks TensorFlow Serving over REST, with the standard library."""
+"""Sends requests to TensorFlow Serving over REST."""
 
 import concurrent.futures
 import contextlib
@@ -23,16 +23,10 @@ _KINDS = {
 
 
 class RestServer(ModelServer):
-    """One model of a server.
+    """One served model over REST, with a new connection for each request.
 
-    Every request has a connection of its own, since a server may close one
-    that is kept.
-
-    Args:
-        url: such as "http://host:8501", with a path if the server's own has a
-            prefix; InputError for anything else.
-        model: ServedModel.
-        timeout_seconds: for the whole of an answer.
+    The server may close an idle connection. `url` is like "http://host:8501",
+    plus a path prefix if the server has one; other forms raise InputError.
     """
 
     def __init__(self, url, model, timeout_seconds):
@@ -41,7 +35,7 @@ class RestServer(ModelServer):
         self._path = f"{self._url.path.rstrip('/')}{model.path()}:predict"
 
     def predict(self, signature, texts):
-        """Runs a signature; see `ModelServer`. Outputs are nested lists."""
+        """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
         status, answer = self._post(json.dumps(request).encode("utf-8"))
         try:
@@ -58,7 +52,7 @@ class RestServer(ModelServer):
         raise self.error(kind, f"HTTP {status}, {reason}")
 
     def _post(self, body):
-        """Returns the status and the answer's bytes."""
+        """Returns the status and the bytes of the response."""
         connection = _CONNECTIONS[self._url.scheme](
             self._url.hostname, self._url.port, timeout=self._timeout
         )
@@ -89,7 +83,7 @@ def _parse(url):
         address = urllib.parse.urlsplit(url)
         is_valid = address.scheme in _CONNECTIONS and address.hostname
         address.port  # noqa: B018  # raises where it is no number
-        # A request line holds ASCII only.
+        # HTTP request lines are ASCII.
         (address.hostname or "").encode("idna")
         address.path.encode("ascii")
     except ValueError:
@@ -102,21 +96,18 @@ def _parse(url):
 
 
 def _run_within(seconds, connection, read):
-    """Returns the result of `read`, or raises TimeoutError.
-
-    The time limit of a socket holds for each operation: it does not end a
-    server that sends a byte at a time or repeats "100 Continue", nor a name
-    that is never resolved. So a thread reads, and is abandoned when late.
-    """
+    """Returns the result of `read`, or raises TimeoutError."""
+    # In a thread: a socket limits each operation only, so a server that sends
+    # one byte at a time or repeats "100 Continue" would exceed the time limit.
     result = concurrent.futures.Future()
     is_late, sockets = threading.Event(), []
-    # Or a request after the end would connect again.
+    # Otherwise a request after the time limit would reconnect.
     connection.auto_open = False
 
     def run():
         try:
             connection.connect()
-            # The connection drops it before an endless answer ends.
+            # Keeps the socket: the connection drops it during the response.
             sockets.append(connection.sock)
             if not is_late.is_set():
                 result.set_result(read())
@@ -131,6 +122,6 @@ def _run_within(seconds, connection, read):
     finally:
         is_late.set()
         for socket in sockets:
-            # Ends the thread, unless it has ended.
+            # Ends the thread if it is still running.
             with contextlib.suppress(OSError, ValueError):
                 socket.shutdown(SHUT_RDWR)

@@ -6,10 +6,10 @@ import urllib.parse
 
 from export.common.errors import InputError
 
-# Bytes; far more than the alignments of a batch take.
+# In bytes; far more than the alignments of a batch take.
 MAX_ANSWER_BYTES = 1 << 30
 _MAX_REASON_LENGTH = 300
-# By kind of error; the reason is in the server's own words.
+# Messages by kind of error; the reason is the server's message.
 _MESSAGES = {
     "unreachable": "{server} does not answer: {reason}; check that the server "
     "runs and that address and port are right",
@@ -28,12 +28,9 @@ _WORTH_RETRYING = ("unreachable", "busy")
 
 
 class ServedModel(typing.NamedTuple):
-    """Identifies a model; the newest version without version and label.
+    """Identifies a served model; its newest version by default.
 
-    Attributes:
-        name: as in the server's configuration.
-        version: number, or None.
-        label: of a version, or None.
+    Either a version or its label may be given.
     """
 
     name: str
@@ -41,7 +38,7 @@ class ServedModel(typing.NamedTuple):
     label: str | None = None
 
     def path(self):
-        """Returns the path of its REST address."""
+        """Returns the path of the model's REST URL."""
         path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
         if self.version is not None:
             return f"{path}/versions/{self.version}"
@@ -61,10 +58,7 @@ class UnavailableError(InputError):
 class ModelServer(abc.ABC):
     """One model of a server.
 
-    Args:
-        address: of the server.
-        model: ServedModel.
-        timeout_seconds: for the whole of an answer.
+    The time limit `timeout_seconds` holds for a complete response.
     """
 
     def __init__(self, address, model, timeout_seconds):
@@ -74,19 +68,19 @@ class ModelServer(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, signature, texts):
-        """Runs a signature with the input `text` on a list of str.
+        """Runs a signature with the input `text`, a list of str.
 
         Returns:
             dict of output names to arrays or nested lists; text is bytes or
             str.
 
         Raises:
-            Unavailable: the server cannot be reached, or is too busy.
-            InputError: it refuses, fails, is late or is no such server.
+            UnavailableError: the server is unreachable or too busy.
+            InputError: it refuses, fails, is late or is no TensorFlow Serving.
         """
 
     def error(self, kind, reason):
-        """Returns the InputError of one of the kinds in `_MESSAGES`."""
+        """Returns the InputError of a kind in `_MESSAGES`."""
         reason = " ".join(str(reason).split()).rstrip(".;")
         if len(reason) > _MAX_REASON_LENGTH:
             reason = f"{reason[:_MAX_REASON_LENGTH]}..."

@@ -1,4 +1,4 @@
-"""Errors, start of commands, paths and URLs, atomic files, processes, progress.
+"""Errors, command start, paths, atomic files, processes and progress.
 
 It imports no other subpackage.
 """

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there."""
+"""Atomic writes of files and folders."""
 
 import contextlib
 import json
@@ -22,22 +22,19 @@ from export.common.paths import (
 
 @contextlib.contextmanager
 def atomic_write(path):
-    """Gives a temporary path that takes the place of `path` at the end.
+    """Yields a temporary path that replaces `path` at the end of the block.
 
-    The temporary one lies in the same folder and ends like `path`. When the
-    block raises, it is removed and `path` stays as it was. Where several
-    processes write the same path, the last one's stays, whole.
+    Nothing exists there yet; it is in the same folder and has the same suffix.
+    If the block raises, it is removed and `path` is unchanged. If several
+    processes write the same path, the last complete one stays.
 
     Args:
-        path: the file or folder to write; folders above it are made. Of a
-            link, what it leads to is written. Of a URL (UPath), a file.
-
-    Yields:
-        pathlib.Path to write to; nothing is there yet.
+        path: file or folder to write; parent folders are created. The target
+            of a symbolic link is written. A URL (UPath) must be a file.
 
     Raises:
-        InputError: the system refused to write (a full disk, say), or the
-            path names a device or the like.
+        InputError: the system refused to write (a full disk, for example), or
+            `path` is a device or another special file.
     """
     place = resolve_path(path)
     written = _renamed if is_local(place) else _sent
@@ -53,18 +50,13 @@ def atomic_write(path):
 
 
 def write_json(path, content):
-    """Writes JSON atomically, indented and readable.
+    """Writes dicts, lists, strings and numbers as indented JSON, atomically.
 
-    Args:
-        path: of the file, or its URL (UPath).
-        content: of dicts, lists, strings and numbers.
-
-    Raises:
-        InputError: the system refused to write.
+    `path` may be a UPath. Raises InputError if the system refuses to write.
     """
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     with atomic_write(path) as temporary:
-        # Half a character of a path that is not UTF-8 becomes JSON's escape.
+        # Surrogates, of paths that are not UTF-8, become JSON escapes.
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
@@ -88,7 +80,7 @@ def _renamed(path):
 
 @contextlib.contextmanager
 def _sent(place):
-    """Made on this machine, sent whole, then renamed there."""
+    """Writes a local file, uploads it, then renames it remotely."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = pathlib.Path(folder, place.name)
         yield temporary
@@ -104,14 +96,10 @@ def _beside(place):
 
 
 def remove_temporary_files(folder, pattern):
-    """Removes what killed processes left of files that were being written.
+    """Removes files that killed processes left of `atomic_write` in a folder.
 
-    Args:
-        folder: path where `atomic_write` was to write them.
-        pattern: glob of their final names.
-
-    Raises:
-        InputError: the system refused to.
+    `pattern` is a glob of their final names. Raises InputError if the system
+    refuses to remove one.
     """
     with explain_file_errors(folder):
         for path in folder.glob(f".[0-9]*.{pattern}"):
@@ -119,16 +107,12 @@ def remove_temporary_files(folder, pattern):
 
 
 def _process():
-    """Names this process among those of all containers on one disk.
-
-    Their processes have the same numbers, and the same again when one starts
-    anew: then what the one before it left is removed.
-    """
+    """Returns a name for this process, unique among containers on one disk."""
     return f"{os.getpid()}-{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _mode_of_file(path):
-    """Returns the permissions of a file to keep; None where there is none."""
+    """Returns the permissions of an existing file to keep, or None."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""What every command does the same way: start, fail, be interrupted."""
+"""Starts commands; handles their errors, interrupts and operands."""
 
 import math
 import os
@@ -12,9 +12,8 @@ from export.common.start_up import REQUESTED_BACKEND
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
-# As a shell says it: 128 + SIGPIPE.
+# As in a shell: 128 + SIGPIPE.
 EXIT_READER_HAS_GONE = 141
-# Flags whose values may be empty.
 _TEXTS = ("text", "translation", "tag")
 
 
@@ -22,18 +21,17 @@ def run(main, operands=(), any_backend=False):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
-    130, and output that nobody reads with 141. Anything else is a fault of
-    ours and shows its traceback.
+    130, and output to a closed pipe with 141. Any other exception is a bug and
+    shows its traceback.
 
     Args:
-        main: function of the arguments left after the flags; the program's
-            name is the first.
-        operands: names of what must be given beside flags, in order.
+        main: function of a list: the program's name and the operands.
+        operands: names of the required operands, in order.
         any_backend: whether KERAS_BACKEND may name another than TensorFlow.
     """
 
     def guarded(arguments):
-        # TensorFlow's notes while saving are not what a user asked for.
+        # Hides TensorFlow's notes on saving.
         logging.set_verbosity(logging.WARNING)
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -58,28 +56,19 @@ def run(main, operands=(), any_backend=False):
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
-        # What is not written yet would fail once more at the end.
+        # Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_READER_HAS_GONE)
 
 
 def command_line(program, *arguments):
-    """Returns a command as a shell takes it, each word quoted as needed.
-
-    Args:
-        program: module for `python -m`, or the name of another program.
-        *arguments: its arguments, each what str makes a word of.
-    """
+    """Returns a shell line for a module (`python -m`) or another program."""
     words = ["python", "-m", program] if "." in program else [program]
     return shlex.join([*words, *map(str, arguments)])
 
 
 def print_next(*lines):
-    """Prints what can be run next.
-
-    Args:
-        *lines: commands, made by `command_line`.
-    """
+    """Prints commands that can be run next, from `command_line`."""
     print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
@@ -93,11 +82,7 @@ def require_new(path, flag):
 
 
 def require_finite(*names):
-    """Refuses "nan" and "inf", which bounds of flags let through.
-
-    Args:
-        *names: of flags of numbers.
-    """
+    """Makes number flags refuse "nan" and "inf", which pass their bounds."""
     for name in names:
         flags.register_validator(
             name,
@@ -111,7 +96,7 @@ def _check_encoding(given):
         try:
             argument.encode("utf-8")
         except UnicodeEncodeError:
-            # Neither TensorFlow nor JSON has other bytes in a name.
+            # TensorFlow and JSON accept names in UTF-8 only.
             shown = ascii(argument)
             raise InputError(
                 f"The argument {shown} is not UTF-8; write it in UTF-8, or "
@@ -120,7 +105,7 @@ def _check_encoding(given):
 
 
 def _check_empty():
-    """Refuses what a shell leaves of an unset variable: no value."""
+    """Raises InputError for an empty value, as from an unset shell variable."""
     for name in flags.FLAGS:
         flag = flags.FLAGS[name]
         values = flag.value if isinstance(flag.value, list) else [flag.value]

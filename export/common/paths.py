@@ -1,8 +1,8 @@
-"""Paths of this machine, and URLs of files that fsspec opens.
+"""Local paths, and URLs of files that fsspec opens.
 
-A name with "://" in it is a URL, such as `s3://bucket/train.en`: of cloud
-storage, or of another machine over SFTP. UPath gives it pathlib.Path's methods,
-so that most code need not know which of the two it has.
+A name with "://" is a URL, such as `s3://bucket/train.en`: of cloud storage,
+or of another machine over SFTP. UPath gives it pathlib.Path's methods, so most
+code treats both alike.
 """
 
 import contextlib
@@ -14,27 +14,21 @@ from export.common.errors import InputError
 
 
 def resolve_path(name):
-    """Returns the path of a file or folder.
+    """Returns the pathlib.Path of a name, or the UPath of a URL.
 
-    Args:
-        name: str, or a path, which stays as it is.
-
-    Returns:
-        pathlib.Path; of a URL UPath.
-
-    Raises:
-        InputError: fsspec opens no such URL, or needs another package to.
+    Paths are returned unchanged. Raises InputError if fsspec cannot open such
+    URLs with the installed packages.
     """
     if not isinstance(name, str):
         return name
     if "://" not in name:
         return pathlib.Path(name)
-    # Few need it, and it imports fsspec.
+    # Not at the top: it imports fsspec, which few need.
     import upath
 
     try:
         place = upath.UPath(name)
-        # Imports what opens it.
+        # Imports the package for the URL.
         _ = place.fs
     except Exception as error:
         raise InputError(
@@ -46,20 +40,13 @@ def resolve_path(name):
 
 
 def is_local(place):
-    """Returns whether a path is one of this machine, not a URL."""
+    """Returns whether a path is on this machine, not a URL."""
     return isinstance(place, pathlib.Path)
 
 
 @contextlib.contextmanager
 def convert_remote_errors(place):
-    """Gives what goes wrong with a URL the type that it has with a path.
-
-    Args:
-        place: of `resolve_path`.
-
-    Raises:
-        OSError: whatever the packages that open the URL raised.
-    """
+    """Converts any error of a URL in a `with` block to OSError."""
     try:
         yield
     except (OSError, InputError):
@@ -71,14 +58,7 @@ def convert_remote_errors(place):
 
 
 def explain_file_errors(place):
-    """Says in one sentence what goes wrong with a file or folder.
-
-    Args:
-        place: of `resolve_path`.
-
-    Raises:
-        InputError: in place of any OSError, and as of `convert_remote_errors`.
-    """
+    """Converts errors of a file or folder in a `with` block to InputError."""
     return _told(
         place,
         "Cannot use {}: {}. See to that, then run the same command again.",
@@ -86,7 +66,7 @@ def explain_file_errors(place):
 
 
 def explain_read_errors(place):
-    """Says in one sentence why a file cannot be read."""
+    """Converts errors of reading a file in a `with` block to InputError."""
     return _told(place, "Cannot read {}: {}.")
 
 
@@ -100,26 +80,23 @@ def _told(place, sentence):
 
 
 def list_names(folder):
-    """Returns the names of the files and folders in a folder, a list.
+    """Returns a list of the names of the files and folders in a folder.
 
-    Args:
-        folder: of `resolve_path`.
-
-    Raises:
-        OSError: it cannot be listed; FileNotFoundError where there is none.
+    Raises OSError if it cannot be listed; FileNotFoundError if it is missing.
     """
     with convert_remote_errors(folder):
         if is_local(folder):
             return [path.name for path in folder.iterdir()]
-        # UPath's own asks three times, and takes any failure for no folder.
+        # UPath.iterdir sends three requests, and reports any failure as a
+        # missing folder.
         paths = folder.fs.ls(folder.path, detail=False)
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
 
 def error_reason(error):
-    """Returns what an OSError says is wrong, in words."""
+    """Returns the reason of an OSError in words."""
     number = error.errno
-    # fsspec's has no number, and the path alone as its text.
+    # fsspec's has no number, and only the path as its text.
     if isinstance(error, FileNotFoundError):
         number = errno.ENOENT
     if number:

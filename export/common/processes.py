@@ -21,10 +21,7 @@ def processor_count():
 class StopSignals:
     """A context in which the first SIGINT or SIGTERM calls a function.
 
-    A second signal acts as usual.
-
-    Args:
-        stop: function without arguments, called at the first signal.
+    A second signal acts as usual. `stop` takes no arguments.
 
     Attributes:
         received: number of the signal, 0 without one.
@@ -56,19 +53,14 @@ class StopSignals:
 
 
 def run_subcommand(module, arguments):
-    """Runs a command in a subprocess; returns its exit code as a shell does.
+    """Runs a module in a subprocess; returns its exit code as a shell does.
 
     The first Ctrl-C or SIGTERM is passed on, so that a training saves; a
-    second one ends both at once.
-
-    Args:
-        module: such as "trainers.wmt".
-        arguments: its flags, list of str.
+    second one ends both processes at once.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
-        # A terminal would send it a Ctrl-C beside the one passed on, and two
-        # mean: do not save.
+        # A terminal would send it a second Ctrl-C, which means: do not save.
         start_new_session=True,
         stderr=sys.stderr,
     )
@@ -80,7 +72,7 @@ def run_subcommand(module, arguments):
 
     def pass_on():
         process.send_signal(signals.received)
-        # By default a second one would end this process alone.
+        # By default a second signal would end this process only.
         signal.signal(signal.SIGTERM, leave)
 
     signals = StopSignals(pass_on)
@@ -98,15 +90,10 @@ def run_subcommand(module, arguments):
 def folder_lock(folder, work):
     """Locks a folder for one kind of work, without waiting.
 
-    The lock is the system's and ends with the process. It holds on all
-    machines that share a file system with locks.
-
-    Args:
-        folder: pathlib.Path; it is created if missing.
-        work: a word such as "training", which locks `training.lock`.
-
-    Raises:
-        InputError: another process holds the lock, or the system refused it.
+    The operating system releases the lock when the process ends. It holds on
+    all machines that share a file system with locks. `work` is a word such as
+    "training", which locks `training.lock`; a missing folder is created. Raises
+    InputError if another process holds the lock or the system refuses it.
     """
     path = folder / f"{work}.lock"
     lock = filelock.FileLock(path, blocking=False)
@@ -126,6 +113,6 @@ def folder_lock(folder, work):
     try:
         yield
     finally:
-        # While it is locked: filelock takes no lock of a file that is gone.
+        # Before the release: filelock cannot lock a file that was removed.
         path.unlink(missing_ok=True)
         lock.release()

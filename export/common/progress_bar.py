@@ -1,4 +1,4 @@
-"""Progress of long work, with its rate and the time left."""
+"""Progress of long work, with its rate and the remaining time."""
 
 import sys
 import time
@@ -9,14 +9,14 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 class ProgressBar:
-    """A bar on a terminal; without one a line every half minute.
+    """A progress bar on a terminal; elsewhere a line every half minute.
 
     Args:
         what: description, such as "Tokenising train".
-        total: number of units, or None where that is not known.
-        unit: what is counted, in the plural.
-        done: number of units that were done before.
-        stream: where to print; stderr by default.
+        total: number of units; None if unknown.
+        unit: name of the units, in the plural.
+        done: number of units done before.
+        stream: stderr by default.
     """
 
     def __init__(self, what, total, unit, done=0, stream=None):
@@ -34,14 +34,14 @@ class ProgressBar:
         )
 
     def skip(self, count):
-        """Adds `count` units that turned out to be done before."""
+        """Adds `count` units that were done before; the rate ignores them."""
         self._first += count
         if not self._bar.disable:
             self._bar.initial += count
         self.update(count)
 
     def update(self, count):
-        """Adds `count` to what is done."""
+        """Adds `count` units."""
         self._done += count
         self._bar.update(count)
         now = time.monotonic()

@@ -1,7 +1,7 @@
-"""What a command does before its imports: UTF-8, and Keras with TensorFlow.
+"""Sets up UTF-8 and Keras' TensorFlow backend before a command's imports.
 
-Another backend that is not installed would end a command before its first
-line; `command.run` refuses it by name.
+A backend that is not installed would end a command before its first line;
+`command.run` refuses other backends by name instead.
 """
 
 import os
@@ -14,16 +14,16 @@ REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 
 def select_tensorflow():
-    """Makes a command of ours import Keras with TensorFlow."""
+    """Makes a command of this project import Keras with TensorFlow."""
     if _is_command():
         os.environ["KERAS_BACKEND"] = "tensorflow"
 
 
 def ensure_utf8():
-    """Restarts a command of ours in UTF-8 where the locale is another.
+    """Restarts a command of this project in UTF-8 under another locale.
 
-    Python's functions and TensorFlow's, which take UTF-8, would see different
-    names of files.
+    Otherwise Python's file names would differ from TensorFlow's, which are
+    UTF-8.
     """
     if _is_command() and sys.getfilesystemencoding() != "utf-8":
         order = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
@@ -31,7 +31,7 @@ def ensure_utf8():
 
 
 def _is_command():
-    """Whether this is `python -m` with a module of ours, at its start."""
+    """Returns whether this is `python -m` of this project, at its start."""
     given = sys.orig_argv[1:]
     if sys.argv[:1] != ["-m"] or "-m" not in given[:-1]:
         return False

@@ -1,4 +1,4 @@
-"""Elements and text of SVG pictures."""
+"""Creates elements and text of SVG pictures."""
 
 import re
 import unicodedata
@@ -27,14 +27,7 @@ def create_picture(width, height):
 
 
 def add_element(parent, name, attributes, text=None):
-    """Adds an element, and returns it; U+FFFD replaces what XML cannot hold.
-
-    Args:
-        parent: Element.
-        name: of the new element.
-        attributes: dict of str.
-        text: inside the element.
-    """
+    """Adds an Element and returns it; U+FFFD replaces characters not in XML."""
     element = ET.SubElement(parent, name, attributes)
     if text is not None:
         element.text = _NOT_XML.sub("\ufffd", text)
@@ -42,12 +35,12 @@ def add_element(parent, name, attributes, text=None):
 
 
 def text_width(text):
-    """Estimates the width of text in pixels; readers' fonts differ."""
+    """Estimates the width of text in pixels; viewers' fonts differ."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return FONT_SIZE * (0.6 * (len(text) - wide) + 1.05 * wide)
 
 
 def picture_to_string(svg):
-    """Returns a picture as str, with text as text."""
+    """Returns a picture as str."""
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"

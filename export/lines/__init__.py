@@ -1,4 +1,4 @@
-"""Lines of files and standard streams for commands: reading, formats, flags.
+"""Lines of files and standard streams: reading, formats, command flags.
 
-It imports `common`, and no TensorFlow.
+It imports `common` only, and no TensorFlow.
 """

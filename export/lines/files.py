@@ -20,23 +20,20 @@ from export.common.paths import (
     resolve_path,
 )
 
-# Otherwise a file without line ends would be read into memory completely.
+# Limits the memory for a file without line ends.
 _LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 16
 
-# Line ends of `str.splitlines`, and so of some programs, and the last of the
-# four information separators.
+# Line ends of `str.splitlines`, and the fourth information separator, "\x1f".
 _BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def join_lines(text):
-    """Returns text as one line: a space for each line break, and no NUL.
+    """Returns text as one line: spaces for line breaks, and no NUL.
 
-    All text that is read or written passes through it.
-
-    Raises:
-        InputError: the text has a surrogate, which is no character.
+    All text that is read or written passes through it. Raises InputError for a
+    surrogate, which is not a character.
     """
     if text.isprintable():
         return text
@@ -50,16 +47,16 @@ def join_lines(text):
 
 
 class DecodedLines:
-    r"""The lines of a binary stream of UTF-8: an iterator of str.
+    r"""Iterates over the lines of a binary UTF-8 stream, as str.
 
-    Only "\n" ends a line; other line breaks within it are treated as by
-    `join_lines`. A "\r" at the end of a line and a byte order mark at the
-    start of the stream are dropped.
+    Only "\n" ends a line; `join_lines` replaces other line breaks. A "\r" at
+    the end of a line and a byte order mark at the start of the stream are
+    dropped.
 
     Args:
-        stream: binary stream; nothing else reads it.
+        stream: binary stream without another reader.
         name: of the stream, for messages.
-        verbatim: whether other line breaks stay, as in files of tokens.
+        verbatim: whether to keep other line breaks, as in files of tokens.
 
     Raises:
         InputError: a line is not UTF-8 or longer than 1 MiB, or the stream
@@ -70,7 +67,7 @@ class DecodedLines:
         self._stream, self._name = stream, name
         self._verbatim = verbatim
         self._poll = _poll(stream)
-        # Complete lines, the next one last, and the beginning of another.
+        # Complete lines in reverse order, and the start of an incomplete one.
         self._lines, self._rest = [], b""
         self._number, self._is_at_end = 0, False
 
@@ -99,11 +96,7 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Returns whether a line, or the end, comes before a deadline.
-
-        Args:
-            deadline: time of time.monotonic, in seconds.
-        """
+        """Returns whether a line, or the end, comes before a monotonic time."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
             if self._poll and not self._poll.poll(1000 * seconds):
@@ -139,7 +132,7 @@ class DecodedLines:
 
 
 def _poll(stream):
-    """Returns a poll object of a stream; None for one that never pauses."""
+    """Returns a poll object of a stream; None if reading never waits."""
     raw = getattr(stream, "raw", None)
     if not isinstance(raw, io.FileIO):
         return None
@@ -151,11 +144,10 @@ def _poll(stream):
 
 
 def read_lines(path, verbatim=False):
-    """Yields the lines of a file or URL, unpacking it if it ends in .gz.
+    """Yields the lines of a file or URL; decompresses names in .gz.
 
-    Raises:
-        InputError: as for `DecodedLines`; or the file cannot be read, is a
-            folder, or is not a complete gzip file.
+    Raises InputError if it cannot be read, is not a complete gzip file, or as
+    `DecodedLines` does.
     """
     path = resolve_path(path)
     try:
@@ -178,9 +170,8 @@ def read_lines(path, verbatim=False):
 def aligned_lines(paths):
     """Yields tuples of line 1 of every file, line 2 of every file, and so on.
 
-    Raises:
-        InputError: as for `read_lines`; or, at the end of the shortest
-            file, that the files do not have the same number of lines.
+    Raises InputError if a file cannot be read or, at the end of the shortest
+    one, if the numbers of lines differ.
     """
     with contextlib.ExitStack() as stack:
         readers = [
@@ -204,11 +195,7 @@ def aligned_lines(paths):
 
 
 def read_sentences(path):
-    """Returns the lines of a file as a list of str.
-
-    Raises:
-        InputError: as for `read_lines`; or it is empty.
-    """
+    """Returns the lines of a file as a list; InputError if it is empty."""
     lines = list(read_lines(path))
     if not lines:
         raise InputError(f"{path} is empty; it must hold a sentence a line.")
@@ -216,18 +203,11 @@ def read_sentences(path):
 
 
 def read_references(paths, count):
-    """Reads reference translations as sacreBLEU takes them.
+    """Returns reference translations as sacreBLEU takes them.
 
-    Args:
-        paths: list of files, a translation a line. A blank line of the
-            second and later files means that there is no further reference.
-        count: number of sentences.
-
-    Returns:
-        A list of lists of str, one list a file; None for no reference.
-
-    Raises:
-        InputError: a file cannot be read, or has another number of lines.
+    They are a list of str per file, with a translation a line; None, for a
+    blank line of the second and later files, means no further reference.
+    Raises InputError if a file cannot be read or has not `count` lines.
     """
     streams = []
     for path in paths:
@@ -251,6 +231,6 @@ def _open(path):
         if is_packed:
             file = stack.enter_context(gzip.open(file))
         if is_packed or not is_local(path):
-            # gzip and fsspec split lines in Python; this in C.
+            # DecodedLines needs read1, which files of fsspec lack.
             file = stack.enter_context(io.BufferedReader(file))
         yield file

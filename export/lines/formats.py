@@ -1,14 +1,14 @@
-"""Translations as lines: text, scores, alignments, n-best lists.
+"""Formats translations as lines: text, scores, alignments, n-best lists.
 
-A format is a function of the number of a sentence, from 0, and of its
-Translations, best first, that returns lines.
+A format is a function of a sentence's number, from 0, and of its Translations,
+best first, that returns lines.
 """
 
 from export.lines.files import join_lines
 
 
 def best_text(number, translations):
-    """Returns the best translation alone."""
+    """Returns the text of the best translation."""
     del number
     return [_text(translations[0])]
 
@@ -32,7 +32,7 @@ def scored_and_aligned_text(number, translations):
 
 
 def n_best_list(number, translations):
-    """Returns Moses' n-best list, "number ||| text ||| score" each."""
+    """Returns Moses' n-best list, lines of "number ||| text ||| score"."""
     return [
         f"{number} ||| {_text(each)} ||| {_score(each)}"
         for each in translations
@@ -40,7 +40,7 @@ def n_best_list(number, translations):
 
 
 def line_format(several, scores):
-    """Returns the format for one or for several translations of a line."""
+    """Returns the format for one or for several translations per line."""
     if several:
         return n_best_list
     return scored_text if scores else best_text

@@ -1,6 +1,6 @@
-"""Flags of commands that answer lines.
+"""Flags of commands that read and write lines.
 
-Each function defines flags of the module that calls it.
+Each function defines flags for the module that calls it.
 """
 
 from absl import flags
@@ -53,11 +53,7 @@ def define_translation():
 
 
 def requested_format():
-    """Returns the format of `export.lines.formats` that the flags choose.
-
-    Raises:
-        InputError: the flags do not go together.
-    """
+    """Returns the selected format; InputError for incompatible flags."""
     several = FLAGS.n_best > 1
     if not FLAGS.alignments:
         return formats.line_format(several, FLAGS.scores)
@@ -72,12 +68,9 @@ def requested_format():
 
 
 def translate_stream(translator, line_format, parallel=None):
-    """Translates --input into --output; see `answer_lines`.
+    """Translates --input into --output with a TextTranslator.
 
-    Args:
-        translator: TextTranslator.
-        line_format: from `requested_format`.
-        parallel: name of the flag and path of a file of prefixes, or None.
+    `parallel` is the flag and path of a file of prefixes; see `answer_lines`.
     """
 
     def translate(lines, on_progress):

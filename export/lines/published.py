@@ -16,7 +16,7 @@ _ESCAPED = {
 
 
 class Published(typing.NamedTuple):
-    """A published test set: three lists of str, of one length."""
+    """A published test set: three lists of str of the same length."""
 
     sources: list[str]
     references: list[str]
@@ -24,17 +24,11 @@ class Published(typing.NamedTuple):
 
 
 def read_published(path):
-    """Reads a file such as `opus-2020-01-08.test.txt`.
+    """Returns the Published of a file such as `opus-2020-01-08.test.txt`.
 
-    Args:
-        path: of the file: for each sentence a line of the source, one of the
-            reference, one of the model's translation, and a blank one.
-
-    Returns:
-        Published.
-
-    Raises:
-        InputError: as for `read_lines`; or the file is another one.
+    For each sentence it has a line of the source, one of the reference, one of
+    the model's translation, and a blank one. Raises InputError for another
+    format, or if the file cannot be read.
     """
     lines = list(read_lines(path))
     if len(lines) % 4 == 3:
@@ -55,7 +49,7 @@ def read_published(path):
 
 
 def as_published(text):
-    """Returns a translation as OPUS-MT's files have it."""
+    """Returns a translation in the spelling of OPUS-MT's files."""
     for escaped, character in _ESCAPED.items():
         text = text.replace(escaped, character)
     return text.strip(" ")

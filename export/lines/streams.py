@@ -1,4 +1,4 @@
-"""Answers lines by lines: in order, in bounded memory, complete lines only."""
+"""Answers lines in order, in bounded memory; writes complete lines only."""
 
 import contextlib
 import itertools
@@ -13,27 +13,21 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.lines.files import DecodedLines, read_lines
 
-# Linux' PIPE_BUF: a write of at most so many bytes to a pipe is atomic.
+# Linux' PIPE_BUF: writes of at most this many bytes to a pipe are atomic.
 _BLOCK = 4096
-# Lines that are read ahead and sorted by length: few enough for any memory,
-# enough for full batches. The first chunks are small, for an early answer.
+# Lines in a chunk, which is sorted by length to fill batches. The first chunks
+# are small, for an early answer.
 _FIRST_CHUNK = 128
 _CHUNK = 4096
 # Seconds without a line after which a chunk is answered, and seconds after
 # which it is answered although lines keep coming.
 _PAUSE = 0.01
 _MAX_WAIT = 1.0
-# Paths that name the standard streams.
 _STANDARD = (None, "-")
 
 
 class LineWriter:
-    """Writes lines to an open file, complete lines at a time.
-
-    Args:
-        descriptor: of the file, open for writing.
-        name: of the file, for messages.
-    """
+    """Writes complete lines to an open descriptor of the file `name`."""
 
     def __init__(self, descriptor, name):
         self._descriptor = descriptor
@@ -42,10 +36,8 @@ class LineWriter:
     def write(self, lines):
         """Writes an iterable of str without line ends.
 
-        Raises:
-            InputError: the file cannot take them; it ends with a complete
-                line.
-            BrokenPipeError: the reader has closed the pipe.
+        Raises InputError if the file cannot be written, which then ends with a
+        complete line, and BrokenPipeError if the reader closed the pipe.
         """
         block = b""
         for line in lines:
@@ -75,19 +67,14 @@ class LineWriter:
             ) from error
 
     def _remove_last(self, count):
-        # Before its first write, a file opened to append stands at its start.
+        # A file opened to append is at its start until the first write.
         if count and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.ftruncate(self._descriptor, end - count)
 
 
 def read_chunks(lines, sources):
-    """Yields lists of lines, shorter ones where the input pauses.
-
-    Args:
-        lines: iterator.
-        sources: list of the DecodedLines that it reads.
-    """
+    """Yields lists of lines, shorter ones when the DecodedLines pause."""
     chunk, size = [], _FIRST_CHUNK
     for line in lines:
         now = time.monotonic()
@@ -105,19 +92,19 @@ def read_chunks(lines, sources):
 
 
 def translate_lines(chunks, translate, line_format, write, number=0):
-    """Translates lines.
+    """Translates chunks of lines and writes the output of each.
 
     Args:
         chunks: iterable of lists of str, or of pairs of str.
         translate: function of such a list that returns a list of lists of
             Translation.
         line_format: one of `export.lines.formats`.
-        write: function of a list of lines of output.
+        write: function of a list of output lines.
         number: of the first line, from 0.
 
     Returns:
-        The numbers, from 1, of the first three lines whose source was
-        truncated, and how many lines were.
+        The numbers, from 1, of the first three lines with truncated sources,
+        and the number of such lines.
     """
     first, count = [], 0
     for chunk in chunks:
@@ -158,9 +145,9 @@ def answer_lines(
         answer: function of a list of str and of a progress function (or
             None) that returns a list of lists of Translation.
         line_format: one of `export.lines.formats`.
-        parallel: name of a flag and path of its file, whose lines belong to
-            those of the source: `answer` then gets pairs. None for no file.
-        answered: number of lines of the source to skip; the output is
+        parallel: name of a flag and path of a file parallel to the source,
+            so that `answer` gets pairs; None without one.
+        answered: number of source lines to skip; if not 0, the output is
             appended to.
 
     Raises:
@@ -183,7 +170,7 @@ def answer_lines(
             paths.append(path)
         writer = _open_output(stack, output, paths, append=answered > 0)
         on_progress = None
-        # A bar among the answers would make both unreadable.
+        # A bar between the answers would make both unreadable.
         if output not in _STANDARD or not sys.stdout.isatty():
             bar = stack.enter_context(ProgressBar(job, None, "sentences"))
             on_progress = bar.update
@@ -220,7 +207,7 @@ def _open_input(stack, path, flag):
 
 
 def _open_output(stack, path, sources, append):
-    """Returns the LineWriter of a path that is none of the sources."""
+    """Returns the LineWriter of a path that is not one of the sources."""
     if path in _STANDARD:
         if sys.stdout is None:
             raise InputError("Standard output is closed; give --output=FILE.")
@@ -257,17 +244,17 @@ def _is_same_file(path, source):
 
 
 def count_answered(source, output, has_answer, fits):
-    """Counts the input lines that already have output.
+    """Returns the number of input lines that already have output.
 
-    The incomplete last line of a stopped command is removed.
+    Removes the incomplete last line of a stopped command.
 
     Args:
-        source: path of the lines that are answered.
+        source: path of the input.
         output: path of the answers, which need not exist.
-        has_answer: function of a line of the source: whether it gives a line
-            of output.
-        fits: function of a line of the source and of the last one of the
-            output: whether that is its answer.
+        has_answer: function of an input line: whether it gives a line of
+            output.
+        fits: function of an input line and an output line: whether the second
+            answers the first.
 
     Raises:
         InputError: a file cannot be read or written, or the output belongs
@@ -304,7 +291,7 @@ def _read_complete(path):
 
 
 def _find_answered(source, count, has_answer):
-    """Returns number and text of the line that has answer number `count`."""
+    """Returns number and text of the input line of answer number `count`."""
     if not count:
         return 0, ""
     for number, line in enumerate(read_lines(source), 1):

@@ -1,9 +1,9 @@
-"""Exports for TensorFlow Serving: writes, describes, runs and compares them.
+"""Writes, describes, runs and compares exports for TensorFlow Serving.
 
-It imports `translators` and `parsing`. `session` alone is what a server process
-has: TensorFlow without Keras.
+It imports `translators` and `parsing`. `session` loads TensorFlow without
+Keras, as a server process does.
 
-A new signature is a method of `ServedTranslator` or `ServedParser`, with its
-name in `signatures()`; how its answers are read and compared is its entry in
-`comparison`; a new kind of input needs a value in `warm_up.select_inputs`.
+A new signature is a method of `ServedTranslator` or `ServedParser`, an item of
+its `signatures()`, and a Signature in `comparison`; a new kind of input needs a
+value in `warm_up.select_inputs`.
 """

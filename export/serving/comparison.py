@@ -1,8 +1,7 @@
 """Compares an export's answers with those of its model directory.
 
-An answer, and what is expected of it, is a pair: content, which must be equal,
-and scores, which may differ by rounding. Each reader has one table of the
-signatures of its task.
+An answer is a pair: content, which must be equal to the expected content, and
+scores, which may differ by rounding.
 """
 
 import abc
@@ -18,7 +17,7 @@ from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import pad_ids
 from export.translators.text_translator import IMPOSSIBLE, word_alignment
 
-# Rounding differs between batches: absolute, and relative to the score.
+# Absolute, and relative to the score: rounding differs between batches.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
 
 
@@ -30,7 +29,7 @@ class Comparison:
         texts: number of answers compared.
         equal: number of answers with exactly the expected content.
         difference: the largest difference of two scores.
-        first: describes the first answer that differs; None for none.
+        first: describes the first answer that differs, or None.
     """
 
     texts: int = 0
@@ -60,8 +59,8 @@ class Signature(typing.NamedTuple):
     """How the answers of one signature are compared.
 
     Attributes:
-        expected: function of the model (Translator or Parser) that returns
-            the answers to the reader's texts.
+        expected: function of a Translator or Parser that returns the answers
+            to the reader's texts.
         read: function of one row of the outputs, a dict, to its answer.
     """
 
@@ -70,7 +69,7 @@ class Signature(typing.NamedTuple):
 
 
 class AnswerReader(abc.ABC):
-    """Makes requests about texts and compares the answers.
+    """Makes requests from texts and compares the answers.
 
     Args:
         vocabulary: bytes of the model directory's vocabulary.
@@ -79,7 +78,7 @@ class AnswerReader(abc.ABC):
 
     Attributes:
         signatures: dict, name to Signature.
-        settings: names of the limits that the model's search must share.
+        settings: names of the limits to pass to the model's search.
     """
 
     settings = ()
@@ -93,7 +92,7 @@ class AnswerReader(abc.ABC):
         self.signatures = self._signatures()
 
     def validate(self, names):
-        """Raises InputError if the names of signatures include an unknown."""
+        """Raises InputError if a name is not a known signature."""
         unknown = set(names).difference(self.signatures)
         if unknown:
             raise InputError(
@@ -103,18 +102,16 @@ class AnswerReader(abc.ABC):
             )
 
     def inputs(self, names, start, end):
-        """Returns a request with these inputs, of texts[start:end]."""
+        """Returns a request of texts[start:end] with inputs of these names."""
         texts = self._texts[start:end]
         ids = pad_ids([self._source.ids(text) for text in texts])
         return select_inputs(names, texts, self._translations[start:end], ids)
 
     def compare(self, name, outputs, model):
-        """Returns the Comparison of a signature's answers with the model's.
+        """Returns the Comparison of a signature's outputs with the model's.
 
-        Args:
-            name: of the signature.
-            outputs: list of dicts of arrays, one for each request.
-            model: Translator or Parser.
+        `outputs` is a list of dicts of arrays, one for each request, `model`
+        a Translator or Parser.
         """
         signature = self.signatures[name]
         comparison = Comparison()
@@ -134,7 +131,7 @@ class AnswerReader(abc.ABC):
         """Returns the table of signatures."""
 
     def _ranked(self, results):
-        """Returns texts and scores, filled up to all beams."""
+        """Returns texts and scores, padded to the beam size."""
         missing = self._beam_size - len(results)
         texts = [each.text for each in results] + [""] * missing
         return texts, [each.score for each in results] + [IMPOSSIBLE] * missing
@@ -255,5 +252,4 @@ def _decode(texts):
     return [text.decode("utf-8") for text in texts]
 
 
-# Readers by what the model was trained for.
 READERS = {"translation": TranslationReader, "parsing": TreeReader}

@@ -1,7 +1,4 @@
-"""The folder of an export: its versions, and how a version describes itself.
-
-Read without TensorFlow and Keras.
-"""
+"""The versions of an export and their descriptions, without TensorFlow."""
 
 import datetime
 import hashlib
@@ -11,8 +8,8 @@ import pathlib
 
 from export.common.errors import InputError
 
-# Relative to a version's folder, in the part of it that TensorFlow Serving
-# ignores. Which one an export has tells what its model was trained for.
+# Relative to a version's folder; TensorFlow Serving ignores them. The one that
+# exists tells the task of a version.
 DESCRIPTION_FILES = {
     "translation": pathlib.PurePath("assets.extra", "translator.json"),
     "parsing": pathlib.PurePath("assets.extra", "parser.json"),
@@ -23,7 +20,7 @@ _LIMITS = {
     "parsing": _COMMON_LIMITS,
 }
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
-# Fields that follow from the text, or from the trees, not from the preset.
+# Fields that depend on the training data, not on the preset.
 _TEXT_FIELDS = (
     *("vocabulary_size", "source_vocabulary_size"),
     *("first_source_word_id", "first_target_word_id"),
@@ -31,12 +28,12 @@ _TEXT_FIELDS = (
 
 
 def is_version(name):
-    """Returns whether TensorFlow Serving reads a folder's name as a version."""
+    """Returns whether TensorFlow Serving reads a folder name as a version."""
     return name.isascii() and name.isdecimal()
 
 
 def is_folder(path):
-    """Returns whether a path is a folder; an InputError where access fails."""
+    """Returns whether a path is a folder; InputError if access is denied."""
     try:
         return path.is_dir()
     except OSError as error:
@@ -44,11 +41,7 @@ def is_folder(path):
 
 
 def newest_version(path):
-    """Returns the exported version that a folder is or holds, or None.
-
-    Raises:
-        InputError: the folder cannot be read.
-    """
+    """Returns the exported version that a folder is or holds, or None."""
     if not is_folder(path):
         return None
     try:
@@ -63,8 +56,7 @@ def newest_version(path):
 def version_number(export_dir, requested=None):
     """Returns the number of the version to write, by default the next one.
 
-    Raises:
-        InputError: the version exists, or the number is below 1.
+    Raises InputError if the version exists or `requested` is below 1.
     """
     versions = []
     if export_dir.is_dir():
@@ -89,12 +81,7 @@ def task_of(version):
 
 
 def describe(directory, servable):
-    """Returns an export's description without its signatures, a dict.
-
-    Args:
-        directory: ModelDirectory.
-        servable: ServedTranslator or ServedParser made of it.
-    """
+    """Returns the description of an export without its signatures."""
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -135,18 +122,14 @@ def _architecture(config):
     fields = config.architecture()
     for name in _TEXT_FIELDS:
         del fields[name]
-    # Sinusoidal positions have no maximum.
+    # Not used by sinusoidal positions.
     if config.positions == "sinusoidal":
         del fields["max_positions"]
     return fields
 
 
 def read_description(version):
-    """Returns a version's description, a dict.
-
-    Raises:
-        InputError: it is missing, or not valid.
-    """
+    """Returns a version's description; InputError if it is not valid."""
     task = task_of(version)
     path = version / DESCRIPTION_FILES[task]
     try:

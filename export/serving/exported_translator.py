@@ -1,4 +1,4 @@
-"""Translates with an export, and loads what --model names."""
+"""Translates with an export, and loads the translator for --model."""
 
 import pathlib
 
@@ -15,18 +15,13 @@ from export.translators.text_translator import Sentence
 
 
 class ExportedTranslator(SignatureTranslator):
-    """The same calls as Translator, answered by a SavedModel.
+    """Translates with the SavedModel of one version, like Translator.
 
-    Args:
-        path: folder of one exported version.
-        batch_tokens: source tokens in a batch, padding included.
-
-    Raises:
-        InputError: it cannot be loaded.
+    Raises InputError if the version cannot be loaded.
     """
 
     def __init__(self, path, batch_tokens=BATCH_TOKENS):
-        # Not at the top: a process with a model directory needs no session.
+        # Not at the top: only exports need a session.
         from export.serving.session import SERVER_ERRORS, ServerSession
 
         self.batch_tokens = batch_tokens
@@ -48,7 +43,8 @@ class ExportedTranslator(SignatureTranslator):
         texts = list_of_texts(texts)
         translations = list_of_texts(translations, "translations")
         pairs = list(zip(texts, translations, strict=True))
-        # At least 2, since blank text is scored too.
+        # At least 2: shorter sentences are in no batch, but blank text is
+        # scored too.
         lengths = [
             max(source.length, target.length, 2)
             for source, target in zip(
@@ -94,7 +90,7 @@ def _to_bytes(texts):
     return [text.encode("utf-8") for text in texts]
 
 
-# Flags that need a model directory, and why an export cannot have them.
+# Flags that need a model directory, and why an export does not support them.
 _NOT_EXPORTED = {
     "compiled": "which is not compiled as a server compiles nothing",
     "prefixes": "whose search takes no prefixes",
@@ -102,23 +98,21 @@ _NOT_EXPORTED = {
 
 
 def load_translator(models, batch_tokens, search, needs=()):
-    """Returns the translator of model directories or of an export.
+    """Returns the TextTranslator of model directories or of an export.
 
     Args:
-        models: list of paths: model directories that decode together, or one
+        models: list of paths: model directories of an ensemble, or one
             exported version, or one folder of versions (the newest is used).
         batch_tokens: source tokens in a batch, padding included.
-        search: dict of the search flags that are set, of GraphTranslator's
-            arguments and `ensemble_mean`; `target_pieces` and `shortlist` are
-            paths, and `shortlist_size` goes with the latter.
-        needs: of "compiled" and "prefixes", what the translator must support.
-
-    Returns:
-        TextTranslator.
+        search: dict of the search flags that are set: GraphTranslator's
+            arguments and `ensemble_mean`, with paths and `shortlist_size` as
+            in `load_output_vocabulary`.
+        needs: features that the translator must support, of "compiled" and
+            "prefixes".
 
     Raises:
-        InputError: a path is none of these, or the models or the flags do
-            not go together.
+        InputError: a path is none of these, or the models or the flags are
+            incompatible.
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
@@ -148,7 +142,7 @@ def load_translator(models, batch_tokens, search, needs=()):
 
 
 def _translator_of_directories(paths, batch_tokens, search, needs):
-    # Not at the top: an export needs no Keras.
+    # Not at the top: exports do not need Keras.
     from export.translators.shortlist import load_output_vocabulary
     from export.translators.translator import Translator, load_models
 

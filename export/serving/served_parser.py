@@ -1,4 +1,4 @@
-"""The parser as a graph that TensorFlow Serving can run."""
+"""The parser as a graph for TensorFlow Serving."""
 
 import functools
 
@@ -13,24 +13,22 @@ _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
-# Some 600 words; sentences of treebanks have fewer than 200.
+# About 600 words; sentences of treebanks have fewer than 200.
 MAX_SOURCE_TOKENS = 1024
 
 
 class ServedParser(tf.Module):
     """Parses sentences into bracketed trees inside one graph.
 
-    As with ServedTranslator the Keras model itself is no attribute. A tree is
-    over all words of its sentence, so none is truncated: a sentence over the
-    limit is an error, and with it its request. A text without words gives
-    empty text. No answer depends on the rest of its batch.
-
-    Letters: B sentences, K beams.
+    As in ServedTranslator, the Keras model itself is not an attribute. A tree
+    covers all words of its sentence, so sentences are never truncated: one over
+    the limit makes its request fail. Text without words gives empty text. No
+    answer depends on the rest of its batch. K is the beam size.
 
     Args:
         parser: export.parsing.parser.Parser.
         max_source_tokens: maximum number of tokens of a sentence, the end id
-            included: attention takes memory that grows with their square.
+            included, since the memory for attention grows with their square.
             `character_limit` limits their characters.
     """
 
@@ -63,7 +61,7 @@ class ServedParser(tf.Module):
         )
 
     def limits(self):
-        """Returns the search's settings and limits, a dict."""
+        """Returns the settings and limits of the search, a dict."""
         return dict(self._limits)
 
     def signatures(self):
@@ -75,11 +73,11 @@ class ServedParser(tf.Module):
         """The signature `serving_default`.
 
         Args:
-            text: string [B], a sentence each, its words and punctuation
-                separated by white space as in the Penn Treebank.
+            text: string [B], one sentence each, with white space between words
+                and punctuation as in the Penn Treebank.
 
         Returns:
-            `tree`, string [B], as `export.parsing.trees.format_tree` writes it;
+            `tree`, string [B], as from `export.parsing.trees.format_tree`;
             `score`, float32 [B]: log-probability / length penalty, 0 for text
             without words.
         """
@@ -91,9 +89,8 @@ class ServedParser(tf.Module):
         """The signature `n_best`.
 
         Returns:
-            `trees`, string [B, K], and `scores`, float32 [B, K], best first;
-            "" and -1e9 where there are fewer than K, and after the first of
-            text without words.
+            `trees`, string [B, K], and `scores`, float32 [B, K], best first.
+            Missing ones are "" and -1e9. Text without words has one result.
         """
         trees, scores = self._answer(text, self._all, self._beam_size)
         return {"trees": trees, "scores": scores}
@@ -101,7 +98,7 @@ class ServedParser(tf.Module):
     def _answer(self, text, search, count):
         words, ids = self._read(text)
         counts = tf.cast(words.row_lengths(), tf.int32)
-        # For no words the result for one word is computed and discarded.
+        # Text without words is searched like one word; its result is discarded.
         tokens, scores = search(ids, tf.maximum(counts, 1))
         tokens, scores = tokens[:, :count], scores[:, :count]
         has_words = counts[:, None] > 0
@@ -124,7 +121,7 @@ class ServedParser(tf.Module):
         text = self._require(text, lengths <= character_limit(limit))
         words = self._words.split_words(text)
         ids = self._words.encode_words(words)
-        # The smallest tree has a bracket around the words, and an end.
+        # The smallest tree has a pair of brackets around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
         return words, self._require(ids.to_tensor(), lengths <= limit)
 

@@ -1,4 +1,4 @@
-"""The translator as a graph that TensorFlow Serving can run."""
+"""The translator as a graph for TensorFlow Serving."""
 
 import functools
 
@@ -28,14 +28,14 @@ def _signature(*inputs):
 class ServedTranslator(tf.Module):
     """Translates text inside one graph.
 
-    The Keras model itself is not an attribute: a SavedModel that holds a
-    Keras 3 model passes `tf.saved_model.load` and fails in the server. Its
-    variables are, and each is stored once.
+    The Keras model itself is not an attribute: a SavedModel with a Keras 3
+    model passes `tf.saved_model.load` and fails in the server. Its variables
+    are attributes, and each is stored once.
 
-    Letters: B sentences, K beams, S source and T target tokens. Bytes that
-    are not UTF-8 count as U+FFFD, and NUL as nothing. Blank text gives empty
-    text. No answer depends on the rest of its batch. Every signature returns
-    `truncated` bool [B]: whether a text exceeded its limit.
+    K is the beam size. Bytes that are not UTF-8 count as U+FFFD; NUL is
+    dropped. Blank text gives empty text. No answer depends on the rest of its
+    batch. Every signature returns `truncated` bool [B]: whether a text exceeded
+    its limit.
 
     Args:
         model: Transformer.
@@ -43,11 +43,7 @@ class ServedTranslator(tf.Module):
         max_source_tokens: maximum number of ids of a source, the end id
             included; longer ones are truncated, since one text must not fail
             a merged batch. `character_limit` limits their characters.
-        **search: arguments of GraphTranslator: beam_size, alpha,
-            max_extra_tokens, stop_criterion, target_pieces, shortlist.
-
-    Raises:
-        ValueError: a number is out of range.
+        **search: arguments of GraphTranslator.
     """
 
     task = "translation"
@@ -69,7 +65,7 @@ class ServedTranslator(tf.Module):
         self.model_variables = [
             variable.value for variable in self._ids.searched.weights
         ]
-        # tf.functions, so that signatures share them.
+        # tf.functions, which the signatures share.
         self._best, self._all = (
             tf.function(
                 functools.partial(self._ids.search, n_best=n_best),
@@ -81,11 +77,11 @@ class ServedTranslator(tf.Module):
 
     @property
     def target_pieces(self):
-        """Ids of the tokens that translations may have; None for all."""
+        """Ids of the tokens that translations may contain; None for all."""
         return self._ids.target_pieces
 
     def limits(self):
-        """Returns the search's settings and limits, a dict."""
+        """Returns the settings and limits of the search, a dict."""
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
@@ -131,8 +127,7 @@ class ServedTranslator(tf.Module):
 
         Returns:
             `translations`, string [B, K], and `scores`, float32 [B, K], best
-            first; "" and -1e9 where there are fewer than K, and after the
-            first of empty text.
+            first. Missing ones are "" and -1e9. Empty text has one result.
         """
         source, truncated = self._source(text)
         tokens, scores, _ = self._all(source)
@@ -152,7 +147,7 @@ class ServedTranslator(tf.Module):
         """The signature `align`.
 
         Returns:
-            `translation` and `score` as of `serving_default`;
+            `translation` and `score` of `serving_default`;
             `source_tokens`, string [B, S], and `target_tokens`, string
             [B, T], with "</s>" as the last, "" for padding and empty text;
             `source_words`, int32 [B, S, 2], and `target_words`, int32
@@ -187,8 +182,8 @@ class ServedTranslator(tf.Module):
         """The signature `score`; long translations are truncated.
 
         Returns:
-            `score`, float32 [B]: log-probability of each translation. For
-            empty text 0 where the translation is empty, else -1e9.
+            `score`, float32 [B]: log-probability of each translation. Empty
+            text scores 0 with an empty translation, else -1e9.
         """
         tf.debugging.assert_equal(
             tf.shape(text),
@@ -211,17 +206,17 @@ class ServedTranslator(tf.Module):
         """The signature `tokens`, without an operation on text.
 
         Args:
-            ids: int32 [B, S], each sentence ending with the end id 3, then
+            ids: int32 [B, S], each row ending with the end id 3, then
                 padding 0. Ids outside the vocabulary count as unknown.
 
         Returns:
-            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as of `n_best`.
+            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as in `n_best`.
         """
         known = (ids >= 0) & (ids < self.config.source_pieces)
         source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )
-        # The model needs one position at least.
+        # The model needs at least one position.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
         tokens, scores, _ = self._all(source)
@@ -237,9 +232,9 @@ class ServedTranslator(tf.Module):
         """The signature `lengths`, for clients that fill batches.
 
         Returns:
-            `length`, int32 [B]: tokens of each text, its end included, after
-            its characters were truncated; `limit`, int32 [B]: the maximum
-            number of tokens that are translated.
+            `length`, int32 [B]: tokens of each text, the end token included,
+            after truncation of its characters; `limit`, int32 [B]: the maximum
+            number of tokens of a source.
         """
         tokenizer = self.tokenizer.source
         text, truncated = truncate_text(
@@ -266,7 +261,7 @@ def _truncated(tokenizer, text, limit):
 
 
 def _mask_blank(source, tokens, scores):
-    """Returns tokens and scores whose only result for empty text is ""."""
+    """Returns tokens and scores; empty text gets "" as its only result."""
     is_text = _has_text(source)
     blank_scores = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
     return (

@@ -1,7 +1,7 @@
 """Loads and runs a SavedModel as TensorFlow Serving does.
 
-By TensorFlow's session loader, feeds and fetches: without eager execution,
-Keras, and the rest of this package.
+It uses TensorFlow's session loader, feeds and fetches, without eager execution,
+Keras, or the rest of this package.
 """
 
 import contextlib
@@ -12,20 +12,20 @@ import tempfile
 
 from google.protobuf.message import DecodeError
 
-# Otherwise TensorFlow would import Keras, which a server lacks.
+# Otherwise TensorFlow would import Keras, which a server does not have.
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
-# tf.keras, where it is used later, is Keras 3.
+# Later uses of tf.keras need Keras 3.
 del os.environ["TF_USE_LEGACY_KERAS"]
 
-# Without warnings that sessions, as a server has, are deprecated.
+# Sessions are deprecated.
 tf.get_logger().setLevel("ERROR")
 
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
 
-# TensorFlow's own initialisation, which it stores among the signatures.
+# TensorFlow stores its initialisation among the signatures.
 _INTERNAL = "__saved_model_"
 # Operations that need Python, XLA or the kernels of a GPU, access files, grow
 # in the server's process, or are newer than TensorFlow Serving 2.8.
@@ -39,7 +39,7 @@ _COMPILED = "_XlaMustCompile"
 
 
 class ServerSession:
-    """A SavedModel in a session; safe to share by threads.
+    """A SavedModel in a session; thread-safe.
 
     Args:
         path: folder of the version, with saved_model.pb in it.
@@ -76,7 +76,7 @@ class ServerSession:
             inputs: dict, name to array or nested list; text as bytes or str.
 
         Returns:
-            dict, output's name to array; text as objects of bytes.
+            dict, name of the output to array; text as objects of bytes.
 
         Raises:
             ValueError: the signature or an input is unknown or missing.
@@ -133,8 +133,7 @@ def _without_wildcards(path):
 def read_meta_graph(version):
     """Returns the MetaGraphDef of an exported version, without running it.
 
-    Raises:
-        OSError, ValueError: there is none.
+    Raises OSError or ValueError if it is missing or damaged.
     """
     content = (version / "saved_model.pb").read_bytes()
     try:
@@ -147,7 +146,7 @@ def read_meta_graph(version):
 
 
 def signatures_of(meta_graph):
-    """Returns a MetaGraphDef's signatures, a dict in order of their names."""
+    """Returns a MetaGraphDef's signatures, a dict sorted by name."""
     return {
         name: signature
         for name, signature in sorted(meta_graph.signature_def.items())
@@ -156,10 +155,7 @@ def signatures_of(meta_graph):
 
 
 def describe_signatures(version):
-    """Returns the types and shapes of the signatures of a version, a dict.
-
-    Read from what was saved: tf.function would trace each once more.
-    """
+    """Returns the types and shapes of the saved signatures, a dict."""
 
     def describe(infos):
         return {
@@ -182,7 +178,7 @@ def describe_signatures(version):
 def foreign_operations(meta_graph):
     """Returns the sorted names of operations that a stock server cannot run.
 
-    "_XlaMustCompile" among them stands for a part that only XLA may run.
+    "_XlaMustCompile" among them stands for a function that XLA must compile.
     """
     library = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]

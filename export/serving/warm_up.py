@@ -1,4 +1,4 @@
-"""Requests that a server runs before it serves a version."""
+"""Warm-up requests, which a server runs before it serves a version."""
 
 import pathlib
 import random
@@ -11,21 +11,17 @@ from tensorflow_serving.apis import prediction_log_pb2
 from export.common.errors import InputError
 from export.serving.export_directory import unusable
 
-# Relative to the version's folder; where TensorFlow Serving looks for it.
+# Relative to the version's folder, where TensorFlow Serving expects it.
 WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
-# Tokens of the sentences of each request: one, and a few of mixed lengths.
+# Token counts of the sentences in each request: one, and mixed lengths.
 _REQUESTS = ([6], [1, 4, 9, 14])
 # The server reads only the signature of a warm-up request.
 _MODEL_NAME = "translator"
 
 
 def select_inputs(names, texts, translations, ids):
-    """Returns a request: a dict of the inputs of these names.
-
-    Raises:
-        InputError: an input has another name.
-    """
+    """Returns a request, a dict; InputError for an unknown input name."""
     values = {"text": texts, "translation": translations, "ids": ids}
     unknown = set(names).difference(values)
     if unknown:
@@ -37,12 +33,10 @@ def select_inputs(names, texts, translations, ids):
 
 
 def random_texts(vocabulary, lengths):
-    """Returns a list of str of random tokens, always the same ones.
+    """Returns a list of str of random tokens, the same for each call.
 
-    Args:
-        vocabulary: bytes of a SentencePiece model.
-        lengths: list of the number of tokens of each; tokenized again it may
-            have more or fewer.
+    `lengths` are their numbers of tokens; tokenizing them again may give
+    different ones. `vocabulary` is the bytes of a SentencePiece model.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
@@ -57,12 +51,7 @@ def random_texts(vocabulary, lengths):
 
 
 def warm_up_requests(tokenizer, signatures):
-    """Returns lists of requests by the names of signatures.
-
-    Args:
-        tokenizer: Tokenizer or TokenizerPair.
-        signatures: dict, name to tf.function.
-    """
+    """Returns lists of requests, a dict by names of signatures."""
     requests = {name: [] for name in signatures}
     for lengths in _REQUESTS:
         texts = random_texts(tokenizer.source.proto, lengths)
@@ -77,7 +66,7 @@ def warm_up_requests(tokenizer, signatures):
 
 
 def write_warm_up(path, requests):
-    """Writes requests of `warm_up_requests` as TFRecords of PredictionLog."""
+    """Writes the `warm_up_requests` as TFRecords of PredictionLog."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for name, inputs in (
             (name, inputs) for name, each in requests.items() for inputs in each
@@ -92,11 +81,7 @@ def write_warm_up(path, requests):
 
 
 def read_warm_up(version):
-    """Returns the requests of a version, with arrays as inputs.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
+    """Returns a version's requests, dicts of arrays, or raises InputError."""
     path = version / WARM_UP_FILE
     requests = {}
     try:

@@ -1,4 +1,4 @@
-"""The text normalization of OPUS-MT's scripts for sources.
+"""The normalization of source text in OPUS-MT's scripts.
 
 Full-width punctuation becomes ASCII, control and unassigned characters become
 spaces, and spaces are collapsed, as in the training text of OPUS-MT's models.
@@ -8,10 +8,9 @@ Hugging Face's tokenizer skips it.
 import re
 import unicodedata
 
-# Its name in a vocabulary.
 OPUS_MT = "opus-mt"
-# Regular expressions of RE2 and of Python, applied in this order. Moses' script
-# for the training text makes a quotation mark of the digit one, too.
+# Regular expressions for both RE2 and Python, applied in order. Like Moses'
+# script for the training text, it maps a full-width 1 to a quotation mark.
 PUNCTUATION = (
     ("[，、]", ","),
     ("。 *", ". "),
@@ -22,7 +21,7 @@ PUNCTUATION = (
     ("…", "..."),
     *zip("？）！（；～’━〈〉【】％", "?)!(;~'-<>[]%"),
 )
-# Perl's \p{C} but for the end of a line; RE2's has no unassigned characters.
+# Perl's \p{C} without line feeds; RE2's excludes unassigned characters.
 CONTROL_IN_RE2 = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
 SPACES = ((" +", " "), ("^ | $", ""))
 
@@ -30,8 +29,8 @@ SPACES = ((" +", " "), ("^ | $", ""))
 def normalize_opus(text):
     """Returns a str as OPUS-MT's scripts normalize it.
 
-    Unicode's version is Python's here, and RE2's in a graph: of characters
-    that only one of them knows, the results differ.
+    Results differ from RE2's, in a graph, for characters that only one of the
+    two Unicode versions has.
     """
     for pattern, replacement in PUNCTUATION:
         text = re.sub(pattern, replacement, text)

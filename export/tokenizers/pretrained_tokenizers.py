@@ -23,13 +23,9 @@ class TokenizerPair(tf.Module):
 
 
 def load_tokenizer(vocabulary):
-    """Returns the Tokenizer, or TokenizerPair, of a model directory.
+    """Returns the Tokenizer or TokenizerPair of the bytes of vocabulary.model.
 
-    Args:
-        vocabulary: bytes of its `vocabulary.model`.
-
-    Raises:
-        ValueError: they are not such a vocabulary.
+    Raises ValueError if they are not such a vocabulary.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
@@ -46,14 +42,14 @@ def load_tokenizer(vocabulary):
 
 
 class TableTokenizer(Tokenizer):
-    """Looks pieces up by their text, as in a table of pieces.
+    """A tokenizer that looks up tokens by their text, as in a table.
 
     Marian and Hugging Face's tokenizer do so: text that is unknown to the
     SentencePiece model may have an id in a table of both languages.
 
     Args:
-        proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Pieces
-            behind its V only split text, and count as unknown.
+        proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Tokens
+            with ids of V and above only split text, and count as unknown.
     """
 
     def __init__(self, proto):
@@ -73,7 +69,6 @@ class TableTokenizer(Tokenizer):
         return self._look_up(pieces), *offsets
 
     def _look_up(self, pieces):
-        """Returns the ids of pieces, string [B, None]; a row's last is 3."""
         ids = self._pieces.string_to_id(pieces.values)
         ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
         ends = tf.fill([pieces.nrows()], END_ID)
@@ -82,10 +77,10 @@ class TableTokenizer(Tokenizer):
 
 
 class TaggedTokenizer(TableTokenizer):
-    """A TableTokenizer of sources that may begin with a tag, as ">>fra<<".
+    """A TableTokenizer of sources that may begin with a tag such as ">>fra<<".
 
-    A tag is the target language of a multilingual model of OPUS-MT, and one
-    id. A tag that the table lacks, or elsewhere in a text, is unknown.
+    A tag is the target language of a multilingual OPUS-MT model, and one id.
+    Tags that the table lacks, or elsewhere in a text, are unknown.
     """
 
     def tokenize(self, text):
@@ -142,7 +137,7 @@ class OpusTokenizer(TaggedTokenizer):
     """A TaggedTokenizer with the normalization of OPUS-MT's scripts."""
 
     def clean_text(self, text):
-        """Normalizes the text, too; NUL becomes a space."""
+        """Cleans the text and normalizes it; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
         for pattern, replacement in (
@@ -154,7 +149,7 @@ class OpusTokenizer(TaggedTokenizer):
         return text
 
 
-# By the name of the normalization in a vocabulary.
+# By the normalization that a vocabulary names.
 _SOURCE_TOKENIZERS = {
     "": TaggedTokenizer,
     opus_normalization.OPUS_MT: OpusTokenizer,

@@ -12,17 +12,13 @@ from export.tokenizers.vocabulary_file import (
     split_vocabulary,
 )
 
-# It has no space inside, unlike quotations in some languages. Python's \s has
-# other spaces than RE2's, which matches it in a graph.
+# Unlike quotations in some languages, a tag has no space inside. Not \s, which
+# differs between Python and RE2.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 
 
 class PythonTokenizer:
-    """Text to ids and back by one SentencePiece model.
-
-    Args:
-        proto: bytes of the model.
-    """
+    """Text to ids and back by one SentencePiece model, given as bytes."""
 
     def __init__(self, proto):
         self._processor = sentencepiece.SentencePieceProcessor(
@@ -30,7 +26,7 @@ class PythonTokenizer:
         )
 
     def pieces(self, text):
-        """Returns the pieces of a text, a list of str, without the end."""
+        """Returns the tokens of a text, list of str, without the end token."""
         return self._processor.id_to_piece(self.ids(text)[:-1])
 
     def ids(self, text):
@@ -44,11 +40,11 @@ class PythonTokenizer:
 
 
 class PythonTableTokenizer(PythonTokenizer):
-    """As `pretrained_tokenizers.TableTokenizer`, of sources TaggedTokenizer.
+    """TableTokenizer of `pretrained_tokenizers` without TensorFlow.
 
     Args:
         proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
-        has_tags: whether a text may begin with a tag.
+        has_tags: whether a text may begin with a tag, as in TaggedTokenizer.
         normalize: function of a str to a str, applied first.
     """
 
@@ -60,7 +56,7 @@ class PythonTableTokenizer(PythonTokenizer):
         self._normalize = normalize
 
     def ids(self, text):
-        """Returns a list of int, with the end id; a leading tag is one."""
+        """Returns a list of int with the end id; a leading tag is one id."""
         processor, unknown = self._processor, self._processor.unk_id()
         text, tags = self._normalize(text), []
         match = re.match(TAG, text) if self._has_tags else None
@@ -76,10 +72,10 @@ class PythonTableTokenizer(PythonTokenizer):
 
 
 def text_piece_mask(proto):
-    """Returns a list of bool: for each id whether a text may have it.
+    """Returns a list of bool: for each id whether text may contain it.
 
-    Excluded are those behind V, control pieces, and tags, which are read only
-    at the beginning of a source.
+    False for ids of V and above, control tokens, and tags, which are allowed
+    only at the beginning of a source.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return [
@@ -93,7 +89,7 @@ def text_piece_mask(proto):
 def load_python_tokenizers(vocabulary):
     """Returns the PythonTokenizers of sources and targets of a vocabulary.
 
-    Bytes that are no SentencePiece model raise ValueError.
+    Raises ValueError for bytes that are not a SentencePiece model.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:

@@ -13,27 +13,26 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
 class Tokenizer(tf.Module):
-    """A SentencePiece vocabulary, the same one for both languages.
+    """A SentencePiece vocabulary shared by both languages.
 
-    Eagerly and in a graph it runs the same code, so that a served model sees
-    the ids that training saw.
+    Runs the same code eagerly and in a graph, so that a served model sees the
+    ids that training saw.
 
     Args:
         proto: bytes of a SentencePiece model whose pad, unknown, begin and
             end ids are 0, 1, 2 and 3.
 
     Attributes:
-        proto: these bytes.
-        vocabulary_size: V, number of pieces.
+        vocabulary_size: V, number of tokens.
 
     Raises:
-        ValueError: the bytes are not such a model, or text can have one of
-            its control pieces.
+        ValueError: the bytes are not such a model, or text can become one of
+            its control tokens.
     """
 
     def __init__(self, proto):
-        # Two tokenizers of one name share one model after a SavedModel is
-        # loaded in Python; the digest keeps different models apart.
+        # In a SavedModel loaded in Python, tokenizers with the same name share
+        # one model: the digest distinguishes models.
         digest = hashlib.sha256(proto).hexdigest()[:16]
         super().__init__(name=f"tokenizer_{digest}")
         self.proto = proto
@@ -61,7 +60,7 @@ class Tokenizer(tf.Module):
                 "trainers.data.vocabulary."
             )
         self._check_control_pieces(model.pieces)
-        # SentencePiece drops only the space that it adds in front of a text.
+        # SentencePiece drops the space that it adds only before a text.
         rules = model.normalizer_spec
         self._added_space = None
         if model.trainer_spec.treat_whitespace_as_suffix:
@@ -99,7 +98,7 @@ class Tokenizer(tf.Module):
         self._pieces = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._pieces_name
         )
-        # A second tokenizer would add the model to an export once more.
+        # A second tokenizer would double the model in an export.
         self._string_tokenizer = copy.copy(self._pieces)
         self._string_tokenizer.out_type = tf.string
         self.vocabulary_size = int(self._pieces.vocab_size())
@@ -122,29 +121,20 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text, string [B], into ids.
-
-        Returns:
-            RaggedTensor int32 [B, None]; every row ends with the end id.
-        """
+        """Splits text [B] into ids, ragged int32 [B, None], with end ids."""
         return self._pieces.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
         """Splits text, string [B], into ids with their byte offsets.
 
         Returns:
-            RaggedTensor int32 [B, None] as of `tokenize`; and two
-            RaggedTensors [B, None]: where each piece begins and ends in the
-            bytes of `clean_text(text)`.
+            The ids of `tokenize`, and two RaggedTensors [B, None]: start and
+            end of each token in the bytes of `clean_text(text)`.
         """
         return self._pieces.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
-        """Splits text into pieces; unknown ones stay as in the text.
-
-        Returns:
-            RaggedTensor string [B, None], one for each id of `tokenize`.
-        """
+        """Splits text [B] into tokens, ragged; unknown ones as in the text."""
         return self._string_tokenizer.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
@@ -159,16 +149,13 @@ class Tokenizer(tf.Module):
         return text
 
     def pieces(self, ids):
-        """Returns the pieces, such as "▁the", of int32 ids.
-
-        An id outside the vocabulary, which would crash SentencePiece, counts
-        as unknown.
-        """
+        """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
+        # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
     def id_to_piece(self, number):
-        """Returns the piece of one id, such as "▁the"."""
+        """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
         return self.pieces(tf.constant(number)).numpy().decode("utf-8")
 

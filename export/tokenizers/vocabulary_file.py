@@ -1,8 +1,8 @@
-"""The file `vocabulary.model`: one SentencePiece model, or one for each side.
+"""The file `vocabulary.model`: one SentencePiece model, or one per side.
 
 The target's model is stored inside the source's, in a field of the range that
 SentencePiece reserves for extensions. Another such field names a normalization
-of sources. Nothing here loads TensorFlow.
+of sources. Nothing here imports TensorFlow.
 """
 
 from google.protobuf.message import DecodeError
@@ -21,7 +21,7 @@ def join_vocabularies(source, target):
 def split_vocabulary(vocabulary):
     """Returns the SentencePiece models of source and target.
 
-    A joint one is returned twice; other bytes raise ValueError.
+    A joint one is returned twice. Other bytes raise ValueError.
     """
     model, fields = _parse(vocabulary)
     if _TARGET_FIELD not in fields:
@@ -39,7 +39,7 @@ def add_normalizer(source, name):
 
 
 def read_normalizer(source):
-    """Returns the name that `add_normalizer` stored; "" for none."""
+    """Returns the name that `add_normalizer` stored, or ""."""
     _, fields = _parse(source)
     return fields.get(_NORMALIZER_FIELD, b"").decode("ascii", "replace")
 
@@ -51,7 +51,7 @@ def count_table_pieces(proto):
 
 
 def has_crashing_piece(pieces):
-    """Returns whether a piece, empty or with NUL first, crashes it."""
+    """Returns whether a token is empty or begins with NUL: a crash later."""
     return any(piece[:1] in ("", "\0") for piece in pieces)
 
 

@@ -1,5 +1,5 @@
-"""Translates lists of texts: models of this process, and what others share.
+"""Translates lists of texts with models of this process.
 
-`Translator` has a model directory; `TextTranslator` is the interface of every
-translator. It imports the model and `tokenizers`, `lines`, `common`.
+`TextTranslator` is the interface of every translator, `Translator` the one of a
+model directory. Imports the model and `tokenizers`, `lines`, `common`.
 """

@@ -1,12 +1,12 @@
-"""Batches of sentences of similar lengths, answered in order."""
+"""Translates sentences in batches of similar lengths."""
 
 import concurrent.futures
 import contextlib
 
-# While one batch is busy on a single core, the other multiplies.
+# One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
 
-# Default number of source tokens in a batch, padding included.
+# Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
 
 
@@ -17,10 +17,7 @@ def translate_in_batches(
     on_progress=None,
     num_threads=NUM_THREADS,
 ):
-    """Answers sentences in batches of at most `batch_tokens` tokens.
-
-    See `by_tokens` and `answer_batches`, whose answers it returns.
-    """
+    """Answers sentences in the batches of `by_tokens`; see `answer_batches`."""
     batches = by_tokens(lengths, batch_tokens)
     return answer_batches(
         batches, len(lengths), answer_batch, on_progress, num_threads
@@ -33,16 +30,15 @@ def answer_batches(
     """Answers sentences batch by batch.
 
     Args:
-        batches: iterable of lists of sentences' numbers, from 0.
+        batches: iterable of lists of sentence indices.
         count: number of sentences.
-        answer_batch: function of a list of sentences' numbers that returns a
-            list of their answers; threads call it at the same time.
-        on_progress: function of the number of sentences just done.
-        num_threads: number of batches that are answered at once.
+        answer_batch: thread-safe function of a list of sentence indices that
+            returns a list of their answers.
+        on_progress: function of the number of newly answered sentences.
+        num_threads: number of batches that are answered in parallel.
 
     Returns:
-        A list of the answers in the order of the sentences, None for those in
-        no batch.
+        A list of `count` answers; None for sentences in no batch.
     """
     answers, batches = [None] * count, list(batches)
     with contextlib.closing(
@@ -57,12 +53,10 @@ def answer_batches(
 
 
 def parallel_map(function, items, num_threads=NUM_THREADS):
-    """Maps in threads; after an error or `close` no further item is begun.
+    """Maps in threads, and yields the results in the order of the items.
 
-    With 1 there is no thread, and Ctrl-C has its effect at once.
-
-    Yields:
-        The results in the order of the items.
+    After an error or `close` no further item is started. With 1 there is no
+    thread, and Ctrl-C acts at once.
     """
     if num_threads == 1:
         yield from map(function, items)
@@ -75,12 +69,10 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
 
 
 def by_tokens(lengths, batch_tokens):
-    """Yields lists of sentences' numbers, the longest sentences first.
+    """Yields lists of sentence indices, the longest sentences first.
 
-    Args:
-        lengths: number of ids of each sentence; those of at most 1 id, the
-            end id, are in no batch.
-        batch_tokens: tokens in a batch, padding included.
+    A batch has at most `batch_tokens` tokens, padding included, or 1 sentence.
+    Sentences with only the end id, of length 1, are in no batch.
     """
     numbers = _longest_first(lengths)
     start = 0
@@ -91,7 +83,7 @@ def by_tokens(lengths, batch_tokens):
 
 
 def by_count(lengths, batch_size):
-    """Yields lists of `batch_size` sentences' numbers; see `by_tokens`."""
+    """Yields lists of `batch_size` sentence indices; see `by_tokens`."""
     numbers = _longest_first(lengths)
     for start in range(0, len(numbers), batch_size):
         yield numbers[start : start + batch_size]

@@ -1,4 +1,4 @@
-"""Searches on ids, and the graphs in which they run."""
+"""Beam search, sampling and scoring of ids, and the graphs that run them."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 # Compiled searches pad sources to 16, 32, 64, ... or to their limit.
 _MIN_WIDTH = 16
-# A compiled search allocates its cache for the longest output at the start.
+# A compiled search allocates its cache for the longest possible output.
 _MAX_COMPILED_EXTRA = 1000
 _XLA_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 
@@ -33,8 +33,7 @@ class SearchOutput(typing.NamedTuple):
 
     Attributes:
         tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
-        scores: float32 [B, K], -1e9 where there are fewer than K; with
-            alignments [B, 1].
+        scores: float32 [B, K] or [B, 1], -1e9 for missing results.
         alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
     """
 
@@ -59,15 +58,12 @@ class GraphTranslator:
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
             for all. `score` and `sample` use the whole vocabulary.
-        shortlist: kt.OutputVocabulary that selects them for each sentence
-            instead.
+        shortlist: kt.OutputVocabulary that selects them for each sentence.
 
     Attributes:
-        config: the model's, with the search's numbers in it.
-        stop_criterion: as in the arguments, or the config's.
+        config: the model's, with the search's settings.
         target_pieces: list of the ids, filled up; None for all.
-        shortlist: kt.OutputVocabulary or None.
-        searched: the model, or its part with the chosen tokens.
+        searched: the model, restricted to the selected tokens.
 
     Raises:
         ValueError: a number is out of range, or both `target_pieces` and
@@ -123,7 +119,7 @@ class GraphTranslator:
         self.searched = model
         if self._output_vocabulary is not None:
             self.searched = self._output_vocabulary.restrict(model)
-        # A tf.function, so that all graphs of this model share it.
+        # As a tf.function it is shared by all graphs of this model.
         self._encode = tf.function(
             model.encode, input_signature=[IDS_SPEC], autograph=False
         )
@@ -133,21 +129,20 @@ class GraphTranslator:
 
         Args:
             source: int32 [B, S], each row ending with the end id, then
-                padding; both axes unknown, unless a decoder is given.
-            prefix: int32 [B, P], padded: what translations begin with, as
-                far as their maximum length; () for nothing.
+                padding; static shapes are needed only with a decoder.
+            prefix: int32 [B, P], padded: what translations begin with, up to
+                their maximum length; () for no prefix.
             n_best: number of translations that must be final before a
                 sentence stops; 1 is the fastest.
-            align: whether to return the best one's alignment as well.
-            decoder: from `new_decoder`: searches in fixed shapes, by
-                operations that XLA compiles; None for the fastest open ones.
+            align: whether to return the alignment of the best one.
+            decoder: from `new_decoder`, for a search with static shapes that
+                XLA can compile; None for dynamic shapes.
 
         Returns:
-            SearchOutput; without a decoder, without columns of padding in
-            the alignments.
+            SearchOutput.
 
         Raises:
-            ValueError: there is a prefix and a restricted vocabulary.
+            ValueError: a prefix is given with a restricted vocabulary.
         """
         if self.searched is not self._model and not isinstance(prefix, tuple):
             raise ValueError("A restricted vocabulary takes no prefix.")
@@ -173,11 +168,11 @@ class GraphTranslator:
         )
 
     def new_decoder(self):
-        """Returns a decoder for `search`, made once for all calls."""
+        """Returns a decoder for `search`, which all calls share."""
         return self.searched.beam_decoder(self.config.beam_size)
 
     def sample(self, source, seeds, rules):
-        """Draws translations; see `kt.sample_ids`."""
+        """Samples translations; see `kt.sample_ids`."""
         return kt.sample_ids(
             self._model,
             source,
@@ -197,8 +192,8 @@ class GraphTranslator:
             longest = tf.minimum(longest, self._max_output_tokens)
         shortest = ()
         if self._min_length:
-            # No constant: TensorFlow 2.21 cannot compile a third loop that
-            # is handed one.
+            # Not a constant: TensorFlow 2.21 cannot compile a third loop with
+            # a constant input.
             shortest = tf.minimum(longest, self._min_length + 1)
         return kt.Constraints(longest, shortest, prefix)
 
@@ -211,8 +206,8 @@ class GraphTranslator:
 class InPlaceKVCache(kt.KVCache):
     """Decoder cache that is written in place.
 
-    Keras' scatter copies the whole cache on a CPU each time. This operation
-    adds to rows that are zero, and reuses its input's memory.
+    On a CPU, Keras' scatter copies the whole cache each time. This operation
+    adds to rows of zeros, and reuses the memory of its input.
     """
 
     __slots__ = ()
@@ -227,39 +222,31 @@ class InPlaceKVCache(kt.KVCache):
     @staticmethod
     def replace(cache, where, rows):
         """See `kt.KVCache.replace`."""
-        # Adding the difference would round.
+        # Adding the difference would cause rounding errors.
         before = tf.gather_nd(cache, where)
         cleared = InPlaceKVCache.scatter(cache, where, -before)
         return InPlaceKVCache.scatter(cleared, where, rows)
 
 
 def trace_once(function, *signature, **options):
-    """Returns a function that is traced at its first call and never again.
+    """Returns a thread-safe function that is traced at its first call only.
 
-    Args:
-        function: of tensors.
-        *signature: tf.TensorSpec of each, or tuples of them.
-        **options: of tf.function.
-
-    Returns:
-        A function of as many tensors or arrays, safe to share by threads.
+    `signature` has a tf.TensorSpec, or a tuple of them, for each argument of
+    `function`; `options` are those of tf.function.
     """
     graph = tf.function(
         function, input_signature=signature, autograph=False, **options
     )
-    # tf.function counts a thread that waits for another's tracing as one that
-    # traced as well, and warns of retracing.
+    # tf.function counts threads that wait for a trace as tracing too, and warns
+    # of retracing.
     traced = functools.cache(graph.get_concrete_function)
     return lambda *arguments: traced()(*arguments)
 
 
 class DynamicShapeSearch:
-    """Searches batches of any shape, in one graph for each kind of search.
+    """Searches batches of any shape, with one graph per kind of search.
 
-    XLA would compile each padded length, some ten seconds apiece.
-
-    Args:
-        translator: GraphTranslator.
+    XLA would compile each padded length, which takes about ten seconds each.
     """
 
     def __init__(self, translator):
@@ -268,14 +255,7 @@ class DynamicShapeSearch:
         self._lock = threading.Lock()
 
     def search(self, source, prefix=None, n_best=1, align=False):
-        """Searches; see `GraphTranslator.search`.
-
-        Args:
-            source: int32 array [B, S].
-            prefix: int32 array [B, P], or None.
-            n_best: int.
-            align: bool.
-        """
+        """Searches int32 [B, S] and prefix; see `GraphTranslator.search`."""
         inputs = [source] if prefix is None else [source, prefix]
         key = n_best, align, len(inputs)
         with self._lock:
@@ -290,18 +270,12 @@ class DynamicShapeSearch:
 
 
 class CompiledSearch:
-    """Searches one sentence at a time, compiled: the lowest latency.
+    """Searches single sentences with XLA, for the lowest latency.
 
-    A sentence is padded to one of a few lengths, each of which is compiled at
-    its first sentence, which takes some seconds. The weights must not change.
-
-    Args:
-        translator: GraphTranslator.
-        source_limit: maximum number of ids of a source.
-        target_limit: maximum number of ids of a prefix.
-
-    Raises:
-        InputError: max_extra_tokens is above 1,000.
+    A sentence is padded to one of a few lengths; the first sentence of each
+    length takes some seconds to compile. The weights must not change. Limits
+    are the maximum numbers of ids of sources and of prefixes. Raises InputError
+    if max_extra_tokens is above 1,000.
     """
 
     def __init__(self, translator, source_limit, target_limit):
@@ -320,7 +294,7 @@ class CompiledSearch:
         self._lock = threading.Lock()
 
     def search(self, source, prefix=None, n_best=1, align=False):
-        """Searches, as `DynamicShapeSearch.search`."""
+        """Searches int32 arrays; see `DynamicShapeSearch.search`."""
         inputs = [source] if prefix is None else [source, prefix]
         inputs = [
             pad_ids(each, _width(each.shape[1], limit))
@@ -356,11 +330,11 @@ def _width(length, limit):
 def disable_ynnpack():
     """Makes XLA compute matrix products by Eigen, not by YNNPACK.
 
-    YNNPACK takes half as long again for 4 rows, a beam's
-    (docs/measured/decoding.md). XLA reads its flags once, when it first
-    compiles; a choice of the user in XLA_FLAGS stays.
+    For the 4 rows of a beam YNNPACK takes 1.5 times as long
+    (docs/measured/decoding.md). Call it before the first compilation, at which
+    XLA reads its flags. A choice of the user in XLA_FLAGS is kept.
     """
-    # A version that does not know the flag ends the process.
+    # XLA ends the process for an unknown flag.
     if not tf.__version__.startswith("2.21."):
         return
     flags = os.environ.get("XLA_FLAGS", "")

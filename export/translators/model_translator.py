@@ -1,4 +1,4 @@
-"""Text to ids for every translator with a model in this process."""
+"""Tokenizes text for every translator with a model in this process."""
 
 import numpy as np
 
@@ -20,10 +20,9 @@ class ModelTranslator(TextTranslator):
 
     Args:
         tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
-        config: TransformerConfig, with the search's numbers in it.
-        max_source_tokens: sources are truncated to this many ids, the end id
-            included, or to the learned positions if they are fewer; 512 by
-            default.
+        config: TransformerConfig with the search's settings.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included, at most the learned positions; 512 by default.
     """
 
     def __init__(self, tokenizer, config, max_source_tokens=None):
@@ -44,14 +43,12 @@ class ModelTranslator(TextTranslator):
         return truncation_limit(self._config, longest)
 
     def normalize_prefixes(self, prefixes, keep_long=True):
-        """Returns prefixes as translations begin with them: a list of str.
+        r"""Returns prefixes in the spelling of translations, a list of str.
 
-        The vocabulary may spell characters otherwise ("\ufb01" as "fi"), and
+        The vocabulary may spell characters differently ("\ufb01" as "fi"), and
         has single spaces and none at the ends. A prefix above the maximum
         length of a translation is unchanged, or truncated if not `keep_long`.
-
-        Raises:
-            UnknownCharacter: a prefix has one.
+        Raises UnknownCharacter if the vocabulary lacks a character.
         """
         rows = self._encode_prefixes(prefixes)
         if not rows:
@@ -86,7 +83,7 @@ class ModelTranslator(TextTranslator):
         return [(ids[:-1], truncated) for ids, truncated in rows]
 
     def _decode(self, tokens):
-        """Returns the texts of int32 [B, N, T]: a list of lists of N str."""
+        """Returns the texts of int32 [B, N, T], B lists of N str."""
         rows, n, length = tokens.shape
         tokens = np.asarray(tokens).reshape(rows * n, length)
         texts = self.tokenizer.target.decode(tokens)

@@ -1,7 +1,7 @@
 """Flags that several commands share: search, sampling, output vocabulary.
 
-Each function defines flags of the module that calls it. An unset flag has the
-value of the model's configuration.
+Each function defines flags for the module that calls it. By default the value
+of the model's configuration is used.
 """
 
 from absl import flags
@@ -9,7 +9,7 @@ from absl import flags
 from export.common import command
 from export.translators.batches import BATCH_TOKENS
 
-# As in keras_transformer.fields, without loading Keras.
+# Copies of keras_transformer.fields, which would import Keras.
 MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
 
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")

@@ -1,8 +1,8 @@
-"""Lexical shortlists: which target tokens each source token may become.
+"""Lexical shortlists: the likely target tokens of each source token.
 
-A file has Marian's format: a line is a target token, a source token and the
-probability that the first translates the second, separated by spaces. "NULL"
-as the source token stands for every sentence. trainers.shortlist writes it.
+Files have Marian's format: a line is a target token, a source token and the
+probability that the first translates the second, separated by spaces. The
+source token "NULL" stands for every sentence. trainers.shortlist writes them.
 """
 
 import gzip
@@ -19,11 +19,11 @@ from export.translators.target_pieces import collect_ids
 # Relative to an export's folder.
 FILE = pathlib.PurePath("assets.extra", "shortlist.gz")
 ANY_SOURCE = "NULL"
-# Default number of tokens of a sentence's list.
+# Default number of tokens in the shortlist of a sentence.
 SIZE = 1024
 
-# Target tokens that are stored for each source token: the likeliest ones, and
-# the token with the same text at this probability, since names are copied.
+# Target tokens stored for each source token: the likeliest ones, and the token
+# with the same text at this probability, since names are copied.
 _BEST = 100
 _SAME_TEXT = 0.01
 
@@ -31,19 +31,16 @@ _MERGED_AT_LEAST = 1_000_000
 
 
 def load_output_vocabulary(search, tokenizer, config):
-    """Replaces the paths in a search by what their files hold.
+    """Replaces the paths in GraphTranslator's arguments by their contents.
 
     Args:
-        search: dict of GraphTranslator's arguments, in which `target_pieces`
-            is a list of paths and `shortlist` a path, with `shortlist_size`.
+        search: dict of the arguments, in which `target_pieces` is a list of
+            paths and `shortlist` a path, with `shortlist_size`.
         tokenizer: Tokenizer or TokenizerPair.
         config: TransformerConfig.
 
-    Returns:
-        dict of GraphTranslator's arguments.
-
     Raises:
-        InputError: a file is not valid, or the flags do not go together.
+        InputError: a file is not valid, or the flags are incompatible.
     """
     search = dict(search)
     size = search.pop("shortlist_size", None)
@@ -68,9 +65,8 @@ def load_output_vocabulary(search, tokenizer, config):
 def read_shortlist(path, tokenizer, config, size=None):
     """Reads a file, plain or .gz, into a kt.OutputVocabulary.
 
-    Raises:
-        InputError: the file is not valid, has a token that the vocabulary
-            lacks, or the size is not below the model's vocabulary size.
+    Raises InputError if the file is not valid, has a token that the vocabulary
+    lacks, or if `size` is not below the model's vocabulary size.
     """
     import keras_transformer as kt
 
@@ -116,7 +112,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     targets, probabilities = _table(
         np.array(pairs), np.array(values), config.source_pieces
     )
-    # A column for the target token with the same text.
+    # The last column is the target token with the same text.
     for source, name in enumerate(source_names):
         if name in target_ids:
             targets[source, _BEST] = target_ids[name]
@@ -125,7 +121,7 @@ def read_shortlist(path, tokenizer, config, size=None):
 
 
 def copy_shortlist(path, copy):
-    """Writes a file of read_shortlist once more, compressed."""
+    """Copies a shortlist file, compressed."""
     with gzip.open(copy, "wt", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in read_lines(path, True))
 
@@ -142,10 +138,7 @@ def _ids(names):
 
 
 def _table(pairs, values, source_size):
-    """Returns the likeliest targets of each source, and their probabilities.
-
-    They are int32 and float32 [V_s, _BEST + 1]; unused places have 0.
-    """
+    """Returns each source's best targets and their probabilities, padded."""
     order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
     sources, targets = pairs[order].T
     ranks = np.arange(len(sources)) - np.searchsorted(sources, sources)
@@ -159,10 +152,7 @@ def _table(pairs, values, source_size):
 
 
 class AlignmentCounts:
-    """How often target tokens were aligned with source tokens.
-
-    Args:
-        target_size: V, size of the target vocabulary.
+    """Counts of target tokens aligned with source tokens.
 
     Attributes:
         target_counts: float64 [V], occurrences of each target token.
@@ -175,18 +165,12 @@ class AlignmentCounts:
         self._added, self._num_added = [], 0
 
     def add(self, sources, targets, weights):
-        """Adds pairs.
-
-        Args:
-            sources: int [n], source ids.
-            targets: int [n], target ids.
-            weights: float [n], the share of the target in each pair.
-        """
+        """Adds n pairs of ids; `weights` [n] are the target's share in each."""
         np.add.at(self.target_counts, targets, weights)
         keys = sources.astype(np.int64) * len(self.target_counts) + targets
         self._added.append((keys, weights))
         self._num_added += len(keys)
-        # A merge sorts everything: seldom, so that it costs little per pair.
+        # A merge sorts all pairs, so it is done rarely.
         if self._num_added > max(len(self._keys), _MERGED_AT_LEAST):
             self._merge()
 
@@ -221,7 +205,7 @@ def format_shortlist(counts, tokenizer, best):
     for begin, end in zip(begins, [*begins[1:], len(sources)]):
         name = source_names[sources[begin]]
         if name == ANY_SOURCE:
-            # The format cannot tell a token of this name.
+            # In the format it would stand for every sentence.
             continue
         total = sum(values[begin:end].tolist())
         for place in range(begin, min(begin + best, end)):

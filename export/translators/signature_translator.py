@@ -1,4 +1,4 @@
-"""Translates by the signatures of a SavedModel."""
+"""Translates with the signatures of a SavedModel."""
 
 import abc
 
@@ -13,15 +13,14 @@ from export.translators.text_translator import (
 class SignatureTranslator(TextTranslator):
     """A TextTranslator whose answers are outputs of signatures.
 
-    Attributes:
-        name: of the export or server, for messages.
+    `name` is that of the export or server, for messages.
     """
 
     name = ""
 
     @abc.abstractmethod
     def _ask(self, signature, texts):
-        """Returns a signature's outputs, a dict of arrays, text as bytes."""
+        """Returns a signature's outputs, a dict of arrays; text is bytes."""
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
@@ -52,14 +51,9 @@ class SignatureTranslator(TextTranslator):
 
 
 def alignment_outputs(outputs, name):
-    """Returns the arguments of `word_alignment` from the outputs of `align`.
+    """Returns the arguments of `word_alignment` from outputs of `align`.
 
-    Args:
-        outputs: dict of arrays.
-        name: of the export or server, for messages.
-
-    Raises:
-        InputError: an output is missing.
+    Raises InputError if an output is missing.
     """
     names = ("source_words", "target_words", "alignment")
     if not outputs.keys() >= set(names):

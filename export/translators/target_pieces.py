@@ -1,4 +1,4 @@
-"""Target tokens that translations may have: those of given text."""
+"""Selects the target tokens of given text for a fixed output vocabulary."""
 
 import itertools
 import pathlib
@@ -18,18 +18,11 @@ _CHUNK = 4096
 
 
 def collect_ids(tokenizer, paths):
-    """Returns the ids of the tokens of text, sorted.
+    """Returns the sorted ids of the tokens in text files.
 
     Tokens of one character or one byte are always included, so that any text
-    can be spelled; special ids never.
-
-    Args:
-        tokenizer: Tokenizer of the target.
-        paths: of UTF-8 files of sentences in the target language, one a line,
-            plain or .gz.
-
-    Raises:
-        InputError: a file cannot be read, or there is no text in them.
+    can be spelled; special ids never. The files have a sentence a line, plain
+    or .gz. Raises InputError if one cannot be read or there is no text.
     """
     vocabulary = sentencepiece.SentencePieceProcessor(
         model_proto=tokenizer.proto
@@ -54,7 +47,7 @@ def collect_ids(tokenizer, paths):
 
 
 def format_ids(ids, proto):
-    """Returns the text of an export's file: a line for each id and token."""
+    """Returns the text of an export's file: one line for each id and token."""
     vocabulary = sentencepiece.SentencePieceProcessor(model_proto=proto)
     return "".join(
         # A line break in a token would end the line.

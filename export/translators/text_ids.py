@@ -1,4 +1,4 @@
-"""Text and ids without TensorFlow: limits, validation and padding."""
+"""Limits, validation and padding of text and ids, without TensorFlow."""
 
 import typing
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from export.common.errors import InputError
 
-# Far above real text: a run of unknown characters is one token of any length,
-# and takes the tokenizer time that grows with its square.
+# Far above real text. A run of unknown characters is one token of any length,
+# and the tokenizer's time grows with its square.
 _CHARACTERS_PER_TOKEN = 64
 
 
@@ -19,17 +19,12 @@ def truncation_limit(config, max_tokens):
 
 
 def character_limit(max_tokens):
-    """Returns how many characters of a text of so many tokens are read."""
+    """Returns the maximum number of characters of `max_tokens` tokens."""
     return _CHARACTERS_PER_TOKEN * max_tokens
 
 
 class UnknownCharacter(ValueError):
-    """A prefix has a character that no translation can begin with.
-
-    Attributes:
-        index: of the prefix in its list, from 0.
-        character: str, the first that the vocabulary lacks.
-    """
+    """A prefix, `prefixes[index]`, has a `character` that no token covers."""
 
     def __init__(self, index, character):
         super().__init__(
@@ -41,14 +36,7 @@ class UnknownCharacter(ValueError):
 
 
 class IdPair(typing.NamedTuple):
-    """A source and a target, each ending with the end id.
-
-    Attributes:
-        source: int32 [S].
-        target: int32 [T].
-        source_truncated: whether the source exceeded its limit.
-        target_truncated: whether the target did.
-    """
+    """Source and target ids, int32 [S] and [T], with their end ids."""
 
     source: np.ndarray
     target: np.ndarray
@@ -57,19 +45,14 @@ class IdPair(typing.NamedTuple):
 
     @property
     def length(self):
-        """Ids of the longer side; 1 if there is nothing to translate."""
+        """Number of ids of the longer side; 1 if the source is blank."""
         if len(self.source) == 1:
             return 1
         return max(len(self.source), len(self.target))
 
 
 def pad_ids(rows, width=None):
-    """Returns int arrays as one int32 [B, width], padded at the end.
-
-    Args:
-        rows: list of int arrays.
-        width: by default of the longest.
-    """
+    """Returns int arrays as one int32 [B, width], padded at the end."""
     width = width or max(map(len, rows))
     matrix = np.zeros((len(rows), width), np.int32)
     for row, ids in zip(matrix, rows):
@@ -78,15 +61,10 @@ def pad_ids(rows, width=None):
 
 
 def list_of_texts(texts, name="texts"):
-    """Returns texts as a list, after checking each.
+    """Returns an iterable of str as a list, after validation.
 
-    Args:
-        texts: iterable of str.
-        name: of the argument, for messages.
-
-    Raises:
-        InputError: it is a single text, or an item is not a str of Unicode
-            characters.
+    `name` is the argument, for messages. Raises InputError for a single text,
+    or for an item that is not a str of Unicode characters.
     """
     if isinstance(texts, (str, bytes)):
         raise InputError(

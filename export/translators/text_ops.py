@@ -1,9 +1,8 @@
 """Operations on text and ids inside a graph: truncation, words of tokens.
 
-A word is what `str.split` separates, so text without white space, such as
-Chinese, is one word. Tokens and words are matched by the number of visible
-characters before them: those that are neither white space nor dropped by the
-tokenizer.
+Words are those of `str.split`, so text without white space, such as Chinese, is
+one word. Tokens and words are matched by the number of visible characters
+before them: those that are neither white space nor dropped by the tokenizer.
 """
 
 import numpy as np
@@ -14,7 +13,7 @@ from keras_transformer.config import END_ID, PAD_ID
 
 # The white space of `str.split` for RE2, whose \s is ASCII only.
 _WHITE_SPACE = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}]+"
-# The same and SentencePiece's mark of a space.
+# White space and SentencePiece's symbol for a space.
 _BLANKS = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}\x{2581}]+"
 
 
@@ -26,8 +25,7 @@ def truncate_ids(ids, limit):
         limit: maximum number of ids, the end id included.
 
     Returns:
-        int32 [B, S'] with padding, S' at most `limit`; and bool [B], which
-        rows were truncated.
+        int32 [B, S'], padded, and bool [B]: which rows were truncated.
     """
     if isinstance(ids, tf.RaggedTensor):
         lengths = ids.row_lengths()
@@ -42,15 +40,9 @@ def truncate_ids(ids, limit):
 
 
 def truncate_text(tokenizer, text, characters):
-    """Truncates text to a number of characters, as valid UTF-8.
+    """Truncates text, string [B], to a number of characters, as valid UTF-8.
 
-    Args:
-        tokenizer: Tokenizer.
-        text: string [B].
-        characters: maximum number.
-
-    Returns:
-        string [B], and bool [B]: which were truncated.
+    Also returns bool [B]: which rows were truncated.
     """
     text = tokenizer.clean_text(text)
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > characters
@@ -60,14 +52,8 @@ def truncate_text(tokenizer, text, characters):
 def encode_texts(tokenizer, texts, limit):
     """Encodes a list of str, outside a graph.
 
-    Args:
-        tokenizer: Tokenizer.
-        texts: list of str.
-        limit: maximum number of ids of a text, the end id included.
-
-    Returns:
-        A list of pairs: int32 array that ends with the end id, and whether
-        it was truncated.
+    Returns a list of pairs: an int32 array of at most `limit` ids, the end id
+    included, and whether it was truncated.
     """
     if not texts:
         return []
@@ -94,10 +80,7 @@ def trim(tokens):
 
 
 def id_to_token(tokenizer, ids):
-    """Returns tokens of ids, string [B, S].
-
-    Padding gives "", an id that the vocabulary lacks "<unk>".
-    """
+    """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
     return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))
 
 
@@ -107,19 +90,19 @@ def source_word_spans(tokenizer, text, ids, limit):
     Args:
         tokenizer: Tokenizer.
         text: string [B], before truncation.
-        ids: int32 [B, S]: its ids, at most `limit`, padded.
+        ids: int32 [B, S], the ids of the text, padded.
         limit: maximum number of ids that the text was truncated to.
 
     Returns:
         int32 [B, S, 2]: index of the first and of the last word of each
-        token, from 0. A token of white space alone belongs to the word after
-        it. -1 for the end id, padding, and where the tokenizer sees no word.
+        token, from 0. A token of white space only belongs to the next word.
+        -1 for the end id, padding, and where the tokenizer sees no word.
     """
     read, _ = truncate_text(tokenizer, text, character_limit(limit))
     read = tokenizer.clean_text(read)
     _, starts, ends = tokenizer.tokenize_with_offsets(read)
     characters = tf.strings.unicode_split(read, "UTF-8")
-    # Byte offset at which each visible character ends.
+    # Byte offsets of the ends of visible characters.
     sizes = tf.cast(tf.strings.length(characters.values), starts.dtype)
     offsets = tf.cumsum(characters.with_values(sizes).to_tensor(), axis=1)
     visible = _count_visible(tokenizer, characters.values) > 0
@@ -139,14 +122,10 @@ def source_word_spans(tokenizer, text, ids, limit):
 
 
 def target_word_spans(tokenizer, ids):
-    """Finds the words that generated tokens belong to, in the decoded text.
+    """Finds the words of the decoded text that tokens belong to.
 
-    Args:
-        tokenizer: Tokenizer.
-        ids: int32 [B, T], padded.
-
-    Returns:
-        int32 [B, T, 2], as of `source_word_spans`.
+    For padded ids, int32 [B, T], it returns int32 [B, T, 2] as in
+    `source_word_spans`.
     """
     rows, length = tf.unstack(tf.shape(ids))
     is_within = tf.range(length)[:, None] >= tf.range(length)
@@ -163,14 +142,7 @@ def target_word_spans(tokenizer, ids):
 
 
 def _word_spans(ids, before, after, lengths):
-    """Returns the words of tokens by the visible characters around them.
-
-    Args:
-        ids: int32 [B, S].
-        before: int32 [B, S], visible characters before each token.
-        after: int32 [B, S], the same with the token's own.
-        lengths: RaggedTensor int32 [B, None], visible characters of words.
-    """
+    """Returns spans as in `source_word_spans` from counts of characters."""
     totals = tf.reduce_sum(lengths, axis=1)
     words = tf.RaggedTensor.from_row_lengths(
         tf.repeat(
@@ -178,7 +150,7 @@ def _word_spans(ids, before, after, lengths):
         ),
         totals,
     ).to_tensor(-1)
-    # One column more, for texts without any.
+    # Another column, for texts without words.
     words = tf.cast(
         tf.pad(words, [[0, 0], [0, 1]], constant_values=-1), tf.int32
     )
@@ -194,10 +166,9 @@ def _word_spans(ids, before, after, lengths):
 
 
 def _count_visible(tokenizer, characters):
-    """Returns how many visible characters each becomes: int32 [N]."""
+    """Returns the number of visible characters that each becomes, int32 [N]."""
     characters, places = tf.unique(characters)
     read = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
-    # Without the end token.
     tokens = tokenizer.split(read.values)[:, :-1]
     texts = tf.strings.reduce_join(tokens, axis=1)
     is_space = tf.strings.regex_full_match(read.values, _WHITE_SPACE)

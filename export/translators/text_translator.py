@@ -1,4 +1,4 @@
-"""Translations, and what every translator of text has in common."""
+"""The interface of translators of text, and their results."""
 
 import abc
 import dataclasses
@@ -21,10 +21,9 @@ class Translation:
     """One translation.
 
     Attributes:
-        text: of the translation.
         score: log-probability / length penalty.
-        alignment: pairs (source word, target word) in ascending order, words
-            counted from 0 over what white space separates; () if not requested.
+        alignment: pairs (source word, target word) in ascending order, counted
+            from 0; words are separated by white space. () if not requested.
         source_truncated: whether the source exceeded the model's limit.
     """
 
@@ -34,10 +33,10 @@ class Translation:
     source_truncated: bool = False
 
 
-# The translation of text in which there is nothing to translate.
+# The translation of blank text.
 BLANK = Translation("", 0.0)
 
-# Score of what is impossible, and a bound below every possible score.
+# Score of impossible results, and a lower bound of possible scores.
 IMPOSSIBLE = -1e9
 LOWEST_SCORE = -1e8
 
@@ -46,8 +45,7 @@ class Sentence(typing.NamedTuple):
     """One source, ready to be translated.
 
     Attributes:
-        text: before tokenization.
-        ids: int32 array; () if the signature that translates it tokenizes.
+        ids: int32 array; () if a signature tokenizes the text.
         length: number of ids, the end id included; blank text has 1.
         truncated: whether ids were dropped.
         prefix: int32 array of ids that its translations begin with.
@@ -68,9 +66,9 @@ class TextTranslator(abc.ABC):
 
     Attributes:
         batch_tokens: source tokens in a batch, padding included.
-        beam_size: maximum number of translations of a sentence; None if only
-            the answers tell.
-        num_threads: number of batches that are translated at once.
+        beam_size: maximum number of translations of a sentence; None if it
+            is unknown before the answer.
+        num_threads: number of batches that are translated in parallel.
     """
 
     batch_tokens = BATCH_TOKENS
@@ -81,18 +79,18 @@ class TextTranslator(abc.ABC):
         """Translates sentences.
 
         Args:
-            texts: list of str, a sentence each.
-            on_progress: function of the number of sentences just done.
-            prefixes: list of str, as many, that translations begin with; ""
-                for any beginning. The last word may continue. A translation
-                whose maximum length is shorter ends within its prefix.
+            texts: list of str, one sentence each.
+            on_progress: function of the number of newly translated sentences.
+            prefixes: list of as many str that translations begin with; "" for
+                no prefix. The last word may continue. A prefix beyond the
+                maximum length of a translation is truncated.
 
         Returns:
             A list of Translation in the same order.
 
         Raises:
-            InputError: an export cannot have prefixes.
-            UnknownCharacter: a prefix has one.
+            InputError: an export does not support prefixes.
+            UnknownCharacter: the vocabulary lacks a character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -100,14 +98,10 @@ class TextTranslator(abc.ABC):
     def n_best(self, texts, n, on_progress=None, prefixes=None):
         """Finds the n best translations of each sentence; see `translate`.
 
-        Returns:
-            A list of lists of Translation, best first; fewer than n where
-            fewer are possible. Two may have the same text in different
-            tokens. Scores include the prefix's probability.
-
-        Raises:
-            ValueError: n is not between 1 and `beam_size`, or the numbers of
-                texts and prefixes differ.
+        Returns a list of lists of Translation, best first; fewer than n where
+        fewer are possible. Two may have the same text in different tokens.
+        Scores include the prefix's probability. Raises ValueError if n is not
+        between 1 and `beam_size`, or if texts and prefixes differ in number.
         """
         if n < 1 or (self.beam_size and n > self.beam_size):
             raise ValueError(
@@ -126,11 +120,7 @@ class TextTranslator(abc.ABC):
         return [translations[0] for translations in rows]
 
     def lengths(self, texts):
-        """Returns the number of ids of each text, the end id included.
-
-        Returns:
-            A list of int; None for a text above the limit of sources.
-        """
+        """Returns the number of ids of each text; None above the limit."""
         return [
             None if sentence.truncated else sentence.length
             for sentence in self.sentences(texts)
@@ -160,7 +150,7 @@ class TextTranslator(abc.ABC):
         return fill_blanks(sentences, answers)
 
     def _batches(self, lengths):
-        """Returns lists of sentences' numbers, one for each batch."""
+        """Returns lists of sentence indices, one for each batch."""
         return by_tokens(lengths, self.batch_tokens)
 
     @abc.abstractmethod
@@ -172,7 +162,6 @@ class TextTranslator(abc.ABC):
         """Returns a list of possible Translations for each sentence."""
 
     def _prefix_ids(self, prefixes):
-        """Returns an array of ids for each prefix."""
         raise InputError(
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
@@ -180,7 +169,7 @@ class TextTranslator(abc.ABC):
 
 
 def drop_impossible(texts, scores, alignment=(), truncated=False):
-    """Returns the Translations of one sentence that have a possible score."""
+    """Returns the Translations of one sentence with possible scores."""
     return [
         Translation(text, score, alignment, truncated)
         for text, score in zip(texts, scores)
@@ -189,14 +178,10 @@ def drop_impossible(texts, scores, alignment=(), truncated=False):
 
 
 def fill_blanks(sentences, answers):
-    """Returns the answers, with those of blank text and truncation marks.
+    """Adds translations of blank text, and marks truncated sources.
 
-    Args:
-        sentences: list of Sentence.
-        answers: list of lists of Translation; None for blank text.
-
-    Raises:
-        InputError: a sentence has no possible translation.
+    `answers` are lists of Translation, or None for blank text. Raises
+    InputError if a sentence has no possible translation.
     """
     rows = [[BLANK] if each is None else each for each in answers]
     if not all(rows):
@@ -214,9 +199,9 @@ def fill_blanks(sentences, answers):
 
 
 def word_alignment(source_words, target_words, attention):
-    """Aligns each target token's words to those it attends to most.
+    """Aligns the words of each target token to those it attends to most.
 
-    The end id and padding are no words: attention to them does not count.
+    Attention to the end id and padding, which have no word, is ignored.
 
     Args:
         source_words: int32 [S, 2], of `text_ops.source_word_spans`: first and
@@ -245,7 +230,7 @@ def word_alignment(source_words, target_words, attention):
 
 
 class Difference(typing.NamedTuple):
-    """Absolute difference of scores over sentences; 0 without any."""
+    """Absolute difference of scores over sentences; 0 without sentences."""
 
     mean: float
     largest: float
@@ -255,9 +240,8 @@ class Agreement(typing.NamedTuple):
     """Comparison of two translators on the same sentences.
 
     Attributes:
-        sentences: number of sentences.
         identical: number of translations with the same text.
-        where_identical: Difference of the scores of these.
+        where_identical: Difference of the scores of these translations.
         everywhere: Difference of all scores.
     """
 

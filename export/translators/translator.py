@@ -1,4 +1,4 @@
-"""Translates text with models of this process."""
+"""Translates, samples and scores text with models of this process."""
 
 import numpy as np
 import tensorflow as tf
@@ -43,16 +43,15 @@ class Translator(ModelTranslator):
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
         batch_tokens: source tokens in a batch, padding included.
         max_source_tokens: see ModelTranslator.
-        compiled: whether XLA compiles the search, one sentence at a time: the
-            lowest latency in a process that lives long; see CompiledSearch.
+        compiled: whether XLA compiles the search, for single sentences at the
+            lowest latency in a long-running process; see CompiledSearch.
             Sampling and scoring are not compiled.
-        num_threads: number of batches that are translated at once; 1 where
+        num_threads: number of batches that are translated in parallel; 1 if
             other processes use the other CPUs.
-        **search: arguments of GraphTranslator: beam_size, alpha,
-            max_extra_tokens, min_length, stop, target_pieces, shortlist.
+        **search: arguments of GraphTranslator.
 
     Attributes:
-        target_pieces: ids that translations may have; None for all.
+        target_pieces: ids that translations may contain; None for all.
 
     Raises:
         ValueError: a number is out of range.
@@ -85,22 +84,18 @@ class Translator(ModelTranslator):
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the Translator of a model directory, with these settings.
-
-        Raises:
-            InputError: a file of it is missing or not valid.
-        """
+        """Returns the Translator of a model directory, with these arguments."""
         directory = ModelDirectory(path)
         return cls(
             directory.load_model(), directory.load_tokenizer(), **settings
         )
 
     def score(self, texts, translations):
-        """Returns the log-probability of each given translation.
+        """Returns a list of the log-probabilities of given translations.
 
-        It is without length penalty, and the end id counts. Sources are
-        truncated as for `translate`, and translations to their maximum length.
-        With a blank source it is 0 for a blank translation, else -1e9.
+        They have no length penalty and include the end id. Sources are
+        truncated as in `translate`, translations to their maximum length. With
+        a blank source a blank translation scores 0, any other -1e9.
         """
         pairs = self.given_ids(texts, translations)
 
@@ -134,10 +129,7 @@ class Translator(ModelTranslator):
         ]
 
     def best_ids(self, texts, on_progress=None):
-        """Translates sentences into a list of IdPair; see `translate`.
-
-        The target of blank text is the end id alone.
-        """
+        """Translates into IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 
         def search_batch(batch):
@@ -158,18 +150,18 @@ class Translator(ModelTranslator):
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
-        """Draws translations of each sentence.
+        """Samples translations of each sentence.
 
         Args:
-            texts: list of str, a sentence each.
-            seeds: list of int from 0 to 2**31 - 1, one for each sentence; its
-                samples depend on nothing else.
+            texts: list of str, one sentence each.
+            seeds: list of int from 0 to 2**31 - 1, one for each sentence, whose
+                samples depend on no other sentence.
             rules: kt.SamplingConfig.
-            on_progress: as for `translate`.
+            on_progress: see `translate`.
 
         Returns:
-            A list of lists of `rules.samples` Translation, in the order drawn,
-            with log-probabilities as scores; blank text has one.
+            A list of lists of Translation in the order drawn, with
+            log-probabilities as scores; blank text has one.
         """
         sentences = self.sentences(texts)
         rules = rules or kt.SamplingConfig()
@@ -234,18 +226,10 @@ class Translator(ModelTranslator):
 
 
 def load_models(paths, ensemble_mean=None):
-    """Loads one model, or models that decode together.
+    """Loads one model, or a kt.Ensemble of several, and the tokenizer.
 
-    Args:
-        paths: of the model directories.
-        ensemble_mean: `mean` of kt.Ensemble; None for its default.
-
-    Returns:
-        (Transformer or kt.Ensemble, Tokenizer or TokenizerPair).
-
-    Raises:
-        InputError: a file is missing or not valid, vocabularies differ, or a
-            mean is given for one model.
+    `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
+    missing or not valid, vocabularies differ, or a mean is given for one model.
     """
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]
@@ -258,11 +242,7 @@ def load_models(paths, ensemble_mean=None):
 
 
 def load_ensemble(directories, ensemble_mean=None):
-    """Returns the Transformer of one ModelDirectory, a kt.Ensemble of several.
-
-    Raises:
-        InputError: as for `load_models`.
-    """
+    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
     if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(
             "--ensemble_mean needs several models; repeat --model, or omit it."
