@@ -1,8 +1,8 @@
-"""Trains a constituency parser (section 6.3): `python -m trainers.parsing`.
+"""Trains a parser (section 6.3): `python -m trainers.parsing`.
 
-Like trainers.wmt, but for trees: --dataset=trees:PREFIX reads PREFIX.train.ptb
-and PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size is that of words;
-the output vocabulary, brackets and tags, depends on the data.
+Like trainers.wmt, but for constituency trees: --dataset=trees:PREFIX reads
+PREFIX.train.ptb and PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size
+is that of words; the output vocabulary, brackets and tags, depends on the data.
 """
 
 import dataclasses

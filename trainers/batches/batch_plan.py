@@ -78,7 +78,7 @@ class Bucket:
         return self.batches * self.shape.positions
 
     def batch(self, order, number):
-        """Returns an epoch's Batch `number`; `order` int64 [R] is of rows.
+        """Returns a Batch of an epoch with this order of rows, int64 [R].
 
         Batches of a bucket differ by one row at most.
         """
@@ -169,7 +169,7 @@ def max_rows(source_length, target_length, batch_tokens):
 
 
 def balanced_rows(rows, limit):
-    """Returns rows per batch for the fewest batches of at most `limit`."""
+    """Returns rows per batch, at most `limit`, for the fewest batches."""
     batches = -(-rows // limit)
     multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
     return -(-rows // (batches * multiple)) * multiple

@@ -51,12 +51,7 @@ def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
 
 
 def _count_cells(source_lengths, target_lengths, batch_tokens):
-    """Returns cells, int64 [3, n], and each pair's lengths as a number.
-
-    A cell has pairs, source length and target length. Pairs of equal lengths
-    that fill batches make one cell, the remainder another, which may join
-    other lengths. The numbers, int64 [pairs], ascend with the cells.
-    """
+    """Returns cells, int64 [3, n], and the lengths of pairs as numbers."""
     width = int(target_lengths.max()) + 1
     lengths, lengths_of_pair, counts = np.unique(
         source_lengths.astype(np.int64) * width + target_lengths,
@@ -64,6 +59,8 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
         return_counts=True,
     )
     source, target = np.divmod(lengths, width)
+    # Pairs that fill batches make one cell (pairs, source and target length),
+    # the remainder another, which may join other lengths.
     remainder = counts % max_rows(source, target, batch_tokens)
     pairs = np.stack([counts - remainder, remainder], axis=1).ravel()
     cells = np.stack([pairs, source.repeat(2), target.repeat(2)])
@@ -94,10 +91,10 @@ def _buckets(cells, batch_tokens, shapes):
 
 
 def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
-    """Returns (number of buckets, cost, bucket of each cell).
+    """Returns number of buckets, cost, and bucket of each cell.
 
-    Of the first candidate within `max_positions`; otherwise of the last one,
-    with an infinite number of buckets.
+    Takes the first candidate within `max_positions`, or the last one with an
+    infinite number.
     """
     for bucket_of in candidates:
         buckets = _merge_cells(cells, bucket_of)

@@ -148,6 +148,9 @@ class EvaluateDev(keras.callbacks.Callback):
 
     With a moving average of the weights, evaluates the average.
 
+    An evaluation is a dict of step, loss, perplexity, accuracy and, with a
+    DevScore, the score under its name.
+
     Args:
         counter: StepCounter.
         data: argument of `model.evaluate`.
@@ -156,8 +159,7 @@ class EvaluateDev(keras.callbacks.Callback):
         patience: evaluations without improvement before training stops; 0 for
             no limit.
         history: list of evaluations, to which new ones are appended.
-        report: function called with each evaluation, a dict of step, loss,
-            perplexity, accuracy and the score under its name.
+        report: function called with each evaluation.
         score: DevScore, or None.
     """
 

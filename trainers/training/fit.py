@@ -1,4 +1,4 @@
-"""Trains through `model.fit`, from the first step or the latest checkpoint."""
+"""Trains with `model.fit`, from the start or the latest checkpoint."""
 
 import sys
 import time

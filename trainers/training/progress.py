@@ -19,12 +19,8 @@ class Progress(keras.callbacks.Callback):
     accuracy, learning rate and tokens per second of train, and each evaluation
     on dev.
 
-    Args:
-        counter: StepCounter.
-        log_dir: folder for TensorBoard.
-        every: steps between reports.
-        stop_time: `time.monotonic()` at which training will stop, or None.
-        stream: file to print to.
+    `every` is the number of steps between reports, `stop_time` the
+    `time.monotonic()` at which training will stop, or None.
 
     Raises:
         InputError: TensorBoard's files cannot be written.

@@ -34,12 +34,8 @@ def non_padding_positions(labels, states):
     Saves the logits of padding, which dominate the cost of a position. Not for
     XLA, which would compile for each number of tokens.
 
-    Args:
-        labels: int32 [B, T], 0 on padding.
-        states: float [B, T, D].
-
-    Returns:
-        int32 [N] and float [N, D].
+    Takes int32 [B, T], 0 on padding, and float [B, T, D]; returns int32 [N]
+    and float [N, D].
     """
     labels = tf.reshape(labels, [-1])
     indices = tf.where(labels != PAD_ID)[:, 0]
@@ -53,14 +49,10 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
     Create and compile it in the strategy's scope; get the data for fit from
     `trainers.batches.input_pipeline`.
 
-    Args:
-        config: TransformerConfig.
-        compile_gradient: whether XLA compiles loss and gradient, once for
-            each shape. Keras' `jit_compile` includes the strategy, which
-            fails with several replicas.
-        micro_batches: number of parts of a replica's batch, computed one
-            after the other to save memory; the update is the same.
-        **kwargs: arguments of `keras.Model`.
+    With `compile_gradient`, XLA compiles loss and gradient, once for each
+    shape; Keras' `jit_compile` includes the strategy, which fails with several
+    replicas. `micro_batches` is the number of parts of a replica's batch,
+    computed one after the other to save memory; the update is the same.
 
     Attributes:
         signal_stop_flag: 1.0 after a signal to stop, else 0.0. Each step
