@@ -91,11 +91,7 @@ def _buckets(cells, batch_tokens, shapes):
 
 
 def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
-    """Returns number of buckets, cost, and bucket of each cell.
-
-    Takes the first candidate within `max_positions`, or the last one with an
-    infinite number.
-    """
+    """Returns number (inf above `max_positions`), cost, bucket of cells."""
     for bucket_of in candidates:
         buckets = _merge_cells(cells, bucket_of)
         shapes = balanced_shape(*buckets, batch_tokens)
