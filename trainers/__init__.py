@@ -1,8 +1,7 @@
 """Commands that train, evaluate, prepare data and reproduce Table 3.
 
-The modules of this package are the commands and what they share. Imports
-export and keras_transformer.
+Subpackages hold the shared code. Imports export and keras_transformer.
 """
 
-# First: it silences TensorFlow's start-up notes.
+# Imported first to silence TensorFlow's start-up messages.
 import export  # noqa: F401

@@ -1,23 +1,22 @@
-"""Makes a student of one or several teachers: `python -m trainers.distill`.
+"""Distills one or several teachers: `python -m trainers.distill`.
 
 python -m trainers.distill --teacher=runs/base --output_dir=runs/student
 
-The student learns from the teachers' translations of the sources of a corpus,
-and from the corpus' own pairs (sequence-level knowledge distillation: Kim and
-Rush 2016). These steps go into --output_dir:
+The student learns from the teachers' translations of a corpus and from its
+original pairs (sequence-level knowledge distillation: Kim and Rush 2016). Each
+step writes a folder of --output_dir:
 
-  translations/  the teachers' translations, by trainers.synthesize: of
-                 several teachers as an ensemble, and of each alone
-  corpus/        these and the original pairs, each once
-  data/          that corpus with the teacher's vocabulary, by trainers.prepare
-  student/       the model directory, by trainers.wmt; starts with layers of
-                 the first teacher if only the numbers of layers differ
-  scores/        translations of the test split by student and teachers, and
-                 comparison.json: BLEU and the difference with its 95 %
-                 interval
+  translations/  translations by the ensemble of teachers and by each alone,
+                 from trainers.synthesize
+  corpus/        translations and original pairs without duplicates
+  data/          that corpus with the teacher's vocabulary, from
+                 trainers.prepare
+  student/       model directory, from trainers.wmt; starts with layers of the
+                 first teacher if only the numbers of layers differ
+  scores/        translations of the test split, and comparison.json: BLEU and
+                 the difference with its 95 % interval
 
-Ctrl-C saves. The same command resumes after any end, and skips the steps that
-are done.
+Ctrl-C saves. The same command resumes and skips finished steps.
 """
 
 import dataclasses
@@ -112,7 +111,7 @@ flags.DEFINE_multi_string(
     "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
-# Flags of trainers.wmt that trainers.distill gives, and its own for them.
+# Flags of trainers.wmt, and the flags of trainers.distill that set them.
 _STUDENT_FLAGS = {name: name for name in ("preset", "set", "train_steps")} | {
     "model_dir": "output_dir",
     "prepared_dir": "output_dir",
@@ -122,7 +121,7 @@ _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
 
 
 def main(arguments):
-    """Runs the steps; prints how the student compares."""
+    """Runs the steps and compares the student with its teachers."""
     del arguments
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]
     digests = _hash_teachers(teachers)
@@ -133,10 +132,10 @@ def main(arguments):
     distillation = _distillation(teachers, corpus)
     folder = distillation.folder
     facts = _facts(digests, distillation)
-    # A refusal writes nothing, not even the lock.
+    # Before the lock, so that an error writes nothing.
     read_finished_commands(folder, facts)
     if FLAGS.wmt_flag and not (folder / JOURNAL_FILE).exists():
-        # Before hours of work for nothing.
+        # Finds invalid flags before hours of work.
         check = [*FLAGS.wmt_flag, "--only_check_args"]
         code = run_subcommand("trainers.wmt", check)
         if code:
@@ -168,7 +167,7 @@ def main(arguments):
 
 
 def _hash_teachers(teachers):
-    """Returns the SHA-256 of the weights; the vocabulary must be the same."""
+    """Returns SHA-256 of the weights; vocabularies must be the same."""
     models = [hash_model_files(each.path) for each in teachers]
     for model in models:
         _, vocabulary, _ = model.sha256
@@ -189,7 +188,7 @@ def _corpus(teacher):
             f"{teacher.path} does not say what it was trained on; give "
             "--dataset, whose sources the teachers translate."
         )
-    # Before it is opened: trees know other languages.
+    # Before opening the corpus, since trees have other languages.
     name = FLAGS.dataset if is_given else trained_on["dataset"]
     validate_kind(name, dataset_kind(name), "text")
     corpus = dataset_flags.corpus(trained_on)
@@ -227,7 +226,7 @@ def _distillation(teachers, corpus):
         "wmt": FLAGS.wmt_flag,
     }
     if FLAGS.best_of > 1:
-        # Refused with the best of the beam, which needs none.
+        # trainers.synthesize accepts --tokenize only with --best_of above 1.
         given["synthesize"] = given["tokenize"] + given["synthesize"]
     return Distillation(
         folder=pathlib.Path(FLAGS.output_dir),
@@ -247,7 +246,7 @@ def _given_flags(*names):
 
 
 def _student(teacher):
-    """Returns its TransformerConfig, and whether it starts with layers."""
+    """Returns the student's config, and whether it copies layers."""
     changes = list(FLAGS.set)
     if FLAGS.train_steps is not None:
         changes.append(f"train_steps={FLAGS.train_steps}")
@@ -266,7 +265,7 @@ def _student(teacher):
 
 
 def _facts(digests, distillation):
-    """Returns what decides the student and no command would refuse."""
+    """Returns the facts that must stay the same when resuming."""
     may_change = field_names("ending", "decoding")
     config = dataclasses.asdict(distillation.config)
     corpus = distillation.corpus

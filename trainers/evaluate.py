@@ -1,14 +1,13 @@
 """Scores a model on a split: `python -m trainers.evaluate --model_dir=M`.
 
 M is a model directory, an exported version, or the folder of its versions. The
-data are those that the model directory was trained on; for an export give
---dataset and both languages.
+data are by default the model directory's training data; exports need --dataset
+and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references; for a
-parser EVALB's labelled F1, precision, recall and more. The scores of a model
-directory are saved in its scores.json, with beam, penalty, step, data,
-command, hardware and date; the same evaluation again replaces the earlier
-entry.
+parser EVALB's labelled F1, precision, recall and more. Saves the scores of a
+model directory in its scores.json, with beam, penalty, step, data, command,
+hardware and date; repeating an evaluation replaces its entry.
 """
 
 import dataclasses
@@ -53,7 +52,7 @@ flags.DEFINE_multi_string(
     "File of reference translations, a line for each source of the split, "
     "instead of the split's own; repeatable. A blank line is no reference.",
 )
-# None is what the model's config says.
+# None for the value of the model's config.
 flags.DEFINE_integer(
     "beam_size", None, "Beams.", lower_bound=1, upper_bound=MAX_BEAMS
 )
@@ -115,7 +114,7 @@ def main(arguments):
 
 
 def _evaluate_model(translator, search):
-    # An export's session needs a process without TensorFlow.
+    # Imported here: an export's session needs a process without TensorFlow.
     from export.model_directory import ModelDirectory
     from trainers.scores.score_records import save_scores
 
@@ -140,7 +139,7 @@ def _evaluate_model(translator, search):
 
 
 def _evaluate_parser(search):
-    # As in _evaluate_model.
+    # See _evaluate_model.
     from export.model_directory import ModelDirectory
     from trainers.scores.parser_scores import score_parser
 
@@ -185,12 +184,12 @@ def _evaluate_export(translator):
 
 
 def _open_corpus(directory, kind):
-    """Opens the corpus of the flags, or else that of the training."""
+    """Opens the corpus of the flags, or else the training corpus."""
     run = directory.read_run()
     name = FLAGS.dataset
     if not FLAGS["dataset"].present:
         name = run.get("dataset", name)
-    # Before opening it: the languages of the other kind would be refused.
+    # Before opening it, which raises for the languages of the other kind.
     _validate_kind(name, kind)
     return dataset_flags.corpus(run)
 
@@ -234,7 +233,7 @@ def _select_lines(evaluation_set):
 
 
 def _read_references(sources):
-    """Returns for each source its non-blank lines of --references."""
+    """Returns the non-blank lines of --references for each source."""
     files = read_references(FLAGS.references, len(sources))
     references = tuple(
         tuple(line.strip() for line in lines if line and line.strip())

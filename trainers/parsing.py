@@ -1,8 +1,8 @@
-"""Trains a constituency parser (section 6.3): `python -m trainers.parsing`.
+"""Trains a parser (section 6.3): `python -m trainers.parsing`.
 
-As trainers.wmt, on trees: --dataset=trees:PREFIX, files PREFIX.train.ptb and
-PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size is that of the words'
-tokens; the output vocabulary, brackets and tags, follows from the data.
+Like trainers.wmt, but for constituency trees: --dataset=trees:PREFIX reads
+PREFIX.train.ptb and PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size
+is that of words; the output vocabulary, brackets and tags, depends on the data.
 """
 
 import dataclasses
@@ -24,13 +24,13 @@ _TRANSLATION_FLAGS = ("dev_bleu_sentences", "tokenize", "attention_steps")
 
 
 class Parsing(launch.Task):
-    """Words in, a sequence of brackets and tags out."""
+    """Maps words to a sequence of brackets and tags."""
 
     command = "trainers.parsing"
     kind = "trees"
 
     def check(self, config):
-        """As `Task.check`."""
+        """Rejects flags for translations, and shared embeddings."""
         training_options.validate_unused_flags(
             _TRANSLATION_FLAGS, "translations"
         )
@@ -41,11 +41,11 @@ class Parsing(launch.Task):
             )
 
     def finalize_options(self, options, directory, source):
-        """Drops what is for text on both sides."""
+        """Unsets options for translations."""
         return dataclasses.replace(options, attention_steps=0, tokenize="none")
 
     def symbols_from_directory(self, directory):
-        """As `Task.symbols_from_directory`."""
+        """Returns the parser's symbols, or None for a new directory."""
         # nltk takes seconds to load.
         from export.parsing.parser import load_symbols
 
@@ -55,7 +55,7 @@ class Parsing(launch.Task):
         return load_symbols(directory) if exists else None
 
     def config_from_directory(self, config, directory):
-        """Adds the sizes of the directory's symbols, if there are any."""
+        """Adds the sizes of the directory's vocabularies, if any."""
         symbols = self.symbols_from_directory(directory)
         if symbols is None:
             return None
@@ -70,11 +70,11 @@ class Parsing(launch.Task):
         return _with_symbols(config, symbols, directory.read_vocabulary())
 
     def finalize_config(self, config, corpus):
-        """Adds the sizes of the corpus' symbols."""
+        """Adds the sizes of the corpus' vocabularies."""
         return _with_symbols(config, corpus.symbols, corpus.vocabulary)
 
     def score(self, inputs, options, run_info):
-        """Saves F1 of the test split."""
+        """Scores the test split with F1."""
         if inputs.test is None:
             print(
                 "The data set has no test split, so there is no F1 score; dev "
@@ -94,7 +94,7 @@ class Parsing(launch.Task):
         print("", "Test:", *scores.lines, sep="\n", flush=True)
 
     def print_next_steps(self, inputs):
-        """As `Task.print_next_steps`."""
+        """Prints commands to run next."""
         path = inputs.directory.path
         logs = inputs.directory.logs_path
         lines = [command.command_line("tensorboard", "--logdir", logs)]
@@ -111,7 +111,7 @@ class Parsing(launch.Task):
 
 
 def _with_symbols(config, symbols, vocabulary):
-    # It loads TensorFlow Text.
+    # Imported here because it loads TensorFlow Text.
     from export.parsing.word_tokenizer import WordTokenizer
 
     changes = {
@@ -126,7 +126,7 @@ def _with_symbols(config, symbols, vocabulary):
 
 
 def main(arguments):
-    """Trains, scores and prints what to do next."""
+    """Trains, scores and prints commands to run next."""
     del arguments
     launch.launch(Parsing())
 

@@ -1,9 +1,9 @@
-"""Estimates what a training costs beforehand: `python -m trainers.plan`.
+"""Estimates the cost of a training: `python -m trainers.plan`.
 
 python -m trainers.plan --preset=big --pairs=36e6 --gpus=8xH100
 
-Parameters and FLOPs are counted exactly; memory of activations, seconds,
-energy and price are estimates, printed with their assumptions.
+Parameters and FLOPs are exact; memory of activations, seconds, energy and
+price are estimates, printed with their assumptions.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
 
-# About the mean of WMT14's sentences in tokens.
+# Approximate mean sentence length of WMT14 in tokens.
 _MEAN_LENGTH = 30.0
 
 flags.DEFINE_string("preset", "base", "A named TransformerConfig.")
@@ -109,7 +109,7 @@ flags.DEFINE_float(
 flags.DEFINE_float(
     "watts", None, "Its power at full load in W.", lower_bound=0.001
 )
-# Each flag that replaces a figure of the table: Device's field and the unit.
+# Field of Device, and unit, of each flag that overrides the table.
 _FIGURES = {
     "memory": ("memory", 2**30),
     "memory_bandwidth": ("bandwidth", 1e9),
@@ -170,7 +170,7 @@ def _corpus_size(config):
 
 
 def _devices():
-    """Returns the Device of --gpus and how many there are."""
+    """Returns the Device of --gpus and the number of devices."""
     count, name = parse_gpus(FLAGS.gpus)
     if name == "cpu" and FLAGS.flops is None:
         raise InputError(
@@ -189,7 +189,7 @@ def _devices():
 
 
 def _with_flags(device):
-    """Returns the device with the figures that flags give."""
+    """Returns the device with figures replaced by flags."""
     given = {"float32": FLAGS.flops, "bfloat16": FLAGS.bfloat16_flops}
     flops = {dtype: rate for dtype, rate in given.items() if rate is not None}
     changes = {

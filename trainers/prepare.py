@@ -54,12 +54,12 @@ _PRESETS = {"text": "tiny", "trees": "parsing-small"}
 
 
 def main(arguments):
-    """Prepares the data, checks them, and prints how to train on them."""
+    """Prepares and checks the data; prints how to train on them."""
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
     if FLAGS.preset:
-        # A wrong name is refused before any data are unpacked.
+        # Finds a wrong name before unpacking any data.
         config_flags.make_config(FLAGS.preset, [])
     corpus = dataset_flags.corpus()
     preset = FLAGS.preset or _PRESETS[corpus.kind]

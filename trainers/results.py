@@ -1,11 +1,11 @@
-"""Makes a page of results from scores: `python -m trainers.results`.
+"""Writes a page of results from scores: `python -m trainers.results`.
 
 python -m trainers.results --scores=runs/demo --scores=runs/multi30k \
     --output=docs/measured/results.md
 
-Each score stands with its data, command, updates, time, hardware, date and
-signature, next to published ones; folders in commands and data names are
-shortened. Of --output only the text between its two marks is replaced.
+Shows each score with data, command, updates, time, hardware, date and
+signature, next to published ones; shortens folders in commands and data names.
+Replaces only the text between the two marks in --output.
 """
 
 import json

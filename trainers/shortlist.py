@@ -1,10 +1,9 @@
 """Makes a lexical shortlist: `python -m trainers.shortlist --model=M ...`.
 
-Line N of --translations is the translation of line N of --input, as in the
-two sides of the training data. The model's attention during force-decoding
-gives the likely target tokens of each source token. The file is for
---shortlist of export.saved_model and export.translate, in Marian's format.
-Blank lines and pairs that are too long are skipped.
+Line N of --translations is the translation of line N of --input. The model's
+attention during force-decoding gives the likely target tokens of each source
+token. Writes Marian's format, for --shortlist of export.saved_model and
+export.translate. Skips blank lines and pairs that are too long.
 """
 
 import gzip
@@ -56,9 +55,9 @@ flags.DEFINE_integer(
     lower_bound=2,
 )
 
-# Lines in memory at a time.
+# Number of lines in memory.
 _CHUNK = 8192
-# Source tokens that share a target token: the most attended ones.
+# Number of most attended source tokens counted for each target token.
 _SHARED_BY = 4
 
 
@@ -107,7 +106,7 @@ def main(arguments):
 
 
 def _encode(tokenizer, lines):
-    """Returns the ids of the pairs of lines that are not skipped."""
+    """Returns (source ids, target ids) of the pairs not skipped."""
     sides = zip(*lines)
     ids = [
         side.encode(list(texts))
@@ -121,7 +120,7 @@ def _encode(tokenizer, lines):
 
 
 def _align(attend, source, target):
-    """Returns source ids, target ids and shares of all alignments."""
+    """Returns source ids, target ids and weights of all alignments."""
     weights, indices = (each.numpy() for each in attend(source, target))
     source, target = np.asarray(source), np.asarray(target)
     sources = np.take_along_axis(source[:, None], indices, axis=2)

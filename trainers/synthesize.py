@@ -1,25 +1,24 @@
-"""Makes training text by translating: `python -m trainers.synthesize`.
+"""Makes training pairs by translation: `python -m trainers.synthesize`.
 
---text=FILE, or a side of --dataset, is translated by --model, or by several as
-an ensemble, into pairs that --dataset=text:OUTPUT_DIR/ then reads.
+Translates --text=FILE, or a side of --dataset, with --model, or several as an
+ensemble, into pairs that --dataset=text:OUTPUT_DIR/ reads.
 
-  --direction=forward   lines are sources, translations targets: for a student
-                        of the models (Kim and Rush 2016)
-  --direction=backward  lines are targets, translations sources, by models from
+  --direction=forward   lines are sources, translations targets: for
+                        distillation (Kim and Rush 2016)
+  --direction=backward  lines are targets, translations sources, of models from
                         target to source: back-translation (Sennrich et al.
                         2016)
 
---source_language and --target_language are those of the pairs.
+--source_language and --target_language are the languages of the pairs.
 
-Translations come from beam search, or are sampled (--decoding=sample); with a
-corpus, --best_of=N takes the one of N that is most like the reference.
---word_drop, --word_swap and --tag change the sources. What is filtered out is
+Translations come from beam search or sampling (--decoding=sample); with a
+corpus, --best_of=N chooses the one of N most similar to the reference.
+--word_drop, --word_swap and --tag change the sources. Filtered pairs are
 counted.
 
-Lines are translated in shards; finished ones are kept, and the same command
-resumes after any end. The pairs depend on lines, models and flags, not on how
-many --workers there are or which of them died. --ray translates on a Ray
-cluster.
+Finished shards of lines are kept, and the same command resumes. The pairs
+depend only on lines, models and flags, not on the number of --workers or their
+failures. --ray translates on a Ray cluster.
 """
 
 import dataclasses
@@ -158,7 +157,7 @@ command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
 
 
 def main(arguments):
-    """Translates and filters; prints how to train with the pairs."""
+    """Translates and filters; prints how to train on the pairs."""
     del arguments
     source, languages = _source()
     options = _options(source, *languages)
@@ -185,7 +184,7 @@ def main(arguments):
 
 
 def _source():
-    """Returns the LineSource, and the codes of both languages."""
+    """Returns the LineSource and both language codes."""
     if (FLAGS.text is None) != FLAGS["dataset"].present:
         raise InputError(
             "Give either --text=FILE or --dataset, whose lines are translated."
@@ -212,7 +211,7 @@ def _source():
 
 
 def _options(source, source_language, target_language):
-    """Returns the SynthesisOptions that the flags give."""
+    """Returns the SynthesisOptions of the flags."""
     _validate_flags(source)
     tokenize = "13a"
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
@@ -233,7 +232,7 @@ def _options(source, source_language, target_language):
 
 
 def _validate_flags(source):
-    """Raises InputError for flags that would change nothing."""
+    """Raises InputError for flags without effect."""
     needed = {}
     if FLAGS.decoding == "beam":
         needed |= dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")

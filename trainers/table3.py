@@ -5,9 +5,9 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
     --set=vocabulary_size=8000 --output_dir=runs/table3
 
 trainers.wmt trains each row on the same prepared data with the same budget,
-trainers.evaluate scores it on the dev split. After each row table3.md in
---output_dir is updated, with the paper's numbers next to ours. Ctrl-C saves;
-the same command resumes and skips finished rows.
+trainers.evaluate scores it on the dev split. Each row updates table3.md in
+--output_dir, which also has the paper's numbers. Ctrl-C saves; the same
+command resumes and skips finished rows.
 """
 
 import pathlib

@@ -21,13 +21,13 @@ for module in (dataset_flags, training_options, launch, initial_weights):
 
 
 class Translation(launch.Task):
-    """One vocabulary for both languages, scored by BLEU."""
+    """Translates with one vocabulary for both languages."""
 
     command = "trainers.wmt"
     kind = "text"
 
     def check(self, config):
-        """As `Task.check`."""
+        """Rejects settings for parsers."""
         if not (FLAGS.init_from or FLAGS.init_layers_from):
             config_flags.validate_translator_config(config)
         training_options.validate_unused_flags(["dev_f1_sentences"], "parsers")
@@ -42,7 +42,7 @@ class Translation(launch.Task):
         return training_inputs.choose_tokenizer(options, directory, language)
 
     def config_from_directory(self, config, directory):
-        """Returns the config; a parser's directory is refused."""
+        """Returns the config; raises InputError for a parser's directory."""
         if directory.symbols_path.exists():
             raise InputError(
                 f"{directory.path} holds a parser, not a translation model; "
@@ -51,16 +51,16 @@ class Translation(launch.Task):
         return config
 
     def score(self, inputs, options, run_info):
-        """Saves BLEU of the test split."""
+        """Scores the test split with BLEU."""
         score_records.score_test_split(inputs, options.tokenize, run_info)
 
     def print_next_steps(self, inputs):
-        """As `Task.print_next_steps`."""
+        """Prints commands to run next."""
         score_records.print_next_steps(inputs.directory)
 
 
 def main(arguments):
-    """Trains, scores and prints what to do next."""
+    """Trains, scores and prints commands to run next."""
     del arguments
     launch.launch(Translation())
 

@@ -1,7 +1,7 @@
 """Plans batches and collates them into arrays.
 
-`make_plan` is the way in: a plan is a pure function of lengths and seed, and
-each of its batches one of the step. Does not import other subpackages.
+`make_plan` is the entry point: a plan depends only on lengths and seed, a
+batch only on plan and step. Does not import other subpackages.
 """
 
 from trainers.batches.by_length import plan_by_length
@@ -11,7 +11,7 @@ BATCHINGS = ("length", "pack")
 
 
 def make_plan(pairs, config, options):
-    """Returns the BatchPlan of TokenPairs that TrainingOptions ask for."""
+    """Returns the BatchPlan for TokenPairs and TrainingOptions."""
     lengths = pairs.source_lengths, pairs.target_lengths
     tokens, seed = config.batch_tokens, options.seed
     if options.batching == "pack":

@@ -1,7 +1,7 @@
-"""Assigns pairs to the batches of each epoch.
+"""Assigns sentence pairs to the batches of each epoch.
 
-Batches are a pure function of plan, seed and epoch, so that a training resumes
-at any step without reading the batches before it.
+Batches depend only on plan, seed and epoch, so a training resumes at any step
+without reading earlier batches.
 """
 
 import dataclasses
@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Rows come in multiples of this, so that 2, 4 and 8 replicas share a batch
-# evenly.
+# So that 2, 4 and 8 replicas share a batch evenly.
 _ROW_MULTIPLE = 8
-# A batch that is not full makes an update of fewer tokens. One more batch is
-# taken to cost as much as this share of a full batch in padding.
+# Cost of one more batch, as a share of a full batch's positions: partly filled
+# batches make updates of fewer tokens.
 _BATCH_COST = 0.1
 
 
 class BatchShape(NamedTuple):
-    """Padded shape of a batch, (B, S, T); each is compiled once."""
+    """Padded shape (B, S, T) of a batch; each shape is compiled once."""
 
     rows: int
     source_length: int
@@ -27,7 +26,7 @@ class BatchShape(NamedTuple):
 
     @property
     def positions(self):
-        """Positions of both sides together, with padding."""
+        """Number of source and target positions, with padding."""
         return self.rows * (self.source_length + self.target_length)
 
 
@@ -37,8 +36,8 @@ class Batch:
 
     Attributes:
         pairs: int64 [N], indices of pairs.
-        rows: int64 [N], ascending: the row of each pair. Pairs of a row follow
-            each other; a row without a pair is padding.
+        rows: int64 [N], ascending: the row of each pair; a row without a pair
+            is padding.
     """
 
     pairs: np.ndarray
@@ -63,26 +62,25 @@ class Bucket:
     def balanced(
         cls, pairs, starts, source_length, target_length, batch_tokens
     ):
-        """Makes a bucket of the fewest, equally full batches."""
+        """Returns a Bucket of the fewest batches, equally full."""
         lengths = int(source_length), int(target_length)
         shape = balanced_shape(len(starts) - 1, *lengths, batch_tokens)
         return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
 
     @property
     def batches(self):
-        """Number of batches that hold every row once."""
+        """Number of batches in an epoch."""
         return -(-(len(self.starts) - 1) // self.shape.rows)
 
     @property
     def positions(self):
-        """Positions of both sides of all batches, with padding."""
+        """Number of positions in an epoch, with padding."""
         return self.batches * self.shape.positions
 
     def batch(self, order, number):
-        """Returns the Batch with this number of an epoch.
+        """Returns a Batch of an epoch with this order of rows, int64 [R].
 
-        Batches of a bucket differ by one row at most; `order`, int64 [R], is
-        that of the rows in this epoch.
+        Batches of a bucket differ by one row at most.
         """
         first, last = (
             len(order) * end // self.batches for end in (number, number + 1)
@@ -96,11 +94,9 @@ class Bucket:
 
 
 class BatchPlan:
-    """The batches of every epoch.
+    """The batches of every epoch, in an order seeded with `seed` >= 0.
 
-    Args:
-        buckets: iterable of Bucket, which together hold every pair once.
-        seed: seed of the order, at least 0.
+    The Buckets together hold every pair once.
     """
 
     def __init__(self, buckets, seed):
@@ -110,20 +106,20 @@ class BatchPlan:
 
     @property
     def shapes(self):
-        """The shapes of the batches, in the order of the buckets."""
+        """The BatchShape of each bucket."""
         return tuple(bucket.shape for bucket in self.buckets)
 
     @property
     def positions(self):
-        """Positions of both sides in one epoch, with padding."""
+        """Number of positions in an epoch, with padding."""
         return sum(bucket.positions for bucket in self.buckets)
 
     def epoch(self, number):
-        """Returns the batches of one epoch, a lazy sequence."""
+        """Returns a lazy sequence of the batches of one epoch."""
         return _Epoch(self, number)
 
     def from_step(self, step):
-        """Yields batches without end, skipping the first `step` ones."""
+        """Yields batches endlessly, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
         for number in itertools.count(first):
             batches = self.epoch(number)
@@ -164,8 +160,8 @@ class _Epoch:
 def max_rows(source_length, target_length, batch_tokens):
     """Returns the number of rows of these lengths that fit into a batch.
 
-    A multiple of 8, or 1 to 7 if fewer fit; at least 1. `batch_tokens` is the
-    maximum of positions on each side. Here and below, arguments may be arrays.
+    A multiple of 8, or 1 to 7 if fewer fit. `batch_tokens` is the maximum
+    number of positions per side. Here and below, arguments may be arrays.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
     few = rows < _ROW_MULTIPLE
@@ -173,20 +169,20 @@ def max_rows(source_length, target_length, batch_tokens):
 
 
 def balanced_rows(rows, limit):
-    """Returns the least rows per batch for the fewest batches of `limit`."""
+    """Returns rows per batch, at most `limit`, for the fewest batches."""
     batches = -(-rows // limit)
     multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
     return -(-rows // (batches * multiple)) * multiple
 
 
 def balanced_shape(rows, source_length, target_length, batch_tokens):
-    """Returns the BatchShape of the fewest, equally full batches."""
+    """Returns the BatchShape of the fewest batches, equally full."""
     limit = max_rows(source_length, target_length, batch_tokens)
     return BatchShape(balanced_rows(rows, limit), source_length, target_length)
 
 
 def batching_cost(rows, source_length, target_length, batch_tokens):
-    """Returns the positions of all batches plus a price for each batch."""
+    """Returns the positions of all batches plus a cost for each batch."""
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     price = _BATCH_COST * 2 * batch_tokens
     return -(-rows // shape.rows) * (shape.positions + price)

@@ -1,9 +1,9 @@
-"""Batches by approximate length (section 5.1), in few shapes.
+"""Plans batches of similar lengths (section 5.1) in few padded shapes.
 
-Pairs are sorted by length and cut into buckets by dynamic programming. An
-order by the longer side leaves the shorter side to chance, so it is first cut
-into strips; within a strip pairs go from the longest source to the longest
-target. Finally each cell moves to the bucket where it costs least.
+Cells (pairs of equal lengths) are sorted by the longer side and cut into
+strips; within a strip they are sorted by the difference of the sides. Dynamic
+programming cuts that order into buckets. Finally each cell moves to the bucket
+where it costs least.
 """
 
 import numpy as np
@@ -16,27 +16,22 @@ from trainers.batches.batch_plan import (
     max_rows,
 )
 
-# With shapes=0: the fewest shapes with at most this share of padding, and at
-# most this many shapes.
+# With shapes=0: maximum share of padding, and maximum number of shapes.
 _FREE_PADDING = 0.03
 _FREE_SHAPES = 128
 # Numbers of strips to try, per shape.
 _STRIPS_PER_SHAPE = 0.5 ** np.arange(0, 2.5, 0.25)
-# Rare lengths are merged down to about so many cells: time and memory of the
-# dynamic programming grow with their square.
+# Rare lengths are merged until about this many cells are left: dynamic
+# programming takes time and memory of their square.
 _MAX_CELLS = 1000
 
 
 def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
     """Returns a BatchPlan of pairs of similar lengths, one pair per row.
 
-    Args:
-        source_lengths: int [pairs], 1 to `batch_tokens`.
-        target_lengths: int [pairs], 1 to `batch_tokens`.
-        batch_tokens: maximum of positions of a batch, on each side.
-        shapes: maximum number of batch shapes; 0 for the fewest that keep
-            padding at about 3 %, at most 128.
-        seed: seed of the order of batches.
+    Lengths are int [pairs], 1 to `batch_tokens`, the maximum number of
+    positions of a batch per side. `shapes` is the maximum number of batch
+    shapes; 0 for the fewest with about 3 % of padding, at most 128.
     """
     cells, cell_of_pair = _count_cells(
         source_lengths, target_lengths, batch_tokens
@@ -56,14 +51,7 @@ def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
 
 
 def _count_cells(source_lengths, target_lengths, batch_tokens):
-    """Counts the pairs of each (source length, target length).
-
-    Full batches of two lengths make one cell and the remainder another one,
-    which may better join other lengths.
-
-    Returns int64 [3, n], pairs, source and target length of each cell; and
-    int64 [pairs], a number of each pair's lengths, in the order of the cells.
-    """
+    """Returns cells, int64 [3, n], and the lengths of pairs as numbers."""
     width = int(target_lengths.max()) + 1
     lengths, lengths_of_pair, counts = np.unique(
         source_lengths.astype(np.int64) * width + target_lengths,
@@ -71,6 +59,8 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
         return_counts=True,
     )
     source, target = np.divmod(lengths, width)
+    # Pairs that fill batches make one cell (pairs, source and target length),
+    # the remainder another, which may join other lengths.
     remainder = counts % max_rows(source, target, batch_tokens)
     pairs = np.stack([counts - remainder, remainder], axis=1).ravel()
     cells = np.stack([pairs, source.repeat(2), target.repeat(2)])
@@ -78,7 +68,7 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
 
 
 def _buckets(cells, batch_tokens, shapes):
-    """Returns the bucket of each cell, int64 [n], from 0 without a gap."""
+    """Returns the bucket of each cell, int64 [n], numbered from 0."""
     pairs, source, target = cells
     limit = shapes or _FREE_SHAPES
     real = (pairs * (source + target)).sum()
@@ -89,7 +79,7 @@ def _buckets(cells, batch_tokens, shapes):
     counts = np.rint(limit * _STRIPS_PER_SHAPE).astype(int)
     for count in np.unique(np.clip(counts, 1, len(strips))):
         strip_of = strips[count - 1]
-        # To and fro: each strip begins where the one before ends.
+        # Alternating directions: each strip begins where the last one ended.
         across = (source - target) * (-1) ** strip_of
         order = np.lexsort([across, strip_of])
         segments = optimal_segments(cells, order, limit, batch_tokens)
@@ -101,11 +91,7 @@ def _buckets(cells, batch_tokens, shapes):
 
 
 def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
-    """Takes the first candidate within `max_positions`, or the last one.
-
-    Returns the number of buckets (infinite if there are too many positions),
-    their cost, and the bucket of each cell.
-    """
+    """Returns number (inf above `max_positions`), cost, bucket of cells."""
     for bucket_of in candidates:
         buckets = _merge_cells(cells, bucket_of)
         shapes = balanced_shape(*buckets, batch_tokens)
@@ -149,24 +135,17 @@ def _move_cells(cells, bucket_of, batch_tokens):
 
 
 def optimal_segments(cells, order, limit, batch_tokens):
-    """Cuts a sequence of cells into contiguous segments of least cost.
+    """Yields the optimal cuts of cells into 1 to `limit` segments.
 
     Dynamic programming: the best k segments up to a cell are a last segment
-    and the best k - 1 up to its beginning.
-
-    Args:
-        cells: int64 [3, n], pairs, source length and target length of each.
-        order: int64 [n], indices of the cells in their order.
-        limit: maximum number of segments.
-        batch_tokens: maximum of positions of a batch, on each side.
-
-    Yields:
-        int64 [n], the segment of each cell, for 1 to `limit` segments.
+    and the best k - 1 up to its beginning. Yields the segment of each cell,
+    int64 [n]. `cells` is int64 [3, n]: pairs, source and target length;
+    `order`, int64 [n], has the indices of the cells in sequence.
     """
     group_of = np.empty_like(order)
     group_of[order] = _group_neighbors(cells[:, order])
     cost = _segment_costs(_merge_cells(cells, group_of), batch_tokens)
-    # Least cost of the groups before each, and where the last segment begins.
+    # Least cost of the groups before each; beginning of the last segment.
     before, begins = np.append(0, np.full(len(cost), np.inf)), []
     for _ in range(min(limit, len(cost))):
         total = cost + before[:-1]
@@ -182,11 +161,11 @@ def optimal_segments(cells, order, limit, batch_tokens):
 
 
 def _group_neighbors(cells):
-    """Returns the group of each cell, int64 [n], from 0 without a gap."""
+    """Returns the group of each cell, int64 [n], numbered from 0."""
     pairs, source, target = cells
     if len(pairs) <= _MAX_CELLS:
         return np.arange(len(pairs))
-    # By cube roots, frequent lengths stay alone and rare ones keep some groups.
+    # With cube roots, frequent lengths stay alone and rare ones are merged.
     weight = np.cumsum(np.cbrt(pairs * (source + target)))
     part = weight * _MAX_CELLS // weight[-1]
     return np.unique(part, return_inverse=True)[1]

@@ -1,6 +1,6 @@
 """Collates the pairs of a batch into arrays of ids, padded or packed.
 
-NumPy only: trainings on other backends than TensorFlow need no more.
+Uses only NumPy, for training with backends other than TensorFlow.
 """
 
 import numpy as np
@@ -12,9 +12,8 @@ from trainers.batches.token_pairs import ranges
 def shard_for_replica(arrays, replica, replicas):
     """Returns one replica's rows of the global batch, (inputs, labels).
 
-    This is where a batch is divided among replicas, whose numbers of rows
-    differ by at most one. Their losses are put together in
-    trainers/training/training_model.py.
+    Numbers of rows differ by at most one. trainers/training/training_model.py
+    combines the losses of the replicas.
     """
     inputs, labels = arrays
     first, last = (
@@ -27,17 +26,16 @@ def shard_for_replica(arrays, replica, replicas):
 def make_batch(pairs, batch):
     """Returns inputs and labels of a Batch with one pair per row.
 
-    Returns:
-        ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
+    They are ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
     """
     return _make_batch(pairs, batch, is_packed=False)
 
 
 def make_packed_batch(pairs, batch):
-    """As `make_batch`, with several pairs per row.
+    """Returns inputs and labels of a Batch with several pairs per row.
 
-    The inputs also have `source_segments`, `target_segments`,
-    `source_positions` and `target_positions`.
+    In addition to those of `make_batch`, the inputs have `source_segments`,
+    `target_segments`, `source_positions` and `target_positions`.
     """
     return _make_batch(pairs, batch, is_packed=True)
 
@@ -67,7 +65,6 @@ class _Layout:
 
     def __init__(self, lengths, rows, shape):
         self._lengths, self._shape = lengths, shape
-        # rows is ascending.
         self._first_of_row = np.searchsorted(rows, rows)
         before = np.cumsum(lengths) - lengths
         columns = before - before[self._first_of_row]
@@ -75,17 +72,16 @@ class _Layout:
         self._indices = ranges(self._starts, lengths)
 
     def scatter(self, values):
-        """Puts one value per token into zeros: int32 [rows, L]."""
+        """Returns int32 [rows, L] with one value per token, 0 elsewhere."""
         array = np.zeros(self._shape, np.int32)
         array.reshape(-1)[self._indices] = values
         return array
 
     def shift_right(self, labels):
-        """Returns the decoder's input: begin ids, no end ids."""
+        """Returns the decoder's input: labels after the begin id, no end id."""
         target = np.roll(labels, 1, axis=1)
         target.reshape(-1)[self._starts] = BEGIN_ID
-        # The end id of a full row came round to the row's first column, and
-        # that of another row stands where padding belongs.
+        # The shifted end id of a row that is not full is now on padding.
         target[labels == 0] = 0
         return target
 

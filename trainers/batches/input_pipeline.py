@@ -1,4 +1,4 @@
-"""Feeds a plan's batches to `model.fit`, on any number of replicas."""
+"""Feeds the batches of a BatchPlan to `model.fit` on any replicas."""
 
 import itertools
 
@@ -14,18 +14,17 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def training_data(strategy, pairs, plan, step):
-    """Returns endless batches of TokenPairs, skipping the first `step` ones.
+    """Returns endless training batches, skipping the first `step` ones.
 
-    Returns:
-        tf.distribute.DistributedDataset of (inputs, labels), see
-        `collate.make_batch`. Each replica gets its rows of the global batch
-        (`shard_for_replica`), which is the same for any number of replicas.
+    A tf.distribute.DistributedDataset of (inputs, labels), see
+    `collate.make_batch`. Each replica gets its rows of the global batch, which
+    is the same for any number of replicas.
     """
     return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 
 
 def evaluation_data(strategy, pairs, plan):
-    """Returns the batches of epoch 0 again and again, as `training_data`.
+    """Returns the batches of epoch 0 repeated endlessly.
 
     An evaluation of all pairs takes `plan.batches_per_epoch` steps.
     """
@@ -64,9 +63,9 @@ def _dataset(shards, is_packed, prefetch):
     signature = (dict.fromkeys(names, _IDS), _IDS)
     dataset = tf.data.Dataset.from_generator(shards, output_signature=signature)
     options = tf.data.Options()
-    # Freeing an iterator waits up to a minute for its tuning thread.
+    # With autotune, freeing an iterator can wait a minute for its thread.
     options.autotune.enabled = False
-    # Otherwise every step would first ask all replicas whether data are left.
+    # Otherwise each step would check on all replicas whether data are left.
     endless = tf.data.experimental.assert_cardinality(
         tf.data.INFINITE_CARDINALITY
     )

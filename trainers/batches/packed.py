@@ -1,4 +1,4 @@
-"""Batches of few shapes whose rows hold several sentence pairs each."""
+"""Plans batches whose rows are packed with several sentence pairs."""
 
 import itertools
 
@@ -6,44 +6,39 @@ import numpy as np
 
 from trainers.batches.batch_plan import BatchPlan, Bucket, batching_cost
 
-# Rows that packing makes per row that the tokens need. Now and then it makes
-# one row more, and so a batch more: then other row lengths are tried, until
+# Expected number of rows relative to perfect packing. Packing may need more,
+# and so one more batch: then other row lengths are tried, until the share of
 # padding is below _GOOD_PADDING.
 _ROWS_MADE = 1.004
 _MAX_TRIES = 4
 _GOOD_PADDING = 0.01
-# Number of random pairs that rows are filled with, drawn once and repeated.
+# Random pairs to fill rows with are drawn once and reused cyclically.
 _DRAWS = 100_000
-# After so many drawn pairs that do not fit, a row is filled by best fit.
+# Number of drawn pairs that do not fit before best fit fills the row.
 _MAX_MISSES = 20
-# Best fit accepts one or two pairs that leave at most this many positions of
-# both sides together.
+# Maximum number of positions, of both sides, that best fit leaves empty.
 _MAX_REST = 6
-# Sentences of this mean length or more are packed in coarser units.
+# Mean sentence length per unit of packing, see `plan_packed`.
 _LONG = 64
-# The longest pairs get a bucket of their own if that saves more than this
-# share: an update of them alone is an update of few pairs.
+# The longest pairs get a bucket of their own only if that saves more than this
+# share, since its updates have few pairs.
 _WORTH_SPLITTING = 0.05
-# Positions of a row at which attention costs as much as everything else.
+# Row length at which attention costs as much as everything else.
 _COSTLY_ROW = 1024
 
 
 def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     """Packs pairs into rows, once; the rows are shuffled each epoch.
 
-    Args:
-        source_lengths: int [pairs], 1 to `batch_tokens`.
-        target_lengths: int [pairs], 1 to `batch_tokens`.
-        batch_tokens: maximum of positions of a batch, on each side.
-        row_tokens: positions of a row's longer side, see `row_lengths`.
-        seed: seed of packing and order.
+    Lengths are int [pairs], 1 to `batch_tokens`, the maximum number of
+    positions of a batch per side; for `row_tokens` see `row_lengths`.
 
     Returns:
         BatchPlan of one bucket, or more if very long pairs need longer rows.
     """
     mean = max(source_lengths.mean(), target_lengths.mean())
-    # Long sentences are packed in units of several positions: so there are
-    # few kinds of pairs, and little is lost.
+    # Long sentences are packed in units of several positions, to have few
+    # kinds of pairs; the relative loss is small.
     unit = min(1 + int(mean) // _LONG, batch_tokens)
     budget, row_tokens = batch_tokens // unit, max(row_tokens // unit, 1)
     units = np.stack(
@@ -74,8 +69,8 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
 
 
 def _shares_rows(lengths, batch_tokens, row_tokens):
-    """Returns which pairs go into the first bucket, bool [pairs]."""
-    # The longer side of the rows that each pair needs.
+    """Returns bool [pairs]: whether each goes into the next bucket."""
+    # The longer side of the rows in which each pair fits.
     totals = lengths.sum(axis=1)
     needed = lengths[0] / (totals[0] / totals.max())
     np.maximum(needed, lengths[1] / (totals[1] / totals.max()), out=needed)
@@ -101,14 +96,11 @@ def _shares_rows(lengths, batch_tokens, row_tokens):
 
 
 def row_lengths(source_lengths, target_lengths, batch_tokens, row_tokens):
-    """Returns row lengths (S, T) whose sides fill up together.
+    """Returns a list of row lengths (S, T), the cheapest first.
 
-    Lengths have the ratio of all source ids to all target ids. The longer side
-    has `row_tokens`; up to an eighth less if that fills batches better, and
+    S and T have the ratio of all source ids to all target ids. The longer one
+    is `row_tokens`; up to an eighth less if that fills batches better, and
     more if the longest sentence needs it.
-
-    Returns:
-        List of (S, T), the cheapest first.
     """
     both = np.stack([source_lengths, target_lengths])
     lengths, cost = _row_costs(both, batch_tokens, row_tokens)
@@ -122,7 +114,7 @@ def _row_costs(both, batch_tokens, row_tokens):
     share = totals / totals.max()
     least = min(int(np.ceil((longest / share).max())), batch_tokens)
     row_tokens = max(min(row_tokens, batch_tokens), least)
-    # The longest first, which wins among equals.
+    # In descending order, so that the longest is first among equals.
     longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
     lengths = np.rint(longer * share[:, None]).astype(int)
     lengths = np.maximum(lengths, longest[:, None])
@@ -153,12 +145,12 @@ def _pack(source_lengths, target_lengths, row, seed):
 
 
 class LengthHistogram:
-    """Counts of the pairs not packed yet, by their two lengths.
+    """Counts the unpacked pairs of each (source length, target length).
 
-    A kind is a (source length, target length), the number source length x
-    (longest target + 1) + target length. Rows are made by patterns, lists of
-    kinds, and a pattern is repeated as often as the counts allow: so each uses
-    up a kind, and work grows with the kinds and not with the pairs.
+    Such a kind has the number source length x (longest target + 1) + target
+    length. Rows are made from patterns, lists of kinds. A pattern is repeated
+    as often as the counts allow, so that it uses up a kind, and time grows
+    with the number of kinds, not of pairs.
     """
 
     def __init__(self, source_lengths, target_lengths):
@@ -174,18 +166,16 @@ class LengthHistogram:
         sizes = source / self._longest[0] + target / self._longest[1]
         order = np.argsort(-sizes, kind="stable")
         self._by_size = kinds[order], source[order], target[order]
-        # Kind 0 is no pair: the partner of a pair that closes a row alone.
+        # Kind 0, no pair, is the partner of a pair that closes a row alone.
         self._counts[0] = self.remaining
         # Two pairs of usual lengths close a row with at most this much space.
         self._closable = 2 * source_lengths.mean(), 2 * target_lengths.mean()
 
     def take_pattern(self, space, draws):
-        """Removes the pairs of some rows that are filled alike.
+        """Removes the pairs of a pattern; returns its kinds and row count.
 
-        The largest remaining pair comes first, so that none is left over at
-        the end; then pairs drawn at random; then those that fit best.
-
-        Returns the kinds of a row of lengths `space`, and the number of rows.
+        A row of lengths `space` gets the largest remaining pair first, so that
+        none is left at the end; then pairs drawn at random; then the best fit.
         """
         row = []
         space = self._take(self._largest(space), row, space)
@@ -199,7 +189,7 @@ class LengthHistogram:
         return np.array(row), repeats + 1
 
     def _take(self, kinds, row, space):
-        """Moves pairs to a row; returns the space that remains there."""
+        """Moves pairs to a row; returns its remaining space."""
         source_space, target_space = space
         for kind in kinds:
             self._counts[kind] -= 1
@@ -246,7 +236,7 @@ class LengthHistogram:
         return []
 
     def _exact_fit(self, source, target):
-        """Returns the most frequent one or two kinds that sum to these."""
+        """Returns the most frequent one or two kinds of this total, or []."""
         if source < 1 or target < 1:
             return []
         first_source = max(0, source - self._longest[0])

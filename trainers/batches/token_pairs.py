@@ -1,4 +1,4 @@
-"""Sentence pairs as ids, read in place from their shards."""
+"""Sentence pairs of token ids, read in place from their shards."""
 
 import numpy as np
 
@@ -6,13 +6,9 @@ import numpy as np
 class TokenPairs:
     """Sentence pairs of ids; every sentence ends with the end id.
 
-    Args:
-        shards: list of (ids, lengths): ids int [tokens], source and target of
-            each pair in turn, which may be a memory map; lengths int
-            [pairs, 2].
-
-    Attributes:
-        dropped: number of pairs removed by `filter_by_length`.
+    Made from a list of shards (ids, lengths): ids, int [tokens], may be a
+    memory map and hold source and target of each pair in turn; lengths are int
+    [pairs, 2]. `dropped` counts the pairs removed by `filter_by_length`.
     """
 
     def __init__(self, shards):
@@ -74,7 +70,7 @@ def ranges(starts, lengths):
 
 
 def decode_pairs(tokenizer, pairs, numbers):
-    """Returns the sources and the targets of some TokenPairs as text."""
+    """Returns sources and targets of the numbered TokenPairs as text."""
     return (
         tokenizer.source.decode(
             _pad(pairs.sources(numbers), pairs.source_lengths[numbers])

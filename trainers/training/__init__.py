@@ -1,6 +1,6 @@
-"""Trains through `model.fit` under tf.distribute.
+"""Trains with `model.fit` under tf.distribute.
 
-From prepared data and options to weights, checkpoints and logs of a model
-directory. Commands call `launch`, programs that have opened the data `fit`.
-May import data, batches, scores and pictures.
+Writes weights, checkpoints and logs into a model directory. Commands call
+`launch`; programs with data already open call `fit`. May import data, batches,
+scores and pictures.
 """

@@ -12,9 +12,9 @@ from trainers.training.dev_scores import has_plateaued
 class TokenMeans:
     """Loss, perplexity and accuracy, averaged over target tokens.
 
-    Batches are converted to numbers only when a mean is read, so that adding
-    one does not wait for its step. Perplexity is exp of the mean negative
-    log-probability without label smoothing.
+    Perplexity is exp of the mean negative log-probability without label
+    smoothing. Tensors become numbers only when a mean is read, so that `add`
+    does not wait for the step.
     """
 
     def __init__(self):
@@ -23,7 +23,7 @@ class TokenMeans:
         self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
 
     def add(self, metrics):
-        """Adds the means of a batch, and `tokens`, their number of tokens."""
+        """Adds the means of a batch and its number of target `tokens`."""
         self._pending.append(metrics)
 
     @property
@@ -33,7 +33,7 @@ class TokenMeans:
         return self._tokens
 
     def means(self):
-        """Returns a dict of the three means; without tokens 0, 1 and 0."""
+        """Returns a dict of the three means; 0, 1 and 0 without tokens."""
         self._add_pending()
         tokens = max(self._tokens, 1.0)
         means = {name: total / tokens for name, total in self._sums.items()}
@@ -52,14 +52,10 @@ class TokenMeans:
 
 
 class StepCounter(keras.callbacks.Callback):
-    """Counts updates over all runs of a training; must be the first callback.
+    """Counts updates over all runs of a training.
 
-    Args:
-        first: updates made before this run.
-        last: total number of updates, after which fit stops.
-
-    Attributes:
-        step: updates made so far.
+    Must be the first callback. `first` is the number of updates before this
+    run, `step` the number so far, `last` the total, after which fit stops.
     """
 
     def __init__(self, first, last):
@@ -69,7 +65,7 @@ class StepCounter(keras.callbacks.Callback):
 
     @property
     def finished(self):
-        """Whether all updates are made."""
+        """Whether all updates are done."""
         return self.step >= self.last
 
     def on_train_batch_end(self, batch, logs=None):
@@ -86,17 +82,16 @@ class StepCounter(keras.callbacks.Callback):
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every N steps or minutes, and stops fit.
 
-    Fit stops when a worker received a signal or its time is up. Workers learn
-    of it by the stop flags that each training step sums over all of them, so
-    all stop after the same step.
+    Fit stops when a worker receives a signal or its time is up. Each training
+    step sums the stop flags of all workers, so all stop after the same step.
 
     Args:
         counter: StepCounter.
         save: function that saves a checkpoint of the current step.
-        save_stop: function for a step that is saved only because of a signal.
+        save_stop: function that does so for a step saved only due to a signal.
         every_steps: steps between checkpoints; 0 for none by steps.
         every_minutes: minutes between checkpoints; 0 for none by minutes.
-        stop_time: `time.monotonic()` at which fit is stopped, or None.
+        stop_time: `time.monotonic()` at which to stop fit, or None.
 
     Attributes:
         interrupted: whether fit was stopped by a signal.
@@ -119,7 +114,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self._saved_time = time.monotonic()
 
     def stop(self):
-        """Makes fit save and stop; may be called by a signal handler."""
+        """Makes fit save and stop; signal handlers may call it."""
         self.model.signal_stop_flag = 1.0
 
     def on_train_batch_begin(self, batch, logs=None):
@@ -128,7 +123,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
             self.model.time_stop_flag = 1.0
 
     def on_train_batch_end(self, batch, logs=None):
-        """Saves and stops when it is time."""
+        """Saves and stops when due."""
         logs = logs or {}
         if not math.isfinite(float(logs.get("loss", 0.0))):
             raise divergence_error(f"The loss of step {self._counter.step:,}")
@@ -151,18 +146,20 @@ class SaveCheckpoints(keras.callbacks.Callback):
 class EvaluateDev(keras.callbacks.Callback):
     """Evaluates on dev every N updates and after the last.
 
-    With a moving average of the weights, the average is evaluated.
+    With a moving average of the weights, evaluates the average.
+
+    An evaluation is a dict of step, loss, perplexity, accuracy and, with a
+    DevScore, the score under its name.
 
     Args:
         counter: StepCounter.
         data: argument of `model.evaluate`.
-        batches: number of its batches that hold the whole split.
+        batches: number of batches of the whole split.
         every: updates between evaluations.
-        patience: evaluations without a better one that end the training; 0
-            for no limit.
-        history: evaluations so far, list of dict; appended to.
-        report: function of an evaluation: a dict of step, loss, perplexity,
-            accuracy and, with `score`, its name.
+        patience: evaluations without improvement before training stops; 0 for
+            no limit.
+        history: list of evaluations, to which new ones are appended.
+        report: function called with each evaluation.
         score: DevScore, or None.
     """
 
@@ -188,7 +185,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self._score = score
 
     def on_train_batch_end(self, batch, logs=None):
-        """Evaluates when it is time, and stops fit on a plateau."""
+        """Evaluates when due, and stops fit on a plateau."""
         counter = self._counter
         if counter.finished or counter.is_multiple_of(self._every):
             with self.model.averaged_weights():
@@ -199,7 +196,7 @@ class EvaluateDev(keras.callbacks.Callback):
                 self.model.stop_training = True
 
     def evaluate(self, step):
-        """Returns the evaluation of the current weights, made by `step`.
+        """Returns the evaluation of the current weights, of `step`.
 
         Raises:
             InputError: the loss is not finite.

@@ -1,24 +1,20 @@
-"""Checkpoints: all that a training needs to resume exactly.
+"""Checkpoints, from which a training resumes exactly.
 
-A checkpoint is one file, `step-00001000.npz`, written atomically. It holds:
+`step-00001000.npz` is written atomically and holds:
 
 - `weight/*`: the model's weights,
 - `state/*`: its other variables, the random states of dropout,
-- `optimizer/*`: the optimizer's variables: Adam's moments, the number of
-  updates, a moving average of the weights if there is one,
-- `step`: the number of updates. It alone gives the position in the data,
-  because batch n is a function of seed and n (trainers/batches/batch_plan.py),
-- `history`: the evaluations on dev so far, JSON,
-- `names`: all of the above, so that a missing array is noticed.
+- `optimizer/*`: Adam's moments, number of updates, moving average if any,
+- `step`: the number of updates, which also gives the position in the data,
+- `history`: JSON of the evaluations on dev so far,
+- `names`: all of the above, to detect missing arrays.
 
-So a resumed training repeats, bit for bit, what an uninterrupted one computes
-(with `--deterministic` on GPUs), unless `--precision`, `--jit`,
-`--accumulate`, `--strategy` or the hardware changed; run.json does not record
-these, only the commands in training.json show them.
+A resumed training computes the same bits as an uninterrupted one (on GPUs with
+`--deterministic`) unless `--precision`, `--jit`, `--accumulate`, `--strategy`
+or the hardware changed; only the commands in training.json record these.
 
-Beside the latest checkpoints there may be the best one by dev,
-`best-00000750.npz`, and one written because of a signal, `stop-00000813.npz`.
-The zip format has a checksum of each array.
+There may also be `best-00000750.npz`, the best by dev, and
+`stop-00000813.npz`, written because of a signal.
 """
 
 import json
@@ -32,21 +28,21 @@ from absl import logging
 from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
 
-# The zip format's checksums do not cover the names of arrays.
+# The zip format has a checksum of each array, but not of the names.
 _NAMES = "names"
 _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
 class Restored(typing.NamedTuple):
-    """Where a training resumes: updates made, and evaluations on dev."""
+    """Number of updates, and evaluations on dev, of a checkpoint."""
 
     step: int
     history: list
 
 
 def divergence_error(what):
-    """Returns the InputError for `what`, such as "The loss of step 7"."""
+    """Returns an InputError that `what` ("The loss of step 7") diverged."""
     return InputError(
         f"{what} is not a finite number: training diverged. The earlier "
         "checkpoints are kept; start again with a lower learning_rate_scale or "
@@ -55,11 +51,9 @@ def divergence_error(what):
 
 
 class Checkpoints:
-    """The checkpoints of one training.
+    """Checkpoints of one training; the latest `keep` are kept.
 
-    Args:
-        folder: their folder; it need not exist yet.
-        keep: number of latest ones to keep.
+    The folder is created on demand.
     """
 
     def __init__(self, folder, keep):
@@ -71,16 +65,14 @@ class Checkpoints:
         return [step for step, kind in self._list() if kind == "step"]
 
     def path(self, step, kind="step"):
-        """Returns the file of a step; kind is "step", "best" or "stop"."""
+        """Returns the path of a step; kind is "step", "best" or "stop"."""
         return self.folder / f"{kind}-{step:08d}.npz"
 
     def save(self, model, step, history=()):
-        """Writes a checkpoint and removes those no longer needed.
+        """Writes a checkpoint and removes outdated ones.
 
-        Args:
-            model: a compiled model with its optimizer built.
-            step: number of updates made.
-            history: evaluations on dev so far, list of dict of numbers.
+        The model is compiled and its optimizer built. `history` is the list of
+        evaluations on dev, dicts of numbers.
 
         Raises:
             InputError: the file cannot be written, or a value is not finite;
@@ -92,26 +84,22 @@ class Checkpoints:
         self._remove("stop")
 
     def save_best(self, model, step, history):
-        """Writes a checkpoint, as `save`, that replaces the earlier best."""
+        """Writes a checkpoint like `save`, replacing the earlier best one."""
         self._write(self.path(step, "best"), model, step, history)
         self._remove("best", except_step=step)
 
     def save_stop(self, model, step, history):
-        """Writes a checkpoint, as `save`, which the next `save` removes.
+        """Writes a checkpoint like `save`, which the next `save` removes.
 
-        It is never averaged: otherwise a training that was interrupted would
-        end with another average than one that was not.
+        It is never averaged, so that interruptions do not change the average.
         """
         self._write(self.path(step, "stop"), model, step, history)
         self._remove("stop", except_step=step)
 
     def restore_latest(self, model):
-        """Sets a model and its optimizer to the latest valid checkpoint.
+        """Loads the latest valid checkpoint; warns of damaged ones.
 
-        A damaged one is skipped with a warning.
-
-        Returns:
-            Restored; step 0 without a checkpoint.
+        Returns Restored, with step 0 if there is no checkpoint.
 
         Raises:
             InputError: a checkpoint is of another model, or all are damaged.
@@ -131,7 +119,7 @@ class Checkpoints:
         return Restored(0, [])
 
     def restore_step(self, model, step):
-        """Sets a model to one step; returns whether that was possible."""
+        """Loads the checkpoint of a step; returns whether it succeeded."""
         for path in (self.path(step, "best"), self.path(step)):
             arrays = _read(path) if path.exists() else None
             if arrays is not None:
@@ -142,13 +130,8 @@ class Checkpoints:
     def load_average(self, model, count, first=0):
         """Sets the weights to the mean of checkpoints (section 6.1).
 
-        Args:
-            model: a model as in `save`; its optimizer is not changed.
-            count: maximum number of checkpoints, the latest ones.
-            first: step of the earliest that may be averaged.
-
-        Returns:
-            The steps of the averaged checkpoints.
+        Averages the latest `count` ones or fewer, none from before step
+        `first`, and returns their steps. Does not change the optimizer.
         """
         used, sums = [], None
         for step in reversed(self.steps()):
@@ -231,8 +214,8 @@ def _read(path):
         if sorted(arrays) != names.tolist():
             raise ValueError("arrays are missing")
         return arrays
-    # A damaged archive raises anything from BadZipFile to
-    # NotImplementedError ("zip file version 10.9").
+    # Damaged archives raise many types, even NotImplementedError ("zip file
+    # version 10.9").
     except Exception as error:
         logging.warning("Skipping the damaged %s: %s", path, error)
         return None

@@ -1,4 +1,4 @@
-"""TransformerConfig of the flags --preset and --set=name=value."""
+"""Makes a TransformerConfig from --preset and --set=name=value."""
 
 import dataclasses
 
@@ -13,12 +13,9 @@ FIELDS = tuple(_KINDS)
 
 
 def make_config(preset, assignments, **own):
-    """Returns the TransformerConfig of --preset and --set.
+    """Returns the TransformerConfig of a preset with "name=value" changes.
 
-    Args:
-        preset: name of a preset.
-        assignments: list of "name=value".
-        **own: fields with flags of their own, which take precedence.
+    The keyword arguments, fields with flags of their own, take precedence.
 
     Raises:
         InputError: an unknown preset or field, or a value out of range.
@@ -32,15 +29,11 @@ def make_config(preset, assignments, **own):
 
 
 def scale_cooldown(defaults, changes):
-    """Returns a cooldown for fewer steps than the default one needs.
+    """Scales the default cooldown if `train_steps` is below it.
 
-    Args:
-        defaults: dict of fields, of a preset or a model.
-        changes: dict of fields that flags give.
-
-    Returns:
-        {"cooldown_steps": the same share of the steps}; {} if the default
-        fits or the cooldown itself was given.
+    `defaults` are fields of a preset or model, `changes` those set by flags.
+    Returns {"cooldown_steps": the same share of the steps}; {} if the default
+    fits or the flags set the cooldown.
     """
     steps, cooldown = changes.get("train_steps"), defaults.get("cooldown_steps")
     if "cooldown_steps" in changes or not cooldown or not steps:
@@ -57,7 +50,7 @@ def scale_cooldown(defaults, changes):
 
 
 def format_assignments(config, preset):
-    """Returns "name=value" for each field that differs from the preset."""
+    """Returns "name=value" of the fields that differ from the preset."""
     defaults = dataclasses.asdict(kt.TransformerConfig.preset(preset))
     return [
         f"{name}={value}"
@@ -67,7 +60,7 @@ def format_assignments(config, preset):
 
 
 def validate_translator_config(config):
-    """Raises InputError for fields that only parsers have."""
+    """Raises InputError if fields for parsers are set."""
     size = config.source_vocabulary_size
     if size:
         raise InputError(
@@ -82,7 +75,7 @@ def validate_translator_config(config):
 
 
 def parse_assignments(assignments):
-    """Returns a dict of the fields in a list of "name=value".
+    """Parses a list of "name=value" into a dict.
 
     Raises:
         InputError: an unknown field, or a value of another type.

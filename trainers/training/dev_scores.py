@@ -1,8 +1,7 @@
-"""BLEU or F1 of the model's own output on dev, and the best step by dev.
+"""BLEU or F1 on dev, and the ranking of steps by dev.
 
-The dev loss is that of the references. With --dev_bleu_sentences or
---dev_f1_sentences the model's own output is scored too, and that score decides
-which step is the best; otherwise the loss does.
+With --dev_bleu_sentences or --dev_f1_sentences, the score of the model's
+output decides which step is the best; otherwise the loss of the references.
 """
 
 import abc
@@ -14,21 +13,19 @@ from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
 from trainers.scores import bleu_tokenizers
 
-# Key in an evaluation, and its name in reports; more is better.
+# Keys in an evaluation, and names in reports; higher is better.
 SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
 
 
 def score_name(evaluation):
-    """Returns the key of SCORE_TITLES that an evaluation has, or None."""
+    """Returns the key of an evaluation's score, or None."""
     return next((name for name in SCORE_TITLES if name in evaluation), None)
 
 
 def has_plateaued(history, patience):
-    """Whether the last `patience` evaluations were no better than before.
+    """Whether the last `patience` evaluations brought no improvement.
 
-    Args:
-        history: evaluations, list of dict.
-        patience: number of evaluations; 0 for no limit.
+    Always False with a patience of 0.
     """
     if not patience or not history:
         return False
@@ -39,7 +36,7 @@ def has_plateaued(history, patience):
 def rank_evaluations(history):
     """Returns the evaluations, best first, earliest first among equals.
 
-    By the score that the latest evaluation has, else by the loss.
+    Compares the score that the latest evaluation has, or else the loss.
     """
     name = score_name(history[-1]) if history else None
 
@@ -50,7 +47,7 @@ def rank_evaluations(history):
 
 
 class DevScore(abc.ABC):
-    """Scores the model's output for the same dev sentences at each call."""
+    """Scores the model's output on the same dev sentences at each call."""
 
     name: str
 
@@ -60,17 +57,11 @@ class DevScore(abc.ABC):
 
 
 class DevBleu(DevScore):
-    """BLEU of translations.
+    """BLEU of translations of `sentences` dev pairs, evenly spaced.
 
-    The references are the stored tokens, decoded, so they are normalised as
-    the vocabulary does; final scores use the original text.
-
-    Args:
-        model: Transformer.
-        tokenizer: Tokenizer.
-        pairs: TokenPairs of the dev split.
-        sentences: number of sentences, evenly spread over the split.
-        tokenize: name of sacreBLEU's tokenizer.
+    The references are decoded from the stored tokens, so they have the
+    vocabulary's normalisation; final scores use the original text. `tokenize`
+    names sacreBLEU's tokenizer.
     """
 
     name = "bleu"
@@ -89,19 +80,13 @@ class DevBleu(DevScore):
 
 
 class DevF1(DevScore):
-    """EVALB's F1 of trees (`trainers.scores.brackets`).
+    """EVALB's F1 (`trainers.scores.brackets`) of `sentences` dev trees.
 
-    The gold trees are the stored symbols over words named by their token ids.
-    As for the loss, trees with a label or tag that the train split lacks and
-    those longer than --max_tokens are excluded; final scores use the original
-    trees.
-
-    Args:
-        parser: export.parsing.parser.Parser.
-        first_word_id: source ids from here on begin a word.
-        symbols: SymbolVocabulary.
-        pairs: TokenPairs of the dev split.
-        sentences: number of sentences, evenly spread over the split.
+    They are evenly spaced. Gold trees have the stored symbols, over words
+    named by their token ids. As for the loss, trees with a label or tag that
+    the train split lacks and trees over --max_tokens are excluded; final
+    scores use the original trees. Source ids from `first_word_id` on begin a
+    word.
     """
 
     name = "f1"
@@ -130,7 +115,7 @@ class DevF1(DevScore):
 
 
 def make_dev_score(model, inputs, options):
-    """Returns the DevScore that TrainingOptions ask for, or None."""
+    """Returns the DevScore of the TrainingOptions, or None."""
     directory, dev = inputs.directory, inputs.dev
     if options.dev_bleu_sentences:
         return DevBleu(

@@ -1,4 +1,4 @@
-"""Trains through `model.fit`, from the first step or the latest checkpoint."""
+"""Trains with `model.fit`, from the start or the latest checkpoint."""
 
 import sys
 import time
@@ -40,19 +40,14 @@ from trainers.training.training_model import new_training_model
 def train(inputs, options, strategy, run_info, initializer=None):
     """Trains until the last step, the time limit, a plateau or a signal.
 
-    Then writes the final weights into the model directory.
-
-    Args:
-        inputs: TrainingInputs.
-        options: TrainingOptions.
-        strategy: tf.distribute.Strategy.
-        run_info: dict of command, hardware and date, for training.json.
-        initializer: of `initial_weights`; None for random weights.
+    Then writes the final weights into the model directory. `run_info`, a dict
+    of command, hardware and date, goes into training.json. `initializer` is of
+    `initial_weights`; None for random weights.
 
     Raises:
         InputError: a checkpoint does not fit or cannot be written, or the
             training diverged; the final weights are unchanged.
-        SystemExit: SIGINT or SIGTERM came; a checkpoint was saved.
+        SystemExit: after SIGINT or SIGTERM; a checkpoint was saved.
     """
     config, directory = inputs.config, inputs.directory
     model = _make_model(config, options, strategy)
@@ -98,8 +93,7 @@ def train(inputs, options, strategy, run_info, initializer=None):
 
 
 def _make_model(config, options, strategy):
-    # Keras draws weights and dropout from this seed; the order of the data has
-    # generators of its own.
+    # For weights and dropout; the order of the data has its own generators.
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = new_training_model(
@@ -179,7 +173,7 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
             f"Saved at step {counter.step:,}; the same command resumes.",
             flush=True,
         )
-        # Without a signal of its own, this worker learnt of another's.
+        # Without a signal of its own, another worker received one.
         sys.exit(128 + (signals.received or 15))
 
 
@@ -220,11 +214,7 @@ def _evaluate_dev(model, inputs, options, counter, history, report):
 
 
 def _load_final_weights(model, options, config, checkpoints, step, history):
-    """Sets the model to the final weights.
-
-    Returns:
-        Their step, a text of their origin, and their evaluation on dev or None.
-    """
+    """Loads the final weights; returns step, origin, dev evaluation or None."""
     if options.keep_best:
         for rank, evaluation in enumerate(rank_evaluations(history)):
             if checkpoints.restore_step(model, evaluation["step"]):
@@ -250,11 +240,9 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
 
 
 def _first_averaged(config, step):
-    """Returns the step of the earliest checkpoint that may be averaged.
-
-    While the rate falls to 0 the model improves so much that checkpoints of
-    the first two thirds of the cooldown would undo part of it.
-    """
+    """Returns the step of the earliest checkpoint that may be averaged."""
+    # During the cooldown the model improves so much that averaging checkpoints
+    # of its first two thirds would undo part of it.
     first = config.train_steps - config.cooldown_steps // 3
     return first if config.cooldown_steps and step >= first else 0
 
@@ -264,7 +252,7 @@ def _describe_best(evaluation, rank):
     name = score_name(evaluation)
     if name:
         kind, value = SCORE_TITLES[name], f"{evaluation[name]:.2f}"
-    # Better ones have no checkpoint any more.
+    # Checkpoints of better steps are missing or damaged.
     best = "the best that is left" if rank else "the best"
     print(
         f"The final weights are those of step {evaluation['step']:,}, whose "
@@ -274,18 +262,14 @@ def _describe_best(evaluation, rank):
 
 
 def _report_final_weights(model, inputs, options, weights, history):
-    """Prints the evaluation of the final weights, and whether it is worse.
-
-    Raises:
-        InputError: their loss is not finite.
-    """
+    """Prints the evaluation of the final weights; warns if it is worse."""
     step, origin, evaluation = weights
     if inputs.dev is None:
         print(f"Final weights: {origin}; there is no dev split to evaluate.")
         return
     if evaluation is None:
         if model.distribute_strategy.cluster_resolver is not None:
-            # Without the other workers.
+            # The other workers do not take part.
             alone = tf.distribute.get_strategy()
             trained, model = model, _make_model(inputs.config, options, alone)
             model.set_weights(trained.get_weights())

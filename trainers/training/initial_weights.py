@@ -1,12 +1,10 @@
 """Initial weights from another model.
 
-All weights of the same architecture (`--init_from`, fine-tuning), or the
-embeddings and some layers of a deeper or shallower model
-(`--init_layers_from`): a student starts with layers of its teacher at even
-distances ("shrink and fine-tune": Shleifer & Rush 2020, arXiv 2010.13002).
-Additional layers of a deeper student are initialised to do nothing, or nearly
-nothing with norm=post, so that it starts as its teacher (Net2DeeperNet: Chen
-et al. 2016, arXiv 1511.05641).
+`--init_from` (fine-tuning) copies all weights. `--init_layers_from` copies
+embeddings and evenly spaced layers of a teacher ("shrink and fine-tune":
+Shleifer & Rush 2020, arXiv 2010.13002). Additional layers of a deeper student
+start as the identity, with norm=post nearly (Net2DeeperNet: Chen et al. 2016,
+arXiv 1511.05641).
 """
 
 import dataclasses
@@ -45,7 +43,7 @@ def from_flags():
     """Returns the initializer that the flags name; None for random weights.
 
     Raises:
-        InputError: two are named.
+        InputError: both flags are given.
     """
     if FLAGS.init_from and FLAGS.init_layers_from:
         raise InputError(
@@ -59,10 +57,10 @@ def from_flags():
 
 
 class ModelInitializer:
-    """All weights of the model in a ModelDirectory."""
+    """Initializes with all weights of the model in a ModelDirectory."""
 
     flag = "init_from"
-    # Fields of the architecture that may differ.
+    # Fields of the architecture in which the models may differ.
     _may_differ = ()
 
     def __init__(self, directory):
@@ -77,7 +75,7 @@ class ModelInitializer:
         """Returns the model's TransformerConfig with a dict of changes.
 
         Raises:
-            InputError: it is missing, or a change is out of range.
+            InputError: there is no config, or a change is out of range.
         """
         try:
             config = self.directory.read_config()
@@ -88,7 +86,7 @@ class ModelInitializer:
             raise InputError(str(error)) from error
 
     def validate_config(self, config):
-        """Raises InputError if these weights do not fit a TransformerConfig."""
+        """Raises InputError if the weights do not fit a TransformerConfig."""
         source = self.directory.read_config()
         own = config.architecture()
         for name, needed in source.architecture().items():
@@ -103,20 +101,20 @@ class ModelInitializer:
         """Sets the weights of a TrainingTransformer.
 
         Raises:
-            InputError: they do not fit, or are missing.
+            InputError: the weights do not fit, or are missing.
         """
         self.validate_config(model.config)
         model.set_weights(self.directory.load_model().get_weights())
 
 
 class LayerInitializer(ModelInitializer):
-    """Embeddings and layers of a teacher with more or fewer layers."""
+    """Initializes with embeddings and layers of a teacher."""
 
     flag = "init_layers_from"
     _may_differ = _NUMBERS
 
     def load(self, model):
-        """As the base class; prints the teacher's layers that are used."""
+        """Sets the weights and prints which layers of the teacher are used."""
         self.validate_config(model.config)
         teacher = self.directory.load_model()
         origins = teacher_layers(model.config, teacher.config)
@@ -134,16 +132,11 @@ class LayerInitializer(ModelInitializer):
 
 
 def teacher_layers(student, teacher):
-    """Returns the teacher's layer from which each student's layer starts.
+    """Returns the teacher's layer that initializes each student's layer.
 
-    Args:
-        student: TransformerConfig.
-        teacher: TransformerConfig.
-
-    Returns:
-        {"encoder": numbers, "decoder": numbers}: for each of the student's
-        layers one of the teacher's, from 1: first, last and those at even
-        distances; with one layer the first. A deeper student repeats some.
+    Takes two TransformerConfigs. Returns {"encoder": numbers, "decoder":
+    numbers}, from 1: the first, the last and evenly spaced layers; a single
+    layer gets the first. A deeper student repeats some.
     """
     own, others = student.architecture(), teacher.architecture()
     return {
@@ -163,7 +156,7 @@ def _path(weight):
 
 
 def _origin(path, origins, norm):
-    """Returns the teacher's weight for a student's, and a factor."""
+    """Returns the path of a teacher's weight, and a factor for it."""
     found = _LAYER_WEIGHT.fullmatch(path)
     if not found:
         return path, 1
@@ -171,8 +164,7 @@ def _origin(path, origins, norm):
     *before, origin = origins[stack][: int(number)]
     repeated = origin in before
     if repeated and norm == "post":
-        # The last norm of the layer before: normalised once more in the same
-        # way, its output stays nearly the same.
+        # A copy of the previous layer's last norm hardly changes its output.
         rest = _RESIDUAL.sub("feed_forward_residual/", rest)
     origin = f"{stack}/layer_{origin}/{rest}"
     return origin, 0 if repeated and _OUTPUT.search(rest) else 1

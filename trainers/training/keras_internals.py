@@ -1,18 +1,18 @@
-"""The private parts of Keras that training uses, all in this module.
+"""All uses of private parts of Keras in training.
 
-Any release of Keras may change them: test_keras_internals.py tells which one
-did, and pyproject.toml allows no release that it has not seen.
+Any release of Keras may change them: test_keras_internals.py detects it, and
+pyproject.toml allows only tested releases.
 """
 
 from keras import ops
 
 
 class SkipSymbolicBuild:
-    """Mixin for models whose weights and optimizer are built already.
+    """Mixin for models whose weights and optimizer are already built.
 
-    `fit` would reduce a first batch over replicas, which fails where their
-    shapes differ and on several machines (keras issue 20585), and would use
-    up the dataset's first elements.
+    Otherwise `fit` would consume the dataset's first elements and reduce them
+    over replicas, which fails if shapes differ and on several machines (keras
+    issue 20585).
     """
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -22,8 +22,8 @@ class SkipSymbolicBuild:
 class SharedLearningRate:
     """Mixin for optimizers that compute the rate once for all variables.
 
-    The optimizer's `bias_corrected_rate` does so; for each variable, these
-    few scalars would be a fifth of a training graph.
+    Calls the optimizer's `bias_corrected_rate`. Computing it for each variable
+    would take a fifth of the training graph.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
@@ -33,11 +33,11 @@ class SharedLearningRate:
 
 
 class WarmupAverage:
-    """Mixin for optimizers: a moving average that forgets the first weights.
+    """Mixin for optimizers: a moving average with a momentum warmup.
 
     Update n, from 0, has the momentum min(ema_momentum, n / (n + 9)), nearly
-    that of `tf.train.ExponentialMovingAverage` with `num_updates`. With Keras'
-    own constant momentum, the average would be mostly the first weights for
+    as `tf.train.ExponentialMovingAverage` with `num_updates`. With Keras'
+    constant momentum, the initial weights would dominate the average for
     1 / (1 - ema_momentum) updates.
     """
 
@@ -53,17 +53,12 @@ class WarmupAverage:
 
 
 def all_layers(model):
-    """Returns an iterable of all layers at any depth, each once."""
+    """Returns an iterable of all nested layers, each once."""
     return model._flatten_layers(include_self=False)
 
 
 def adam_moments(optimizer, variable):
-    """Returns the running means of a variable's gradient and its square.
-
-    Args:
-        optimizer: keras.optimizers.Adam, built.
-        variable: tf.Variable that it updates.
-    """
+    """Returns a built Adam's momentum and velocity of a tf.Variable."""
     number = optimizer._get_variable_index(variable)
     return optimizer._momentums[number], optimizer._velocities[number]
 

@@ -1,7 +1,7 @@
-"""A training command, from flags to a trained model.
+"""Runs a training command, from flags to a trained model.
 
-Commands differ in their `Task`: the corpora they take, what the data decide of
-the configuration, and the scores.
+Commands differ in their `Task`: kind of corpus, options and sizes that depend
+on the data, and scores.
 """
 
 import pathlib
@@ -41,7 +41,7 @@ from trainers.training.strategies import is_chief, make_strategy, split_cpu
 from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
-# Commands that adopt this module's flags get these as well.
+# So that commands which adopt this module's flags get these as well.
 flags.adopt_module_key_flags(preparation_flags)
 
 flags.DEFINE_string(
@@ -109,27 +109,24 @@ flags.DEFINE_integer(
 
 
 class Task:
-    """What a training command has of its own.
+    """Base class for the specific parts of a training command.
 
     Attributes:
-        command: its name, for training.json.
-        kind: kind of the corpora it takes, "text" or "trees".
+        command: name of the command, for training.json.
+        kind: kind of corpus that it needs, "text" or "trees".
     """
 
     command: str
     kind: str
 
     def check(self, config):
-        """Raises InputError for flags or a config that the task cannot have."""
+        """Raises InputError if flags or config do not suit the task."""
         raise NotImplementedError
 
     def finalize_options(self, options, directory, source):
         """Returns the TrainingOptions with values that depend on the data.
 
-        Args:
-            options: TrainingOptions, as the flags give them.
-            directory: ModelDirectory.
-            source: Source of the prepared data.
+        `source` is the Source of the prepared data.
 
         Raises:
             InputError: a flag has no effect here.
@@ -137,13 +134,12 @@ class Task:
         raise NotImplementedError
 
     def symbols_from_directory(self, directory):
-        """Returns a SymbolVocabulary of a ModelDirectory, or None."""
+        """Returns the SymbolVocabulary of a ModelDirectory, or None."""
 
     def config_from_directory(self, config, directory):
-        """Returns the config with the sizes that a ModelDirectory decides.
+        """Returns the config with the vocabulary sizes of a ModelDirectory.
 
-        Returns:
-            TransformerConfig, or None if only the data can tell.
+        None if the sizes are unknown without the data.
 
         Raises:
             InputError: the directory is of a model of another kind.
@@ -151,7 +147,7 @@ class Task:
         raise NotImplementedError
 
     def finalize_config(self, config, corpus):
-        """Returns the config with the sizes that a PreparedCorpus decides."""
+        """Returns the config with the vocabulary sizes of a PreparedCorpus."""
         return config
 
     def score(self, inputs, options, run_info):
@@ -164,7 +160,7 @@ class Task:
 
 
 def launch(task):
-    """Trains, scores and prints what to do next.
+    """Trains, scores and prints commands to run next.
 
     Raises:
         InputError: flags, data or model directory are invalid.
@@ -180,7 +176,7 @@ def launch(task):
         split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
         tf.config.experimental.enable_op_determinism()
-    # Before any TensorFlow operation: workers must find each other first.
+    # Before any TensorFlow operation, since it connects the workers.
     strategy = make_strategy(FLAGS.strategy)
     if init_directory:
         known = task.config_from_directory(config, init_directory)
@@ -189,7 +185,7 @@ def launch(task):
         task, config, options, init_directory
     )
     if init_directory:
-        # A resumed model directory may have begun without the initial model.
+        # A resumed training may have started without the initial model.
         prepared = corpus.folder, corpus.manifest
         validate_vocabulary(*prepared, init_directory.read_vocabulary())
         validate_symbols(*prepared, task.symbols_from_directory(init_directory))
@@ -221,11 +217,7 @@ def _config_from_flags(task, initializer):
 
 
 def _open_data(task, config, options, init_directory):
-    """Opens the prepared data, or prepares them.
-
-    Returns:
-        (PreparedCorpus, ModelDirectory, final TrainingOptions).
-    """
+    """Opens or prepares the data; returns corpus, directory and options."""
     folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
     if FLAGS.strategy == "multiworker" and not folder:
         raise InputError(
@@ -259,7 +251,7 @@ def _open_data(task, config, options, init_directory):
     )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
-    # Before the data are prepared, which may take hours.
+    # Before preparing the data, which may take hours.
     known = task.config_from_directory(config, directory)
     if known is not None:
         training_inputs.validate_same_training(
@@ -299,7 +291,7 @@ def _model_directory(source, init_directory):
 
 
 def _known_ids(task, directory, init_directory):
-    """Returns an existing model's vocabulary and symbols, each or None."""
+    """Returns vocabulary and symbols of existing models, or None for each."""
     directories = [each for each in (directory, init_directory) if each]
     vocabularies = (
         each.read_vocabulary()

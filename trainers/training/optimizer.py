@@ -1,4 +1,4 @@
-"""The optimizer of the training step: section 5.3."""
+"""Adam (section 5.3) with TensorFlow's fused kernel."""
 
 import keras
 import tensorflow as tf
@@ -12,19 +12,15 @@ from trainers.training.keras_internals import (
 
 
 class FusedAdam(SharedLearningRate, WarmupAverage, keras.optimizers.Adam):
-    """`keras.optimizers.Adam`, each variable updated by one operation.
+    """`keras.optimizers.Adam` with one operation per variable.
 
-    The update is memory-bound: Keras makes it of a dozen operations that each
-    read and write arrays of the variable's size, TensorFlow's own kernel reads
-    and writes each once. Formula and variables are the same, so each resumes
-    from the other's checkpoints.
-
-    Args:
-        learning_rate: number or LearningRateSchedule.
-        **kwargs: arguments of `keras.optimizers.Adam`, except `amsgrad`.
+    The update is memory-bound: Keras runs a dozen operations, each of which
+    reads and writes arrays of the variable's size; TensorFlow's kernel reads
+    and writes each array once. Formula and variables are the same, so
+    checkpoints are interchangeable.
 
     Raises:
-        TypeError: `amsgrad` is set, which the kernel does not have.
+        TypeError: `amsgrad` is set, which the kernel does not support.
     """
 
     def __init__(self, learning_rate=0.001, **kwargs):
@@ -40,13 +36,13 @@ class FusedAdam(SharedLearningRate, WarmupAverage, keras.optimizers.Adam):
         return learning_rate * tf.sqrt(of_square) / of_mean
 
     def update_step(self, gradient, variable, learning_rate):
-        """Updates a tf.Variable and its moments; the rate is corrected."""
+        """Updates a tf.Variable with the bias-corrected rate."""
         momentum, velocity = adam_moments(self, variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.value.handle,
             v=velocity.value.handle,
-            # 0, so that the kernel corrects nothing itself.
+            # 0 disables the kernel's own bias correction.
             beta1_power=tf.zeros((), variable.dtype),
             beta2_power=tf.zeros((), variable.dtype),
             lr=tf.cast(learning_rate, variable.dtype),

@@ -15,16 +15,12 @@ from trainers.training.dev_scores import SCORE_TITLES, score_name
 class Progress(keras.callbacks.Callback):
     """Reports means over target tokens every N steps, and dev evaluations.
 
-    On a terminal there is a progress bar below the lines. TensorBoard gets
-    loss, perplexity, accuracy, learning rate and tokens per second of train,
-    and what is evaluated of dev.
+    On a terminal, shows a progress bar too. TensorBoard gets loss, perplexity,
+    accuracy, learning rate and tokens per second of train, and each evaluation
+    on dev.
 
-    Args:
-        counter: StepCounter.
-        log_dir: TensorBoard's folder.
-        every: steps between reports.
-        stop_time: `time.monotonic()` at which training will stop, or None.
-        stream: file to print to.
+    `every` is the number of steps between reports, `stop_time` the
+    `time.monotonic()` at which training will stop, or None.
 
     Raises:
         InputError: TensorBoard's files cannot be written.
@@ -42,7 +38,7 @@ class Progress(keras.callbacks.Callback):
         self._reset_means()
 
     def on_train_begin(self, logs=None):
-        """Starts the clock."""
+        """Starts the clock and the progress bar."""
         self._started = time.monotonic()
         self._reset_means()
         self._bar = tqdm(
@@ -55,10 +51,10 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_train_batch_end(self, batch, logs=None):
-        """Reports when it is time."""
+        """Reports when due."""
         self._bar.update()
         self._means.add(logs)
-        # Early too, since the first steps include compilation.
+        # After steps 1 and 10 too: compilation makes the first steps slow.
         early = self._counter.step - self._counter.first in (1, 10)
         if early or self._counter.is_multiple_of(self._every):
             self._report(float(logs["learning_rate"]))
@@ -112,7 +108,7 @@ class Progress(keras.callbacks.Callback):
 
 
 def to_text(metrics):
-    """Returns the text of loss, perplexity, accuracy and score."""
+    """Formats loss, perplexity, accuracy and score."""
     text = (
         f"loss {metrics['loss']:.3f}, perplexity {metrics['perplexity']:.2f}, "
         f"accuracy {metrics['accuracy']:.1%}"

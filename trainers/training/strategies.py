@@ -1,4 +1,4 @@
-"""tf.distribute strategies, their workers, and dropout on each replica."""
+"""Makes tf.distribute strategies, checks workers, seeds replicas."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ NAMES = ("auto", "one", "mirrored", "multiworker")
 def split_cpu(count):
     """Splits the CPU into logical devices, to test replicas without GPUs.
 
-    To be called before TensorFlow runs anything.
+    Call it before any TensorFlow operation.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
@@ -28,14 +28,12 @@ def split_cpu(count):
 
 
 def make_strategy(name):
-    """Returns a tf.distribute strategy.
+    """Returns a tf.distribute strategy by its name.
 
-    Args:
-        name: "one" for a single device, "mirrored" for all GPUs of this
-            machine (all logical CPUs without GPUs), "multiworker" for the
-            machines of TF_CONFIG, "auto" for mirrored with several GPUs and
-            one otherwise. "multiworker" must be made before TensorFlow runs
-            anything, and waits for all workers.
+    "one" uses a single device, "mirrored" all GPUs of this machine (without
+    GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
+    one. "multiworker", for the machines of TF_CONFIG, must be made before any
+    TensorFlow operation and waits for all workers.
 
     Raises:
         InputError: TF_CONFIG is missing or invalid.
@@ -62,9 +60,9 @@ def is_chief(strategy):
 
 
 def validate_tf_config(text):
-    """Raises InputError for a TF_CONFIG that TensorFlow hangs or crashes on.
+    """Raises InputError unless TF_CONFIG lists workers and this one.
 
-    It must list the cluster's workers and this worker among them.
+    TensorFlow would hang or crash.
     """
     example = (
         '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
@@ -89,13 +87,13 @@ def validate_tf_config(text):
         )
 
 
-# Cause and worker in TensorFlow's long messages.
+# Find cause and workers in TensorFlow's long messages.
 _CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 
 
 def validate_equal_steps(strategy, step):
-    """Raises InputError if a worker resumes from another step than `step`."""
+    """Raises InputError if workers resume from different steps."""
     if strategy.cluster_resolver is None:
         return
 
@@ -129,7 +127,7 @@ def report_lost_workers(strategy):
 
 
 def _lost_workers(message, resolver):
-    """Returns the workers and the cause that a message of TensorFlow names."""
+    """Extracts the lost workers and the cause from an error message."""
     numbers = set(map(int, _WORKER.findall(message))) - {resolver.task_id}
     cluster = resolver.cluster_spec()
     workers = [
@@ -141,12 +139,12 @@ def _lost_workers(message, resolver):
     return ": ".join([*workers, cause])
 
 
-# The golden ratio's bits, whose multiples are far apart.
+# Bits of the golden ratio; its multiples are far apart.
 _STRIDE = 0x9E3779B9
 
 
 class ReplicaSeeds:
-    """Gives each replica dropout masks of its own in a built keras.Model."""
+    """Makes dropout of a built keras.Model differ between replicas."""
 
     def __init__(self, model):
         self._replica_id = None
@@ -156,7 +154,7 @@ class ReplicaSeeds:
 
     @contextlib.contextmanager
     def for_replica(self, replica_id):
-        """Context in which seeds are those of a replica, an int32 scalar."""
+        """Context with the seeds of a replica; its id is an int32 scalar."""
         self._replica_id = replica_id
         try:
             yield

@@ -1,4 +1,4 @@
-"""Directory, configuration and data of one training, checked together."""
+"""Loads and checks directory, configuration and data of a training."""
 
 import dataclasses
 
@@ -10,10 +10,9 @@ from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
 
-# Options that decide the sequence of updates: a resumed training must have the
-# same. Those that may change although they decide an update's bits (precision,
-# jit, accumulate, strategy) are only in the commands of training.json; see
-# trainers/scores/provenance.py.
+# Options that must be equal when a training resumes. Others that change an
+# update's bits (precision, jit, accumulate, strategy) are only in the commands
+# of training.json (trainers/scores/provenance.py).
 _RECORDED_OPTIONS = (
     *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
     "tokenize",
@@ -23,7 +22,7 @@ _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingInputs:
-    """All that training needs; splits that the corpus lacks are None."""
+    """Inputs of a training; dev and test are None if missing."""
 
     directory: ModelDirectory
     config: kt.TransformerConfig
@@ -34,16 +33,9 @@ class TrainingInputs:
 
 
 def load_inputs(directory, config, corpus, options):
-    """Opens and checks the data, without writing anything.
+    """Returns checked TrainingInputs, without writing anything.
 
-    Args:
-        directory: ModelDirectory; new, or of the same training.
-        config: TransformerConfig.
-        corpus: PreparedCorpus.
-        options: TrainingOptions.
-
-    Returns:
-        TrainingInputs.
+    Takes a ModelDirectory, TransformerConfig, PreparedCorpus, TrainingOptions.
 
     Raises:
         InputError: the directory is of another training, or the data are
@@ -82,18 +74,13 @@ def load_inputs(directory, config, corpus, options):
 
 
 def choose_tokenizer(options, directory, language):
-    """Returns the TrainingOptions with sacreBLEU's tokenizer chosen.
+    """Returns the TrainingOptions with a tokenizer for sacreBLEU.
 
-    A resumed training keeps its own, since its best checkpoint is found by
-    comparing BLEU of different runs.
-
-    Args:
-        options: TrainingOptions.
-        directory: ModelDirectory.
-        language: code of the target language.
+    A resumed training keeps its tokenizer, so that BLEU of different runs is
+    comparable. `language` is the code of the target language.
 
     Raises:
-        InputError: the tokenizer is not available here.
+        InputError: the tokenizer is not available.
     """
     name = options.tokenize
     if name is None and directory.config_path.exists():
@@ -105,8 +92,6 @@ def choose_tokenizer(options, directory, language):
 def write_run_files(directory, config, corpus, options):
     """Writes config.json, run.json, vocabulary and symbols.
 
-    Arguments are those of `load_inputs`.
-
     Raises:
         InputError: the directory is of another training by now, or cannot be
             written.
@@ -117,7 +102,7 @@ def write_run_files(directory, config, corpus, options):
     if corpus.symbols is not None:
         directory.write_symbols(corpus.symbols.to_json())
     directory.write_run(_run_facts(source, options))
-    # Last: it makes the directory this training's.
+    # Last, because config.json marks the directory as used by a training.
     directory.write_config(config)
 
 
@@ -133,14 +118,7 @@ def validate_positions(config, options):
 
 
 def validate_same_training(directory, config, source, options):
-    """Raises InputError if a directory holds another training.
-
-    Args:
-        directory: ModelDirectory.
-        config: TransformerConfig.
-        source: Source of the prepared data.
-        options: TrainingOptions.
-    """
+    """Raises InputError if a ModelDirectory holds another training."""
     if not directory.config_path.exists():
         return
     old = dataclasses.asdict(directory.read_config()) | directory.read_run()
@@ -164,14 +142,14 @@ def validate_same_training(directory, config, source, options):
 
 
 def _run_facts(source, options):
-    """Returns run.json: what besides config.json a resume must repeat."""
+    """Returns run.json: values besides config.json that must not change."""
     return {
         "dataset": source.dataset,
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
         **{name: getattr(options, name) for name in _RECORDED_OPTIONS},
-        # Longer pairs are missing, whichever limit removed them.
+        # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),
     }
 

@@ -1,14 +1,14 @@
-"""The Transformer with the training step that tf.distribute needs.
+"""The Transformer with a training step for tf.distribute.
 
-How an update of several replicas (devices of one or several machines) is made:
+An update on several replicas (devices of one or several machines):
 
-1. `trainers/batches/collate.py`, `shard_for_replica`: each replica gets its
-   part of the rows of the global batch.
+1. `shard_for_replica` of `trainers/batches/collate.py` gives each replica rows
+   of the global batch.
 2. `train_step` sums the numbers of target tokens over all replicas.
-3. `_loss_and_gradient` divides the replica's sum of token losses by that
-   number. With micro-batches, it does so for each of them.
-4. The optimizer sums the gradients over replicas: that of the mean loss over
-   the tokens of the global batch. Keras would average the means of replicas,
+3. `_loss_and_gradient` divides the replica's sum of token losses, or that of
+   each micro-batch, by that number.
+4. The optimizer sums the gradients over replicas: the gradient of the mean
+   loss per token of the global batch. Keras would average the replicas' means,
    which weighs tokens unequally when padding differs.
 """
 
@@ -31,16 +31,11 @@ from trainers.training.strategies import ReplicaSeeds
 def non_padding_positions(labels, states):
     """Returns labels and states of the positions that are not padding.
 
-    Logits of padding would be most of the cost of a position. The result's
-    shape differs from batch to batch, so it is not for XLA, which compiles for
-    each shape.
+    Saves the logits of padding, which dominate the cost of a position. Not for
+    XLA, which would compile for each number of tokens.
 
-    Args:
-        labels: int32 [B, T], 0 on padding.
-        states: float [B, T, D].
-
-    Returns:
-        int32 [N] and float [N, D].
+    Takes int32 [B, T], 0 on padding, and float [B, T, D]; returns int32 [N]
+    and float [N, D].
     """
     labels = tf.reshape(labels, [-1])
     indices = tf.where(labels != PAD_ID)[:, 0]
@@ -51,18 +46,13 @@ def non_padding_positions(labels, states):
 class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
-    Create and compile it in the strategy's scope; the data of fit come from
+    Create and compile it in the strategy's scope; get the data for fit from
     `trainers.batches.input_pipeline`.
 
-    Args:
-        config: TransformerConfig.
-        compile_gradient: whether XLA compiles loss and gradient, once for
-            each shape. Keras' own `jit_compile` wraps the strategy and
-            breaks with several replicas.
-        micro_batches: number of parts of a replica's batch, of about as many
-            rows, computed one after the other to need less memory; the
-            update is the same.
-        **kwargs: arguments of `keras.Model`.
+    With `compile_gradient`, XLA compiles loss and gradient, once for each
+    shape; Keras' `jit_compile` includes the strategy, which fails with several
+    replicas. `micro_batches` is the number of parts of a replica's batch,
+    computed one after the other to save memory; the update is the same.
 
     Attributes:
         signal_stop_flag: 1.0 after a signal to stop, else 0.0. Each step
@@ -77,7 +67,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
-        # XLA needs the full shape.
+        # XLA needs static shapes.
         self._select_target_positions = (
             (lambda labels, states: (labels, states))
             if compile_gradient
@@ -92,11 +82,10 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         )
 
     def compile_for_training(self, ema=0.0):
-        """Compiles with Adam as the config says (section 5.3).
+        """Compiles with Adam and the schedule of the config (section 5.3).
 
-        Args:
-            ema: momentum of an exponential moving average of the weights,
-                see `averaged_weights`; 0 for none.
+        `ema` is the momentum of an exponential moving average of the weights;
+        0 for none.
         """
         config = self.config
         optimizer = FusedAdam(
@@ -116,7 +105,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
 
     @contextlib.contextmanager
     def averaged_weights(self):
-        """Context in which the weights are their average, if there is one."""
+        """Context with the moving average as weights, if there is one."""
         before = []
         if self.optimizer.use_ema:
             before = [each.numpy() for each in self.trainable_variables]
@@ -129,7 +118,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
 
     @property
     def metrics(self):
-        """Empty: steps return the means of the global batch."""
+        """Empty, since steps return means over the global batch."""
         return []
 
     def reset_metrics(self):
@@ -158,11 +147,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         self.test_function = test
 
     def _replicated(self, step):
-        """Returns a function that runs a step on all replicas.
-
-        Its arguments are a distributed iterator and those of `step` after the
-        data; it returns what `step` returns, which is equal on all replicas.
-        """
+        """Returns a function that runs a step on all replicas."""
         strategy = self.distribute_strategy
 
         @tf.function(autograph=False)
@@ -176,15 +161,14 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         return run
 
     def train_step(self, data, stop_flags):
-        """Makes one update; returns the means over the global batch.
+        """Updates the weights; returns means over the global batch.
 
-        Args:
-            data: inputs and labels of this replica.
-            stop_flags: float32 [2], this worker's.
+        `data` are this replica's inputs and labels, `stop_flags` this worker's
+        signal and time flags, float32 [2].
         """
         inputs, labels = data
         context = tf.distribute.get_replica_context()
-        # The identity places the flags, made outside, on this device.
+        # The identity copies the flags to this device.
         tokens, stop_flags = context.all_reduce(
             "SUM", [_count_tokens(labels), tf.identity(stop_flags)]
         )
@@ -208,7 +192,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         }
 
     def test_step(self, data):
-        """Returns the means over the global batch, without dropout."""
+        """Returns means over the global batch, without dropout."""
         inputs, labels = data
         context = tf.distribute.get_replica_context()
         _, states = self.hidden_states(inputs)
@@ -235,7 +219,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
             more = of_part(number)
             return number + 1, tf.nest.map_structure(tf.add, totals, more)
 
-        # A loop, so that one part's activations exist at a time.
+        # A loop, so that activations of only one part exist at a time.
         _, totals = tf.while_loop(
             lambda number, _: number < self.micro_batches,
             add,
@@ -246,8 +230,8 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica_id):
         """Returns sums over this replica's tokens, and gradients."""
-        # Tensors of their own: otherwise each gradient of rows looked up in
-        # them would be made as large as they are; so they are added first.
+        # Copies separate the output layer's dense gradient from sparse ones of
+        # embedding lookups, each of which would otherwise become dense.
         output = self.output_embedding
         weights = [output.embeddings]
         if output.bias is not None:
@@ -272,7 +256,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         return sums, [tf.convert_to_tensor(each) for each in gradients]
 
     def _r_drop_sums(self, inputs, labels, embeddings, bias=None):
-        """As `_sums`, of two passes and their divergence (R-Drop)."""
+        """Returns sums of two passes, with their divergence (R-Drop)."""
         passes = [
             self._select_target_positions(
                 labels, self.hidden_states(inputs, training=True)[1]
@@ -291,7 +275,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
         )
         divergences = symmetric_divergence(*logits)
         real = tf.cast(labels != PAD_ID, tf.float32)
-        # Half of alpha: the paper adds it to the sum of the two losses.
+        # Half of alpha, since the paper adds it to the sum of two losses.
         penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
         return sums | {"loss": sums["loss"] + penalty}
 
@@ -311,7 +295,7 @@ class TrainingTransformer(SkipSymbolicBuild, kt.Transformer):
     def _clip(self, gradients, context):
         gradients = context.all_reduce("SUM", gradients)
         gradients, _ = tf.clip_by_global_norm(gradients, self.config.clip_norm)
-        # The optimizer sums over replicas again.
+        # Because the optimizer sums over replicas again.
         replicas = context.num_replicas_in_sync
         return [gradient / replicas for gradient in gradients]
 
@@ -328,7 +312,7 @@ def new_training_model(config, **kwargs):
 
 
 def _added(of_matrix, of_rows):
-    """Adds the gradients of the whole matrix and of gathered rows."""
+    """Adds the gradients of a matrix and of rows gathered from it."""
     if of_matrix is None or of_rows is None:
         return of_rows if of_matrix is None else of_matrix
     return of_matrix + tf.convert_to_tensor(of_rows)

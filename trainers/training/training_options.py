@@ -1,4 +1,4 @@
-"""Options of a training that the model's configuration does not hold."""
+"""Training options that are not part of the TransformerConfig."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ flags.adopt_module_key_flags(bleu_tokenizers)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Values of the flags of the same names, which say what each is."""
+    """Values of the flags of the same names; see their help."""
 
     precision: str
     jit: bool | None
@@ -44,7 +44,7 @@ class TrainingOptions:
 
     @classmethod
     def from_flags(cls):
-        """Returns the TrainingOptions that the flags give.
+        """Returns the TrainingOptions of the flags.
 
         Raises:
             InputError: a flag has no effect with this --batching.
@@ -201,14 +201,14 @@ command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
 def validate_unused_flags(names, tasks):
-    """Raises InputError if a flag is given that is for `tasks` only."""
+    """Raises InputError if a flag only for `tasks` is given."""
     for name in names:
         if FLAGS[name].present:
             raise InputError(f"--{name} is for {tasks}; drop it.")
 
 
 def validate_final_weights_flags():
-    """Raises InputError if flags ask for two kinds of final weights."""
+    """Raises InputError if flags conflict about the final weights."""
     fields = config_flags.parse_assignments(FLAGS.set)
     values = {
         "--ema": FLAGS.ema,
@@ -217,7 +217,7 @@ def validate_final_weights_flags():
         "--keep_best": FLAGS.keep_best,
     }
     given = [f"{name}={value}" for name, value in values.items() if value]
-    # --keep_best with --ema takes the average at the best step.
+    # --keep_best with --ema uses the moving average of the best step.
     if len(given) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
         raise InputError(
             f"{given[0]} and {given[1]} cannot both make the final weights; "
