@@ -1,4 +1,4 @@
-"""The student: its configuration, its initial layers, and its BLEU."""
+"""Configuration of the student, and its BLEU compared with the teachers."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ def student_config(teacher, preset, assignments):
 
     Args:
         teacher: TransformerConfig of the first teacher.
-        preset: name of a preset; None for the teacher's own configuration
-            with one decoder layer.
+        preset: name of a preset; None for the teacher's configuration with
+            one decoder layer.
         assignments: list of "field=value" that change it.
 
     Raises:
@@ -45,9 +45,9 @@ def student_config(teacher, preset, assignments):
 
 
 def find_mismatch(student, teacher):
-    """Returns why a student cannot start with layers of a teacher.
+    """Returns why a teacher's layers do not fit a student, or "".
 
-    Such as "d_model=64, not 128", or "" if it can.
+    An example is "d_model=64, not 128".
     """
     own, expected = student.architecture(), teacher.architecture()
     for name, value in expected.items():
@@ -60,7 +60,7 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     """Scores the translations of student and teachers, and writes the scores.
 
     Args:
-        paths: of the student's and the teachers' translations.
+        paths: student's and teachers' translations.
         evaluation_set: EvaluationSet.
         tokenize: name of sacreBLEU's tokenizer.
         output: pathlib.Path of the .json file for the scores.
