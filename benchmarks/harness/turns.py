@@ -49,8 +49,7 @@ def measure_systems(
         rounds, warm_up: number of timings and of warm-ups per item.
         arguments: additional arguments of the job's `calls`.
         skip: (name, item) pairs not to measure.
-        alone: whether to keep one system in memory at a time, restarted in
-            every round.
+        alone: whether to load one system at a time, again in every round.
 
     Returns:
         List of Measurement in the order of the systems.

@@ -40,14 +40,11 @@ _GPU_PEAKS = {
 class System:
     """A system to time: how to create it, and its requirements.
 
-    Attributes:
-        maker: "module:function" in benchmarks.peers, a function of a job and
-            options that returns a peer. A peer has a `note` on its software,
-            `parameters` if it is a model, and `framework` if that reports GPU
-            memory.
-        packages: required besides the Keras backend, separated by spaces.
-        keras_backend: required backend; None for that of the run.
-        options: keyword arguments of the maker.
+    `maker` is "module:function" in benchmarks.peers, a function of a job and
+    `options` that returns a peer. A peer has a `note` on its software,
+    `parameters` if it is a model, and `framework` if that reports GPU memory.
+    `packages` are required besides the Keras backend, separated by spaces.
+    `keras_backend` is None for that of the run.
     """
 
     maker: str
@@ -139,18 +136,11 @@ def repeat_for(call, seconds):
 class Worker:
     """A system in its own process, as a context manager.
 
-    In one process, systems would share thread pools and memory.
-
-    Args:
-        name: of the system.
-        system: System.
-        job: the work: a picklable object with `device`, "cpu" or "gpu";
-            `cores`, threads to use on a CPU; `warm_up(peer, *arguments)`,
-            whose result is returned; and `calls(peer, *arguments)`, an
-            iterable of functions to time.
-
-    Raises:
-        InputError: the process ended. All methods raise it.
+    In one process, systems would share thread pools and memory. `job` is a
+    picklable object with `device`, "cpu" or "gpu"; `cores`, threads to use on a
+    CPU; `warm_up(peer, *arguments)`, whose result is returned; and
+    `calls(peer, *arguments)`, an iterable of functions to time. All methods
+    raise InputError if the process ended.
     """
 
     def __init__(self, name, system, job):

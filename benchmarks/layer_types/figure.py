@@ -15,12 +15,9 @@ _DASHES = ("none", "7 3", "2 3")
 def log_log_svg(title, axes, series, format_power):
     """Returns an SVG chart with a labelled line for each series.
 
-    Args:
-        title: str, above the chart.
-        axes: names of x and y, two str.
-        series: dict of name to a list of positive (x, y), possibly empty. All
-            share a few values of x, which become the ticks.
-        format_power: function of a power of 10 that returns its label.
+    `series` is a dict of name to a list of positive (x, y), possibly empty. All
+    share a few values of x, which become the ticks. `format_power` is a
+    function of a power of 10 that returns its label.
     """
     points = [point for line in series.values() for point in line]
     xs = sorted({x for x, _ in points})

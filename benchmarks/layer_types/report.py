@@ -32,13 +32,10 @@ def fitted_exponent(points):
 class Results:
     """Measurements of the chosen layer types, by name and LayerSize.
 
-    Args:
-        chosen: dict of name to LayerType.
-        sizes: list of LayerSize.
-        seconds: dict of (name, LayerSize) to a call's seconds, one per round.
-        memory: dict of (name, LayerSize) to a call's bytes.
-        fit_from: least length for fitting exponents of n; doubled for full
-            self-attention, where n²·d must outweigh n·d².
+    `chosen` is a dict of name to LayerType. `seconds` (one per round) and
+    `memory` (bytes) of a call are dicts by (name, LayerSize). Exponents of n
+    are fitted to lengths from `fit_from`; doubled for full self-attention,
+    where n²·d must outweigh n·d².
     """
 
     def __init__(self, chosen, sizes, seconds, memory, fit_from):

@@ -33,11 +33,8 @@ def open_corpus(
     "trees:PREFIX" (see `trees`), or a TensorFlow Datasets name such as
     "wmt14_translate/de-en". A language of None means the default of the
     corpus; text files have no default. `data_dir` and `manual_dir` are for
-    TFDS: its data, and files that were downloaded by hand.
-
-    Raises:
-        InputError: the name or a language is unknown, both languages are
-            the same, or the data are not available.
+    TFDS: its data, and files that were downloaded by hand. Raises InputError
+    if a name is unknown, both languages are the same, or data are missing.
     """
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)

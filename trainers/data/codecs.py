@@ -31,10 +31,8 @@ class TextCodec:
     """Encodes both sides with SentencePiece (section 5.1).
 
     The vocabulary is shared by both sides, unless it is that of a pretrained
-    model with one vocabulary for each side.
-
-    Args:
-        files: dict of file name to bytes, from `make_codec_files`.
+    model with one for each side. `files` is a dict of file name to bytes, from
+    `make_codec_files`; invalid ones raise ValueError.
 
     Attributes:
         encode_sources: function from a list of str to a list of int32 arrays.
@@ -42,9 +40,6 @@ class TextCodec:
         source_vocabulary_size: int.
         target_vocabulary_size: int.
         models: bytes of each SentencePiece model, the source model first.
-
-    Raises:
-        ValueError: the files are not a valid vocabulary.
     """
 
     def __init__(self, files):
@@ -128,13 +123,11 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 def count_pairs(corpus):
-    """Counts pairs and code points of the train split, in one pass.
+    """Counts the pairs of the train split, and the code points of its text.
 
-    Raises the InputError of a malformed line before the slow tokenization.
-
-    Returns:
-        Number of pairs, and a list with the `count_code_points` of each side
-        that the vocabulary is trained on.
+    Finds malformed lines before the slow tokenization. Returns the number of
+    pairs, and a list with the `count_code_points` of each side that the
+    vocabulary is trained on.
     """
     texts_of = _CODECS[corpus.kind].vocabulary_texts
     pairs, total, counts = corpus.pairs("train"), 0, None
@@ -173,11 +166,7 @@ def make_codec_files(
 
 
 def make_codec(kind, files):
-    """Returns the codec for a kind of corpus, "text" or "trees".
-
-    Raises:
-        InputError: the files from `make_codec_files` are not valid.
-    """
+    """Returns the codec for a kind of corpus; InputError for invalid files."""
     try:
         return _CODECS[kind](files)
     except ValueError as error:

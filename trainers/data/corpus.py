@@ -104,10 +104,8 @@ class Corpus(abc.ABC):
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) for each reference of a split, in order.
 
-        Both sides are stripped, single-line and not empty.
-
-        Raises:
-            InputError: the split is missing or malformed, or has no pair.
+        Both sides are stripped, single-line and not empty. Raises InputError if
+        the split is missing or malformed, or has no pair.
         """
         self._validate_split(split)
         return (
@@ -120,8 +118,7 @@ class Corpus(abc.ABC):
     def evaluation_set(self, split: str) -> EvaluationSet:
         """Returns all rows of a split, aligned with the lines of its files.
 
-        Raises:
-            InputError: the split is missing or malformed, or has no pair.
+        Raises InputError if the split is missing or malformed, or has no pair.
         """
         self._validate_split(split)
         sources, references = zip(*self._clean_rows(split))
@@ -163,9 +160,7 @@ def resolve_languages(
     """Returns (source language, target language), with defaults filled in.
 
     One of two languages implies the other; `default` applies if none is given.
-
-    Raises:
-        InputError: a language is missing or unknown, or both are the same.
+    Raises InputError if one is missing or unknown, or both are the same.
     """
     if source is None and target is None and default is not None:
         return default
@@ -222,9 +217,6 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
 
     Only the first and the last MiB are hashed, so a change in the middle of a
     larger file of the same size is not detected.
-
-    Raises:
-        InputError: a file cannot be read.
     """
     return "; ".join(map(_fingerprint, paths))
 

@@ -48,22 +48,16 @@ def corpus(usual=None):
     """Opens the corpus that the flags select, and prints its name.
 
     `usual` maps dataset, source_language and target_language to defaults that
-    replace those of the flags.
-
-    Raises:
-        InputError: the corpus or the direction does not exist.
+    replace those of the flags. Raises InputError if there is no such corpus.
     """
     return _open(_arguments(usual or {}))
 
 
 def read_evaluation_set_in_subprocess(split):
-    """Reads a split in a subprocess, so that only that loads TensorFlow.
+    """Returns (target language, EvaluationSet), read in a subprocess.
 
-    Returns:
-        (target language code, EvaluationSet).
-
-    Raises:
-        InputError: the corpus, direction or split does not exist.
+    Only the subprocess loads TensorFlow, if at all. Raises InputError if there
+    is no such corpus, direction or split.
     """
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:

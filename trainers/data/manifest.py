@@ -40,15 +40,10 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Shards of a split and token counts, end ids included.
+    """Shards of a split in corpus order, and token counts with end ids.
 
-    Attributes:
-        shards: in corpus order.
-        source_tokens: number of source ids.
-        target_tokens: number of target ids.
-        num_unencodable: pairs skipped because their target cannot be encoded.
-        first_unencodable: line of the first of them, and the reason.
-        unknown: counts and examples of unknown tokens.
+    `num_unencodable` counts pairs skipped because their target cannot be
+    encoded; `first_unencodable` gives the line and the reason of the first.
     """
 
     shards: tuple[Shard, ...] = ()
@@ -121,11 +116,7 @@ def write_manifest(folder, manifest):
 
 
 def read_manifest(folder):
-    """Returns the manifest of a folder, or None if it has none.
-
-    Raises:
-        InputError: it cannot be read or is malformed.
-    """
+    """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -77,10 +77,9 @@ def count_code_points(texts):
 def choose_normalization(name, counts):
     """Returns the rules for training a vocabulary.
 
-    Args:
-        name: one of `NORMALIZATIONS`; "auto" means nmt_nfkc, or nmt_nfc if
-            nmt_nfkc would change over 0.2 % of the characters of a side.
-        counts: list of `count_code_points` of each side.
+    `name` is one of `NORMALIZATIONS`; "auto" means nmt_nfkc, or nmt_nfc if
+    nmt_nfkc would change over 0.2 % of the characters of a side. `counts` is a
+    list of the `count_code_points` of each side.
     """
     if name != "auto":
         return name

@@ -26,10 +26,8 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     """Downloads the source distribution of a package, at most `size` bytes.
 
     Tries the sources of pip's configuration in turn: links, the main index,
-    extra indexes. The caller verifies the content.
-
-    Raises:
-        FetchError: no source has the file or could be reached.
+    extra indexes. Raises FetchError if none has the file. The caller verifies
+    the content.
     """
     options = read_pip_options()
     failures = []

@@ -86,11 +86,9 @@ def prepare_corpus(
         max_tokens: maximum length of a side, end id included; longer pairs are
             skipped and counted.
         workers: number of threads.
-        vocabulary: bytes of a SentencePiece model; None to train one on the
-            train split.
+        vocabulary: bytes of a SentencePiece model; None to train one.
         symbols: SymbolVocabulary for trees; None for the train split's.
-        normalization: one of `normalization.NORMALIZATIONS`, for training a
-            vocabulary.
+        normalization: one of `NORMALIZATIONS`, for training a vocabulary.
         max_unknown: maximum share of unknown pieces on a side of a split.
 
     Raises:

@@ -26,13 +26,8 @@ class PreparedCorpus:
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
-    Attributes:
-        folder: pathlib.Path.
-        manifest: Manifest.
-        vocabulary: bytes of the SentencePiece model.
-
-    Raises:
-        InputError: the data are missing, incomplete or damaged.
+    The attribute `vocabulary` has the bytes of the SentencePiece model. Raises
+    InputError if data are missing, incomplete or damaged.
     """
 
     def __init__(self, folder):

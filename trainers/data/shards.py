@@ -27,13 +27,9 @@ MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 class Shard:
     """Manifest entry of a shard.
 
-    Attributes:
-        name: file name without suffix.
-        num_read: corpus pairs read, skipped ones included.
-        num_pairs: pairs stored.
-        num_tokens: ids stored, of both sides.
-        ids_crc32: checksum of the ids file.
-        lengths_crc32: checksum of the lengths file.
+    `name` is a file name without suffix. `num_read` counts pairs read,
+    including skipped ones, `num_pairs` the stored pairs, and `num_tokens`
+    their ids on both sides.
     """
 
     name: str
@@ -72,9 +68,8 @@ def write_shard(folder, name, num_read, ids, lengths):
 def read_shard(folder, shard):
     """Returns a shard's (memory-mapped ids, lengths).
 
-    Raises:
-        InputError: a file is missing or damaged. The checksum of the ids is
-            not compared, because that would read the whole file.
+    Raises InputError if a file is missing or damaged. The checksum of the ids
+    is not compared, because that would read the whole file.
     """
     ids_path = shard.ids_path(folder)
     lengths_path = shard.lengths_path(folder)
@@ -141,8 +136,8 @@ class TokenizedChunk(typing.NamedTuple):
         num_read: number of pairs read, skipped ones included.
         ids: int32 [tokens], source and target of each pair in turn.
         lengths: int [pairs, 2].
-        unencodable: list of (index among the pairs read, reason) of pairs
-            with a target that cannot be encoded.
+        unencodable: (index among the pairs read, reason) of pairs skipped
+            because their target cannot be encoded.
         unknown: UnknownTokens.
     """
 
@@ -180,19 +175,12 @@ def add_unknown_tokens(first, second):
 
 
 def tokenize(pairs, codec, max_tokens, workers):
-    """Tokenizes pairs on several threads, in order.
+    """Yields TokenizedChunks in order, tokenized by `workers` threads.
 
     SentencePiece releases the GIL. At most two chunks per thread are held.
-
-    Args:
-        pairs: iterator of (source, target) str.
-        codec: from `codecs.make_codec`.
-        max_tokens: maximum length of a side; longer pairs are skipped, and so
-            are pairs with a target that cannot be encoded.
-        workers: number of threads.
-
-    Yields:
-        TokenizedChunk.
+    Skips pairs with a side of more than `max_tokens` ids or a target that
+    cannot be encoded. `pairs` is an iterator of (source, target) str, `codec`
+    a result of `codecs.make_codec`.
     """
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         pending = collections.deque()

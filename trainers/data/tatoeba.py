@@ -79,9 +79,8 @@ Splits = dict[str, list[Pair]]
 class TatoebaCorpus(Corpus):
     """The embedded corpus, in either direction (see the module docstring).
 
-    Raises:
-        InputError: a language is unknown, both are the same, or the corpus is
-            not available.
+    Raises InputError if a language is unknown, both are the same, or the
+    corpus is not available.
     """
 
     attribution = ATTRIBUTION
@@ -192,11 +191,8 @@ def read_tatoeba_text() -> str:
     """Returns the text of fra.txt, downloading the archive if needed.
 
     The archive is cached. Its hash is checked at every use, and a damaged
-    archive is downloaded again.
-
-    Raises:
-        InputError: the archive is not available, is not the expected one, or
-            cannot be stored.
+    archive is downloaded again. Raises InputError if it is not available, is
+    not the expected one, or cannot be stored.
     """
     path = cache_folder() / FILE_NAME
     content = _read_cached(path)

@@ -35,10 +35,8 @@ class TextCorpus(Corpus):
     """A corpus in text files; see the module docstring for their names.
 
     Reads the first pair of each split at once, to find most errors early.
-
-    Raises:
-        InputError: a language is missing, is no code or is given twice; there
-            is no split; a split has only one side or no pair.
+    Raises InputError if a language is missing, no code or given twice, if there
+    is no split, or if a split has only one side or no pair.
     """
 
     def __init__(

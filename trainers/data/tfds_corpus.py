@@ -28,10 +28,8 @@ class TfdsCorpus(Corpus):
 
     The default direction is that of the data set's supervised keys. `data_dir`
     (by default ~/tensorflow_datasets) and `manual_dir` are those of TFDS.
-
-    Raises:
-        InputError: TFDS is not installed, has no such data set, or cannot
-            prepare it; or the set has no translations or lacks a language.
+    Raises InputError if TFDS is not installed, has no such data set or cannot
+    prepare it, or if the set has no translations or lacks a language.
     """
 
     def __init__(

@@ -44,11 +44,8 @@ class TreeCorpus(Corpus):
     of the tree (`linearize`), joined by single spaces. In evaluation sets, the
     target is the bracketed tree on one line. Line n of a file is pair n and
     sentence n of the evaluation set. Checks the first tree of each file at
-    once, the others when they are read.
-
-    Raises:
-        InputError: a language code is invalid, the target is not trees, or no
-            split or tree exists.
+    once, the others when they are read. Raises InputError for an invalid
+    language code, a target other than trees, and a missing split or tree.
     """
 
     kind = "trees"

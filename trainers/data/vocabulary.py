@@ -35,11 +35,9 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
     SentencePiece by itself drops the characters in the last 0.05 % of a text:
-    most digits, brackets and capitals in everyday sentences.
-
-    Returns:
-        str of normalized characters that occur at least three times, most
-        frequent first, without white space and reserved characters.
+    most digits, brackets and capitals in everyday sentences. The result is a
+    str of normalized characters that occur at least three times, most frequent
+    first, without white space and reserved characters.
     """
     # Whole sentences, because letters and marks combine.
     normalizer = make_normalizer(normalization)
@@ -57,7 +55,9 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
 def train_vocabulary(
     sentences, size, characters="", normalization=DEFAULT_RULES
 ):
-    """Trains a byte-pair encoding (section 5.1).
+    """Trains a byte-pair encoding; returns the bytes of its model.
+
+    The paper uses byte-pair encoding in section 5.1.
 
     Args:
         sentences: iterable of str, both languages.
@@ -65,9 +65,6 @@ def train_vocabulary(
         characters: str of characters that each get a piece, however rare;
             others get one if they are within the first 99.95 % of the text.
         normalization: name of the rules, for `make_normalizer`.
-
-    Returns:
-        bytes of the SentencePiece model.
 
     Raises:
         InputError: the text cannot give so many or so few pieces.

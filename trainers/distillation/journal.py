@@ -35,17 +35,11 @@ class Step(typing.NamedTuple):
 
 
 def run_steps(steps, folder, facts, run_command):
-    """Runs the unfinished steps.
+    """Runs the unfinished steps; returns 0 or a failed command's exit code.
 
-    Args:
-        steps: list of Step.
-        folder: pathlib.Path of the distillation.
-        facts: dict, see `read_finished_commands`.
-        run_command: function of a module and its flags that returns the exit
-            code, such as `processes.run_subcommand`.
-
-    Returns:
-        0, or the exit code of the command that failed.
+    `facts` are those of `read_finished_commands`. `run_command` is a function
+    of a module and its flags that returns the exit code, such as
+    `processes.run_subcommand`.
     """
     done = read_finished_commands(folder, facts)
     remove_temporary_files(folder, JOURNAL_FILE)
@@ -77,11 +71,9 @@ def run_steps(steps, folder, facts, run_command):
 def read_finished_commands(folder, facts):
     """Returns the commands of the finished steps.
 
-    `facts` is a JSON dict of all settings that change the student.
-
-    Raises:
-        InputError: the folder holds other files, or a distillation with
-            different facts.
+    `facts` is a JSON dict of all settings that change the student. Raises
+    InputError if the folder holds other files, or a distillation with
+    different facts.
     """
     validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
     path = folder / JOURNAL_FILE

@@ -161,21 +161,12 @@ class Distillation:
 
 
 def write_mixture(folder, corpus, synthetic, keep_original):
-    """Writes a corpus of distinct original and synthetic pairs.
+    """Writes a corpus of distinct original and synthetic pairs; counts them.
 
-    Its name is `text:FOLDER/`; dev and test are those of the original.
-
-    Args:
-        folder: pathlib.Path.
-        corpus: Corpus, the original.
-        synthetic: list of output folders of trainers.synthesize, pathlib.Path.
-        keep_original: whether to include the pairs of the original.
-
-    Returns:
-        The number of pairs in the train split.
-
-    Raises:
-        InputError: a file cannot be read or written.
+    Its name is `text:FOLDER/`; dev and test are those of the original. The
+    train split has the pairs in `synthetic`, a list of output folders of
+    trainers.synthesize, and with `keep_original` those of `corpus`. Raises
+    InputError if a file cannot be read or written.
     """
     languages = corpus.source_language, corpus.target_language
 

@@ -17,13 +17,9 @@ _NUM_SEEDS = 2**31
 
 
 def generate_pairs(translator, lines, options):
-    """Translates a sequence of Line and filters the pairs.
+    """Translates Lines and filters the pairs; returns a ShardResult.
 
-    Returns:
-        ShardResult.
-
-    Raises:
-        InputError: `best_of` exceeds the beam size.
+    Raises InputError if `best_of` exceeds the beam size.
     """
     counts = collections.Counter(read=len(lines))
     lengths = translator.lengths([line.text for line in lines])

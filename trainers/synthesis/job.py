@@ -29,7 +29,7 @@ from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
 
 
 def synthesize(folder, source, models, options, workers):
-    """Translates lines to a corpus, or resumes that.
+    """Translates lines to a corpus, or resumes that; returns the Manifest.
 
     Args:
         folder: path or URL of the output; the corpus is `text:FOLDER/`.
@@ -40,13 +40,10 @@ def synthesize(folder, source, models, options, workers):
             yields (Shard, ShardResult) in any order, such as
             `workers.run_local`.
 
-    Returns:
-        Manifest with counts.
-
     Raises:
         InputError: the lines cannot be read, a model cannot be used, the
-            folder holds other files or pairs of other lines, models or
-            options, or cannot be written.
+            folder cannot be written or holds other files, or pairs of other
+            lines, models or options.
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")

@@ -69,12 +69,9 @@ class SynthesisOptions:
 class Manifest:
     """Input, models and options of synthetic pairs, as JSON values.
 
-    Attributes:
-        format: version of this format.
-        input: name, number of lines and SHA-256.
-        models: for each model, its path and the SHA-256 of each file.
-        options: fields of SynthesisOptions.
-        counts: number of lines or pairs by `OUTCOMES`; {} until the end.
+    `input` has the name, number of lines and SHA-256, `models` the path and
+    file digests of each model, `options` the fields of SynthesisOptions.
+    `counts` are lines or pairs by `OUTCOMES`, and {} until the end.
     """
 
     format: int = _FORMAT
@@ -125,11 +122,7 @@ def validate_output_folder(folder, *own_names):
 
 
 def read_manifest(folder):
-    """Returns the Manifest of a folder, or None if there is none.
-
-    Raises:
-        InputError: it cannot be read, or is not such a manifest.
-    """
+    """Returns the Manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
         with convert_remote_errors(path):

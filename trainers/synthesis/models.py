@@ -23,10 +23,9 @@ class ModelFiles:
 
 
 def hash_model_files(path):
-    """Returns the ModelFiles of a model directory.
+    """Returns the ModelFiles of a translator's model directory.
 
-    Raises:
-        InputError: it is not the model directory of a translator.
+    Raises InputError if it is not such a directory.
     """
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
@@ -97,8 +96,7 @@ class TranslationJob:
 def load_translator(job):
     """Returns the Translator of a TranslationJob, cached per process.
 
-    Raises:
-        InputError: a model changed or cannot be loaded.
+    Raises InputError if a model changed or cannot be loaded.
     """
     import tensorflow as tf
 
@@ -133,12 +131,8 @@ _LOADED = {}
 def load_shipped_models(job, fetch):
     """Loads the models of another machine's job, once per process.
 
-    Args:
-        job: TranslationJob with paths on the other machine.
-        fetch: returns the result of `read_model_files` there.
-
-    Returns:
-        TranslationJob for this machine.
+    `job` has paths on the other machine, and `fetch` returns the result of
+    `read_model_files` there. Returns a TranslationJob for this machine.
     """
     if job not in _LOADED:
         # Removed after loading: a killed worker could not clean up later.

@@ -12,10 +12,7 @@ def drop_duplicates(pairs):
     """Yields each distinct tuple of str once, in order, in constant memory.
 
     Stores 128-bit digests in a temporary database; among 1e9 pairs, a
-    collision has probability 1e-20.
-
-    Raises:
-        InputError: the disk for temporary files is full.
+    collision has probability 1e-20. Raises InputError if the disk is full.
     """
     try:
         # An unnamed file, which is removed when the process ends.
@@ -38,15 +35,10 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts, one file per column, atomically.
+    """Writes tuples of texts atomically, one file per column; counts them.
 
-    `paths` are pathlib.Path or UPath.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        InputError: a file cannot be written.
+    `paths` are pathlib.Path or UPath. Raises InputError if a file cannot be
+    written.
     """
     count = 0
     with contextlib.ExitStack() as stack:

@@ -74,11 +74,7 @@ class Shard(typing.NamedTuple):
 
 
 def cut_into_shards(source, shard_lines):
-    """Yields the Shards of a LineSource, of `shard_lines` lines each.
-
-    Raises:
-        InputError: the lines cannot be read.
-    """
+    """Yields the Shards of a LineSource, of `shard_lines` lines each."""
     lines = (Line(n, *pair) for n, pair in enumerate(source.read()))
     for number in itertools.count():
         chunk = tuple(itertools.islice(lines, shard_lines))
@@ -155,19 +151,10 @@ def _json_line(content):
 
 
 def assemble(paths, store, keys, keep_duplicates):
-    """Writes the pairs of all shards to a source and a target file.
+    """Writes a source and a target file; returns the number of pairs.
 
-    Args:
-        paths: the two files, pathlib.Path or UPath.
-        store: ShardStore.
-        keys: list of the shards' keys.
-        keep_duplicates: whether to write repeated pairs.
-
-    Returns:
-        The number of pairs written.
-
-    Raises:
-        InputError: a shard is damaged, or a file cannot be written.
+    `paths` are pathlib.Path or UPath, and `keys` the keys of the shards. Raises
+    InputError if a shard is damaged or a file cannot be written.
     """
 
     def pairs():

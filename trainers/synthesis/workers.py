@@ -33,16 +33,9 @@ _PACKAGES = ("trainers", "export", "keras_transformer")
 def run_local(job, shards, num_workers):
     """Translates shards in worker processes.
 
-    Args:
-        job: TranslationJob, or another picklable function of lines.
-        shards: iterable of Shard.
-        num_workers: number of processes.
-
-    Yields:
-        (Shard, ShardResult), as they finish.
-
-    Raises:
-        InputError: raised by `job`, or because a process was killed.
+    Yields (Shard, ShardResult) as they finish. `job` is a TranslationJob or
+    another picklable function of lines. Raises InputError if `job` does, or if
+    a process was killed.
     """
     with _process_pool(num_workers) as pool:
         try:
@@ -112,19 +105,11 @@ def _end_with_parent():
 def run_on_ray(job, shards, address, gpus=0.0):
     """Translates shards as tasks of a Ray cluster.
 
-    Args:
-        job: TranslationJob.
-        shards: iterator of Shard.
-        address: "auto" for this machine's cluster, or host:port of the head.
-        gpus: GPUs that Ray reserves per shard, possibly a fraction. If not 0,
-            Ray starts a new process for each shard.
-
-    Yields:
-        (Shard, ShardResult), as they finish.
-
-    Raises:
-        InputError: Ray is not installed, the cluster cannot be reached or is
-            too small, or a shard's workers die repeatedly; or raised by `job`.
+    Yields (Shard, ShardResult) as they finish. `address` is "auto" for this
+    machine's cluster, or host:port of the head. `gpus`, possibly a fraction,
+    are reserved per shard; if not 0, Ray starts a new process for each shard.
+    Raises InputError if Ray is not installed, the cluster cannot be reached or
+    is too small, or a shard's workers die repeatedly, or if `job` does.
     """
     try:
         import ray
