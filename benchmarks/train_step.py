@@ -152,10 +152,7 @@ all products of a step, those of queries, keys and values too, and nothing else.
 
 
 def _table(results, systems, job, peak):
-    """Returns a Markdown table of Measurements.
-
-    Ratios are of the first model to each other one of the same size.
-    """
+    """Returns a Markdown table; ratios are to the first model."""
     rows = [_Row(each, systems[each.name], job) for each in results]
     ours = next((row for row in rows if row.result.parameters), None)
     products = next(

@@ -74,11 +74,7 @@ def main(_):
 
 
 def _wide_config(narrow, sizes):
-    """Returns the large model's TransformerConfig.
-
-    Positions are learned, because repeated sinusoids are not those of the wide
-    model. Other programs support only length ** alpha as length penalty.
-    """
+    """Returns the large model's TransformerConfig."""
     if narrow.norm != "post" or narrow.share_embeddings != "all":
         raise InputError(
             "Only a model with norm=post and shared embeddings "
@@ -98,8 +94,10 @@ def _wide_config(narrow, sizes):
             )
     return narrow.replace(
         **{name: getattr(sizes, name) for name in _SIZES},
+        # Repeated sinusoids are not those of the wide model.
         positions="learned",
         max_positions=positions,
+        # Other programs support only length ** alpha.
         length_penalty="power",
     )
 
@@ -142,11 +140,9 @@ def _copy_weights(wide, narrow):
 
 
 def _suppressed_embedding(gamma, beta):
-    """Returns an embedding with the same low logit for all states.
-
-    LayerNorm returns gamma * z + beta with a z of mean zero, so its product
-    with 1 / gamma is the sum of beta / gamma for any z.
-    """
+    """Returns an embedding with the same low logit for all states."""
+    # LayerNorm returns gamma * z + beta with a z of mean zero, so its product
+    # with 1 / gamma is the sum of beta / gamma for any z.
     with np.errstate(divide="ignore", invalid="ignore"):
         row = _SUPPRESSED / np.sum(beta / gamma) / gamma
     if not np.linalg.norm(row) < 1e4:

@@ -17,7 +17,6 @@ from benchmarks.layer_types.layers import (
 
 # Types of TensorFlow operations that multiply matrices start with these.
 _PRODUCTS = ("BatchMatMul", "Conv2D", "DepthwiseConv2d", "Einsum", "MatMul")
-# Width of the layers in this module.
 _WIDTH = 4
 _SEED = 1
 # r of the stacks: with the timed layers' r, one layer would be enough.
@@ -42,8 +41,8 @@ def path_length(stack, length, causal=False):
     """Returns how many top layers connect all positions, or None.
 
     Computes the gradient of each output in float64: where it is not 0, the
-    output depends on the input. With `causal`, only outputs and inputs at the
-    same or earlier positions must be connected.
+    output depends on the input. With `causal`, it need not depend on later
+    inputs.
     """
     generator = np.random.default_rng(_SEED)
     states = [tf.constant(generator.normal(size=(1, length, _WIDTH)))]
@@ -93,9 +92,9 @@ def count_layer_types(length):
     """Returns the Counts of all layer types at a length of at least 2.
 
     Each layer of centred convolutions reaches (k - 1) / 2 positions farther,
-    of causal ones k - 1. In a dilated stack, the dilation grows by k from each
-    layer to the one below. That stack is causal, because centred convolutions
-    would reach beyond the ends of the sequence.
+    of causal ones k - 1. In a dilated stack, each layer has k times the
+    dilation of the layer above it. That stack is causal, because centred
+    convolutions would reach beyond the ends of the sequence.
     """
     away = length - 1
     # A rounded logarithm could exceed a whole number.

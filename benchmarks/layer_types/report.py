@@ -34,8 +34,8 @@ class Results:
 
     `chosen` is a dict of name to LayerType. `seconds` (one per round) and
     `memory` (bytes) of a call are dicts by (name, LayerSize). Exponents of n
-    are fitted to lengths from `fit_from`; doubled for full self-attention,
-    where n²·d must outweigh n·d².
+    are fitted to lengths of at least `fit_from`, or twice that for full
+    self-attention, where n²·d must outweigh n·d².
     """
 
     def __init__(self, chosen, sizes, seconds, memory, fit_from):

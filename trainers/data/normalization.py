@@ -101,10 +101,7 @@ def describe_normalization(counts, models):
 
 
 def _measure_change(counts, normalizer):
-    """Returns the share of changed characters, and the most frequent ones.
-
-    White space is not counted; canonical composition is not a change.
-    """
+    """Returns the share of changed characters, and the most frequent ones."""
     total, changed = 0, collections.Counter()
     for code in np.flatnonzero(counts).tolist():
         character = chr(code)

@@ -65,7 +65,6 @@ class TextCorpus(Corpus):
         validate_direction(dataset, source, target, listed)
         super().__init__(dataset, source, target)
         found = {split: layout.find(split, source, target) for split in _SPLITS}
-        # The source file comes first.
         self._files = {split: files for split, files in found.items() if files}
         if not self._files:
             raise InputError(self._missing_split("train"))

@@ -19,7 +19,7 @@ from trainers.data.normalization import (
     make_normalizer,
 )
 
-# Rarer characters are too rare to learn their translation.
+# Rarer characters occur too seldom to learn their translation.
 _MIN_COUNT = 3
 _SENTENCES = 10_000
 # SentencePiece writes the first for white space (also within what U+FDFA and
@@ -57,17 +57,11 @@ def train_vocabulary(
 ):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
-    The paper uses byte-pair encoding in section 5.1.
-
-    Args:
-        sentences: iterable of str, both languages.
-        size: number of pieces, the four special ones included.
-        characters: str of characters that each get a piece, however rare;
-            others get one if they are within the first 99.95 % of the text.
-        normalization: name of the rules, for `make_normalizer`.
-
-    Raises:
-        InputError: the text cannot give so many or so few pieces.
+    As in section 5.1, `sentences` are those of both languages. `size` includes
+    the four special pieces. Each of `characters` gets a piece, however rare;
+    others get one if they are within the first 99.95 % of the text.
+    `normalization` is a name for `make_normalizer`. Raises InputError if the
+    text cannot give so many or so few pieces.
     """
     model = io.BytesIO()
     iterator = _SentenceIterator(sentences)

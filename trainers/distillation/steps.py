@@ -161,12 +161,12 @@ class Distillation:
 
 
 def write_mixture(folder, corpus, synthetic, keep_original):
-    """Writes a corpus of distinct original and synthetic pairs; counts them.
+    """Writes the student's corpus; returns the number of train pairs.
 
-    Its name is `text:FOLDER/`; dev and test are those of the original. The
-    train split has the pairs in `synthetic`, a list of output folders of
-    trainers.synthesize, and with `keep_original` those of `corpus`. Raises
-    InputError if a file cannot be read or written.
+    Its name is `text:FOLDER/`; dev and test are those of `corpus`. The train
+    split has the distinct pairs of `synthetic`, a list of output folders of
+    trainers.synthesize, and of `corpus` with `keep_original`. Raises InputError
+    if a file cannot be read or written.
     """
     languages = corpus.source_language, corpus.target_language
 

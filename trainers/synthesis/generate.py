@@ -68,11 +68,7 @@ def _translate(translator, lines, options):
 
 
 def _reject_answer(answer, length, answer_length, score, options):
-    """Returns why a translation is rejected, or None.
-
-    Lengths include the end token; `score` is a log-probability, or None
-    without `min_score`.
-    """
+    """Returns why a translation is rejected, or None."""
     if not answer:
         return "empty_translation"
     if options.max_ratio is not None:
@@ -144,7 +140,7 @@ def sentence_metric(name, tokenize):
 def add_noise(text, number, options):
     """Drops and permutes words of a source, and prepends the tag.
 
-    The result depends only on the options and the line number, from 0.
+    The noise depends only on the seed and the line number, from 0.
     """
     if options.word_drop or options.word_swap:
         generator = np.random.default_rng((options.seed, number))

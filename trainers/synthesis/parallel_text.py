@@ -35,10 +35,10 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts atomically, one file per column; counts them.
+    """Writes tuples of texts, one file per column; returns their number.
 
-    `paths` are pathlib.Path or UPath. Raises InputError if a file cannot be
-    written.
+    Files are written atomically; `paths` are pathlib.Path or UPath. Raises
+    InputError if a file cannot be written.
     """
     count = 0
     with contextlib.ExitStack() as stack:

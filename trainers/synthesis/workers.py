@@ -53,10 +53,7 @@ def run_local(job, shards, num_workers):
 
 
 def _run_bounded(shards, submit, limit):
-    """Yields (shard, result) as they finish, with at most `limit()` pending.
-
-    `submit` is a function of lines that returns a concurrent.futures.Future.
-    """
+    """Yields (shard, result) as they finish, with at most `limit()` pending."""
     shards, pending = iter(shards), {}
     while True:
         room = max(limit() - len(pending), 0)
