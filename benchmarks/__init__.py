@@ -1,8 +1,7 @@
-"""Times this project compared with others, and parts of it alone.
+"""Benchmarks of this project, mostly in comparison with other libraries.
 
 Commands: `train_step`, `decode`, `serving`, `data`, `complexity`, and
-`widened`, which makes the model that `decode` wants. `training_job` and
-`decoding_job` have the work and the systems of the first two; `peers` has
-what runs them, loaded by name in worker processes, and may import these two.
-Everything may import `harness` and the project's three packages.
+`widened`, which makes a model for `decode`. `training_job` and `decoding_job`
+define the workloads and systems of the first two; `peers` runs these systems
+in worker processes and may import both. All modules may import `harness`.
 """

@@ -1,9 +1,8 @@
-"""Measures Table 1 of the paper: what a layer of each type costs.
+"""Measures Table 1 of the paper: the cost of each layer type.
 
     python benchmarks/complexity.py --output_dir=docs
 
-Each layer type runs in a process of its own, and they take turns, size by
-size and round by round.
+Each layer type runs in its own process; they alternate by size and round.
 """
 
 import os
@@ -14,7 +13,7 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Table 1 is of one processor's work: the other processes take no GPU either.
+# Table 1 is about one CPU; worker processes must not use a GPU either.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import keras
@@ -79,7 +78,6 @@ command.require_finite("visit_seconds", "memory_gib")
 
 
 def main(_):
-    """Runs the command."""
     backend = keras.backend.backend()
     chosen = select_systems({"tensorflow": TYPES}, backend, FLAGS.layers)
     sizes = [

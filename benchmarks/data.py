@@ -1,9 +1,9 @@
-"""Padding and input speed of each kind of batching.
+"""Measures padding and input speed for each kind of batching.
 
     python benchmarks/data.py --prepared_dir=data/corpus
 
-For each kind and number of shapes: the share of padding, how full batches are,
-how long planning takes, and how fast the input alone is.
+Prints, for each kind and number of shapes: the share of padding, tokens per
+batch, planning time, and the speed of the input pipeline alone.
 """
 
 import pathlib
@@ -47,7 +47,6 @@ _HEADER = (
 
 
 def main(_):
-    """Runs the command."""
     pairs = PreparedCorpus(FLAGS.prepared_dir).pairs("train")
     pairs = pairs.filter_by_length(256)
     lengths = pairs.source_lengths, pairs.target_lengths
@@ -82,7 +81,7 @@ def main(_):
 
 
 def _input_rate(pairs, plan):
-    """Returns the tokens of both sides a second, through tf.data alone."""
+    """Returns tokens per second of both sides, from tf.data alone."""
     strategy = make_strategy("one")
     data = iter(input_pipeline.training_data(strategy, pairs, plan, 0))
     next(data)

@@ -1,11 +1,10 @@
-"""Times translation by this project and by others, in one run.
+"""Compares the translation speed of this project and others in one run.
 
     python benchmarks/decode.py --model_dir=M --text=test.en --rounds=5
 
-All systems have the same weights and translate the same sentences, from text
-to text, at each beam and batch size. Each runs in a process of its own, and
-they take turns, round by round. --model_dir may be repeated, for a teacher and
-its student; trainers.evaluate has their BLEU.
+All systems have the same weights and translate the same texts, at each beam
+and batch size. Each runs in its own process, and they alternate round by round.
+Repeat --model_dir for a teacher and its student; trainers.evaluate prints BLEU.
 """
 
 import os
@@ -105,7 +104,6 @@ flags.DEFINE_enum(
 
 
 def main(_):
-    """Runs the command."""
     backend = keras.backend.backend()
     systems = select_systems(SYSTEMS, backend, FLAGS.systems)
     if not any(system.translates for system in systems.values()):
@@ -162,7 +160,7 @@ def _job(model_dir, sentences):
 
 
 def _entries(systems, jobs):
-    """Returns a dict, name in the table to (DecodeSystem, DecodeJob)."""
+    """Returns a dict of name in the table to (DecodeSystem, DecodeJob)."""
     searches = {"": {}}
     if FLAGS.shortlist:
         names = ("shortlist", "shortlist_size")
@@ -184,8 +182,8 @@ def _entries(systems, jobs):
 
 
 def _measure(entries, beam, sizes, folder):
-    """Returns the list of _Row at one beam."""
-    # Those that only multiply must know the lengths of translations.
+    """Returns the list of _Row for one beam size."""
+    # `products` needs the lengths of translations, so it runs last.
     order = sorted(entries, key=lambda name: not entries[name][0].translates)
     jobs, prepared = {}, {}
 
@@ -224,7 +222,7 @@ def _measure(entries, beam, sizes, folder):
 
 
 class _Row:
-    """A row of the table: one system at one beam and batch size."""
+    """Table row: one system at one beam and batch size."""
 
     def __init__(self, result, first, system, job, size):
         self.name, self.note = result.name, result.note
@@ -234,7 +232,7 @@ class _Row:
         timings = result.timings[size]
         self.seconds = [timing.seconds for timing in timings]
         self.cpu_seconds = [timing.cpu_seconds for timing in timings]
-        # Of single sentences, if each call was of one.
+        # Latencies of single sentences, if each call was one sentence.
         self.latencies = [
             1000 * second
             for timing in timings
@@ -258,11 +256,7 @@ class _Row:
         )
 
     def cells(self, rows):
-        """Returns the row's cells, a list of str.
-
-        Args:
-            rows: all rows of this beam and batch size, ours first.
-        """
+        """Returns the row's cells; `rows` share its beam and batch size."""
         seconds = quartiles(self.seconds).median
         same_model = [row for row in rows if row.model == self.model]
         floor = min(
@@ -316,7 +310,7 @@ def _table(rows):
 
 
 def _quotient(row, other):
-    """The ratio of their times, taken round by round."""
+    """Returns the ratio of their times in the same rounds."""
     if row is None or other is None or row is other:
         return "-"
     return f"{ratio(row.seconds, other.seconds):.3f}"

@@ -1,6 +1,6 @@
-"""Sentences to translate, and the systems that translate them.
+"""Workload and systems of the decoding benchmark.
 
-It imports no framework: the worker of an export must not.
+Imports no framework, because the worker of an export must not.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _LAST_LINES = 15
 
 @dataclasses.dataclass(frozen=True)
 class DecodeBatch:
-    """Sentences that are translated together, and lengths in pieces."""
+    """Sentences that are translated together, and their lengths in pieces."""
 
     texts: list[str]
     source_lengths: list[int]
@@ -31,12 +31,12 @@ class DecodeBatch:
 
 @dataclasses.dataclass(frozen=True)
 class DecodeJob:
-    """The model, the sentences and the machine, the same for every system.
+    """Model, sentences and machine, the same for every system.
 
-    `model` is the path of the model directory, `prepared` what the system's
-    `prepare` returned, `config` the configuration's fields with the beam of
-    this run, `search` a dict of flags that ours takes. Lengths are in pieces
-    with the end id; those of translations may be missing.
+    `model` is the model directory, `prepared` the result of the system's
+    `prepare`, `config` the configuration's fields with the beam size of this
+    run, `search` a dict of this project's search flags. Lengths are in pieces
+    with the end id; target lengths may be missing.
     """
 
     model: str
@@ -52,11 +52,11 @@ class DecodeJob:
 
     @property
     def flags(self):
-        """The search as flags of export.saved_model."""
+        """The search flags for export.saved_model."""
         return [f"--{name}={value}" for name, value in self.search.items()]
 
     def batches(self, size):
-        """Returns the sentences in DecodeBatches of `size`, in order."""
+        """Returns DecodeBatches of `size` sentences, in order."""
         columns = self.sentences, self.source_lengths, self.target_lengths
         return [
             DecodeBatch(*(each[start : start + size] for each in columns))
@@ -64,7 +64,7 @@ class DecodeJob:
         ]
 
     def warm_up(self, peer, size):
-        """Returns text and score of each sentence, in batches of `size`."""
+        """Returns (text, score) of each sentence, in batches of `size`."""
         return [
             pair
             for batch in self.batches(size)
@@ -72,7 +72,7 @@ class DecodeJob:
         ]
 
     def calls(self, peer, size):
-        """Returns calls that translate all: one a batch, or one for all."""
+        """Returns calls for all sentences: one per batch, or a single one."""
         batches = self.batches(size)
         if hasattr(peer, "translate_all"):
             return [functools.partial(peer.translate_all, batches)]
@@ -80,7 +80,7 @@ class DecodeJob:
 
 
 class SentencePieces:
-    """The SentencePiece vocabulary of a model directory."""
+    """SentencePiece vocabulary of a model directory."""
 
     def __init__(self, model_dir):
         vocabulary = pathlib.Path(model_dir) / "vocabulary.model"
@@ -94,15 +94,15 @@ class SentencePieces:
         )
 
     def ids(self, texts):
-        """Returns a list of ids for each text, the end id last."""
+        """Returns a list of ids for each text, with the end id."""
         return self._processor.encode(texts, add_eos=True)
 
     def pieces(self, texts):
-        """Returns a list of pieces for each text, without an end."""
+        """Returns a list of pieces for each text, without the end."""
         return self._processor.encode(texts, out_type=str)
 
     def text(self, rows):
-        """Joins lists of ids or of pieces to text."""
+        """Decodes lists of ids or pieces."""
         return [self._processor.decode(row) for row in rows]
 
     def lengths(self, texts):
@@ -111,7 +111,7 @@ class SentencePieces:
 
 
 def read_sentences(path, count, pieces):
-    """Returns sentences from all over a file, by their number of pieces."""
+    """Returns evenly spaced sentences of a file, sorted by length in pieces."""
     lines = [line.strip() for line in read_lines(path) if line.strip()]
     if len(lines) < count:
         raise InputError(
@@ -124,7 +124,7 @@ def read_sentences(path, count, pieces):
 
 
 def load_model(job, dtype="float32"):
-    """Returns the Transformer; unlike ModelDirectory, without TensorFlow."""
+    """Loads a Transformer; unlike ModelDirectory, without TensorFlow."""
     import keras_transformer as kt
 
     model = kt.Transformer(kt.TransformerConfig(**job.config), dtype=dtype)
@@ -133,13 +133,13 @@ def load_model(job, dtype="float32"):
 
 
 def model_directory(job, folder):
-    """Returns the path for systems that read a model directory."""
+    """Returns the model directory, for systems that read it."""
     del folder
     return job.model
 
 
 def saved_model(job, folder):
-    """Returns the path of the exported version for the job's search."""
+    """Exports a SavedModel for the job's search; returns its path."""
     versions = folder / "export"
     done = subprocess.run(
         [
@@ -160,7 +160,7 @@ def saved_model(job, folder):
 
 
 def ctranslate2(job, folder, quantization="float32"):
-    """Returns the path of a folder for CTranslate2."""
+    """Converts the model to CTranslate2; returns the folder."""
     from export.ctranslate2.ctranslate2_weights import save_ctranslate2
 
     path = folder / f"ctranslate2-{quantization}"
@@ -170,16 +170,16 @@ def ctranslate2(job, folder, quantization="float32"):
 
 
 def marian(job, folder):
-    """Returns the path of an .npz file of a MarianMTModel's state."""
+    """Writes a MarianMTModel state dict as .npz; returns its path."""
     path = folder / "marian.npz"
     np.savez(path, **marian_state_dict(load_model(job)))
     return path
 
 
 def marian_state_dict(model):
-    """Returns a dict, name to float32 array, of a MarianMTModel's state.
+    """Returns a MarianMTModel state dict, name to float32 array.
 
-    export.marian takes models with sinusoids only, which this does not need.
+    Unlike export.marian, it does not require sinusoidal positions.
     """
     from keras import ops
 
@@ -198,7 +198,7 @@ def marian_state_dict(model):
             "MarianMTModel is post-norm with shared embeddings, biases, ReLU "
             "and heads that fill d_model; remove transformers from --systems."
         )
-    # The order of the residual stream's columns there.
+    # Order of the residual stream's columns in MarianMTModel.
     columns = np.argsort(weight_mapping.marian_columns(config.d_model))
 
     def table(array):
@@ -228,12 +228,10 @@ def marian_state_dict(model):
 class DecodeSystem(System):
     """A System of DecodeJobs.
 
-    Its peer has `translate(batch)`, and `translate_all(batches)` if it takes
-    them all in one call.
-
-    `prepare` is a function of a DecodeJob and a folder to write to; it returns
-    the path that the system reads. `search` has flags of ours, and is None for
-    a system that takes none.
+    Its peer has `translate(batch)`, which returns (text, score) of each
+    sentence, and optionally `translate_all(batches)`. `prepare` is a function
+    of a DecodeJob and an output folder that returns the path for the system to
+    read. `search` has this project's search flags, None for other programs.
     """
 
     prepare: typing.Callable = model_directory

@@ -1,12 +1,12 @@
-"""Times an export under many callers, with a server's batching and without.
+"""Load test of an export, with and without a server's batching.
 
     python benchmarks/serving.py --export=E --text=test.en --seconds=60
 
-The export is loaded as TensorFlow Serving loads it. Every caller asks for one
-sentence at a time, again and again; requests are merged as the server's
-batching does it, at each size and time-out, or run one by one. Every answer
-is compared with the answer for its sentence alone. `ratio` is of answers a
-second to those one by one; `CPU ratio` of answers for the same processor time.
+Loads the export like TensorFlow Serving. Each caller repeatedly requests one
+sentence; requests are merged by the server's batching, at each size and
+timeout, or run one by one. Every answer is compared with that for the sentence
+alone. `ratio` is answers per second relative to one by one, and `CPU ratio` the
+same per CPU second.
 """
 
 import itertools
@@ -46,7 +46,6 @@ _TOLERANCE = 1e-4
 
 
 def main(_):
-    """Runs the command."""
     version = newest_version(pathlib.Path(FLAGS.export))
     if version is None:
         raise InputError(f"There is no exported version in {FLAGS.export}.")

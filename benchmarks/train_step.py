@@ -1,11 +1,10 @@
-"""Times a training step of this project and of others, in one run.
+"""Compares training steps of this project and others in one run.
 
     python benchmarks/train_step.py --size=base --rounds=5
 
 All systems make the same updates (label smoothing 0.1, dropout 0.1, the
-paper's Adam and schedule) on the same pairs of random ids, whose lengths are
-those of a corpus. Each runs in a process of its own, and they take turns,
-batch by batch and round by round.
+paper's Adam and schedule) on the same random ids, with sentence lengths of a
+corpus. Each runs in its own process, and they alternate by batch and round.
 """
 
 import os
@@ -37,7 +36,7 @@ from trainers.cost.flops import flops
 
 FLAGS = flags.FLAGS
 
-# Two models that differ more are not of the same size.
+# Models whose parameter counts differ more are not compared.
 _LARGEST_DIFFERENCE = 0.02
 _HEADER = (
     "system",
@@ -100,7 +99,6 @@ flags.DEFINE_enum(
 
 
 def main(_):
-    """Runs the command."""
     backend = keras.backend.backend()
     systems = select_systems(SYSTEMS, backend, FLAGS.systems)
     config = kt.TransformerConfig.preset(
@@ -154,10 +152,7 @@ all products of a step, those of queries, keys and values too, and nothing else.
 
 
 def _table(results, systems, job, peak):
-    """Returns a Markdown table of Measurements.
-
-    Ratios are of the first model to each other one of the same size.
-    """
+    """Returns a Markdown table; ratios are to the first model."""
     rows = [_Row(each, systems[each.name], job) for each in results]
     ours = next((row for row in rows if row.result.parameters), None)
     products = next(
@@ -191,7 +186,6 @@ class _Row:
         self.flop_rates = np.mean(work) / self.seconds
 
     def cells(self, ours, products, peak):
-        """Returns the row's cells, a list of str."""
         rate = quartiles(self.flop_rates).median
         count = self.result.parameters
         share = "-"

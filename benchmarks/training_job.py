@@ -1,7 +1,6 @@
-"""Training steps to time: batches of real lengths, and the systems.
+"""Workload and systems of the training benchmark.
 
-Ids are random; how many tokens the sentences of a pair have is that of a
-corpus. What is counted of each system is the matrix products of its step.
+Batches have random ids, with sentence lengths of a corpus.
 """
 
 import csv
@@ -22,23 +21,23 @@ from trainers.batches.packed import plan_packed
 from trainers.batches.token_pairs import TokenPairs
 from trainers.cost.flops import step_products, weight_products
 
-# Tatoeba English-German (169,813 pairs) in 37,000 joint BPE pieces trained on
-# it, with the end id.
+# Tatoeba English-German (169,813 pairs), in tokens of its own 37,000 joint BPE
+# pieces with the end id.
 DEFAULT_TABLE = pathlib.Path(__file__).with_name("tatoeba_en_de_lengths.csv")
-# Positions of a packed row, the trainer's default.
+# Length of a packed row, the trainer's default.
 ROW_TOKENS = 128
 _COLUMNS = ["source", "target", "pairs"]
-# Packed rows come in multiples of 8. Rows are made a little shorter where
-# that wastes none of them; a row has this many positions for each token.
+# Packed rows come in multiples of 8, and are shortened to fill all of them,
+# with this many positions per token.
 _ROW_MULTIPLE, _POSITIONS_PER_TOKEN = 8, 1.02
 _SEED = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class StepBatch:
-    """Random ids with the padding of a real batch.
+    """Random ids, padded like a real batch.
 
-    int32 [B, S] for the source, else [B, T].
+    `source` is int32 [B, S]; `target` and `labels` are int32 [B, T].
     """
 
     source: np.ndarray
@@ -47,7 +46,7 @@ class StepBatch:
 
     @property
     def pad_ids(self):
-        """The model's inputs, one pair a row, and the labels."""
+        """The model's inputs, one pair per row, and the labels."""
         return {"source": self.source, "target": self.target}, self.labels
 
     @property
@@ -58,7 +57,7 @@ class StepBatch:
 
 @dataclasses.dataclass(frozen=True)
 class StepJob:
-    """The model, the batches and the machine, the same for every system.
+    """Model, batches and machine, the same for every system.
 
     `precision` is a Keras dtype policy, `device` "cpu" or "gpu", `cores` the
     number of threads on a CPU.
@@ -75,15 +74,15 @@ class StepJob:
         return peer.run(number)
 
     def calls(self, peer, number, seconds):
-        """Yields updates with a batch for at least so many seconds."""
+        """Yields updates with a batch for at least `seconds`."""
         return repeat_for(lambda: peer.run(number), seconds)
 
 
 def read_lengths(path):
-    """Returns int64 [pairs] of source and int64 [pairs] of target lengths.
+    """Returns source lengths and target lengths, each int64 [pairs].
 
     The CSV file has source and target lengths in tokens, with the end id, and
-    how many pairs have them.
+    their number of pairs.
     """
     try:
         with pathlib.Path(path).open(encoding="utf-8", newline="") as stream:
@@ -103,9 +102,9 @@ def read_lengths(path):
 def make_batches(lengths, vocabulary_size, tokens, number):
     """Returns StepBatches of pairs in the order of a shuffled corpus.
 
-    Each has as many pairs as fit so many tokens a side, and pads either side
-    to its longest, as the data loaders of most toolkits do. `lengths` are
-    those of the source and of the target, two int64 [pairs].
+    Each has as many pairs as fit in `tokens` positions per side, and pads each
+    side to its longest, as most toolkits do. `lengths` are source and target
+    lengths, two int64 [pairs].
     """
     random = np.random.default_rng(_SEED)
     order = random.permutation(len(lengths[0]))
@@ -153,24 +152,24 @@ def pack(batch):
 
 
 def model_work(job, batch):
-    """Returns the products of a step with weights."""
+    """Returns the products of a step that involve weights."""
     return weight_products(*_sizes(job, batch))
 
 
 def trainer_work(job, batch):
-    """The same for our trainer, which makes no logits of padding on CPUs."""
+    """Like `model_work`, without logits of padding on CPUs."""
     return weight_products(*_sizes(job, batch), _logit_positions(job, batch))
 
 
 def packed_work(job, batch):
-    """The same for the packed pairs."""
+    """Like `trainer_work`, for packed pairs."""
     inputs, labels = pack(batch)
     sizes = *inputs["source"].shape, labels.shape[1]
     return weight_products(job.config, *sizes, _logit_positions(job, batch))
 
 
 def step_work(job, batch):
-    """Returns all products of a step, those of attention too."""
+    """Returns all products of a step, including attention."""
     return step_products(*_sizes(job, batch))
 
 
@@ -184,10 +183,11 @@ def _logit_positions(job, batch):
 
 @dataclasses.dataclass(frozen=True)
 class StepSystem(System):
-    """A System of StepJobs; its peer has `run(number of a batch)`.
+    """A System of StepJobs.
 
-    `work` is a function of a StepJob and a StepBatch; it returns the Products
-    whose FLOPs are counted.
+    Its peer has `run(number)`, which makes an update with that batch, waits for
+    it and returns the loss. `work` is a function of a StepJob and a StepBatch
+    that returns the Products whose FLOPs are counted.
     """
 
     work: typing.Callable = model_work

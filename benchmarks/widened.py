@@ -1,12 +1,12 @@
-"""Turns a small trained model into a large one that translates as it does.
+"""Enlarges a small trained model without changing its translations.
 
     python benchmarks/widened.py --model_dir=NARROW --output_dir=WIDE
 
-A model of the base size takes days to train on a CPU, and the time of decoding
-depends on how long a trained model's outputs are. The large model computes what
-the small one does: units are repeated, and what sums over the copies is divided
-by their number (Net2WiderNet, Chen et al. 2016, section 3.2). Added layers
-change nothing (Net2DeeperNet, section 3.3); added pieces are never chosen.
+Training a base model takes days on a CPU, but decoding benchmarks need the
+output lengths of a trained model. Units are repeated, and sums over the copies
+are divided by their number (Net2WiderNet, Chen et al. 2016, section 3.2). Added
+layers change nothing (Net2DeeperNet, section 3.3), and added pieces are never
+chosen.
 """
 
 import math
@@ -48,12 +48,11 @@ flags.DEFINE_integer(
 _UNITS = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
 _SIZES = ("vocabulary_size", "num_layers", "num_decoder_layers", *_UNITS)
 _array = ops.convert_to_numpy
-# The logit of an added piece: its share of the softmax is nothing.
+# Logit of added pieces, negligible in the softmax.
 _SUPPRESSED = -50.0
 
 
 def main(_):
-    """Runs the command."""
     directory = ModelDirectory(FLAGS.model_dir)
     narrow = directory.load_model()
     config = _wide_config(narrow.config, make_config(FLAGS.preset, FLAGS.set))
@@ -75,11 +74,7 @@ def main(_):
 
 
 def _wide_config(narrow, sizes):
-    """Returns the large model's TransformerConfig.
-
-    Positions are learned: the sinusoids of the narrow width, repeated, are
-    not those of the wide one. Other programs rank by length ** alpha only.
-    """
+    """Returns the large model's TransformerConfig."""
     if narrow.norm != "post" or narrow.share_embeddings != "all":
         raise InputError(
             "Only a model with norm=post and shared embeddings "
@@ -99,14 +94,16 @@ def _wide_config(narrow, sizes):
             )
     return narrow.replace(
         **{name: getattr(sizes, name) for name in _SIZES},
+        # Repeated sinusoids are not those of the wide model.
         positions="learned",
         max_positions=positions,
+        # Other programs support only length ** alpha.
         length_penalty="power",
     )
 
 
 def _pad_vocabulary(vocabulary, size):
-    """Returns a SentencePiece model with unused pieces up to a size."""
+    """Adds unused pieces to a SentencePiece model, up to a size."""
     model = sentencepiece_model_pb2.ModelProto.FromString(vocabulary)
     for number in range(len(model.pieces), size):
         model.pieces.add(
@@ -119,7 +116,7 @@ def _pad_vocabulary(vocabulary, size):
 
 
 def _copy_weights(wide, narrow):
-    """Sets a large model's weights to compute what a small one does."""
+    """Sets a large model's weights to compute the same as a small one."""
     copies = wide.config.d_model // narrow.config.d_model
     units = _tile(narrow.config.d_model, wide.config.d_model)
     rows = np.arange(wide.config.max_positions, dtype="int32")
@@ -128,8 +125,8 @@ def _copy_weights(wide, narrow):
         getattr(wide, side).embeddings.assign(table[:, units])
     _fill_stack(wide.encoder.layers, narrow.encoder.layers)
     _fill_stack(wide.decoder.layers, narrow.decoder.layers)
-    # Logits sum over the copies, and wide embeddings are multiplied by a
-    # sqrt(d_model) that is sqrt(copies) times as large.
+    # Logits sum over the copies, and the factor sqrt(d_model) of embeddings is
+    # sqrt(copies) times as large.
     norm = wide.decoder.layers[-1].feed_forward_residual.layer_norm
     for weight in (norm.gamma, norm.beta):
         weight.assign(_array(weight) / math.sqrt(copies))
@@ -143,11 +140,9 @@ def _copy_weights(wide, narrow):
 
 
 def _suppressed_embedding(gamma, beta):
-    """Returns an embedding whose logit is the same low number for all states.
-
-    LayerNorm returns gamma * z + beta with a z of mean zero, so its product
-    with 1 / gamma is the sum of beta / gamma whatever z is.
-    """
+    """Returns an embedding with the same low logit for all states."""
+    # LayerNorm returns gamma * z + beta with a z of mean zero, so its product
+    # with 1 / gamma is the sum of beta / gamma for any z.
     with np.errstate(divide="ignore", invalid="ignore"):
         row = _SUPPRESSED / np.sum(beta / gamma) / gamma
     if not np.linalg.norm(row) < 1e4:
@@ -179,8 +174,8 @@ def _fill_stack(wide, narrow):
         _fill_norm(layer, source, "feed_forward_residual")
     if len(wide) == len(narrow):
         return
-    # An added layer's sublayers return zero, so it normalises what is
-    # normalised already. Scale and shift come after the last of them.
+    # Added sublayers return zero, so added layers only normalize again. Scale
+    # and shift belong in the last layer.
     ends = [(wide[len(narrow) - 1], "feed_forward")]
     for layer in wide[len(narrow) :]:
         for name in ("self_attention", "cross_attention", "feed_forward"):
@@ -241,12 +236,12 @@ def _fill_norm(wide, narrow, residual):
 
 
 def _tile(narrow, wide):
-    """The narrow unit of each wide one: 0 to n - 1 again and again."""
+    """Returns the narrow index of each wide unit: 0 to n - 1, repeated."""
     return np.arange(wide) % narrow
 
 
 def _tile_heads(heads, width, wide_heads, wide_width):
-    """The same for heads, repeated themselves and inside."""
+    """Like `_tile`, for repeated heads of repeated units."""
     head = _tile(heads, wide_heads)[:, None]
     return (head * width + _tile(width, wide_width)).reshape(-1)
 

@@ -1,4 +1,4 @@
-"""Many callers at once, and the batching of TensorFlow Serving."""
+"""Load test with concurrent callers, and TensorFlow Serving's batching."""
 
 import collections
 import concurrent.futures
@@ -10,7 +10,7 @@ import typing
 
 
 class BatchingConfig(typing.NamedTuple):
-    """A server's batching: sentences a batch, seconds, batches at once."""
+    """Server batching: maximum size, timeout in seconds, and threads."""
 
     max_batch_size: int
     timeout: float
@@ -27,9 +27,9 @@ class _Request(typing.NamedTuple):
 class Batcher:
     """Answers requests of one signature in merged batches.
 
-    A batch starts when it is full or its first request has waited long
-    enough, and a thread is free; use it in a `with` block. `run` is a
-    function of a dict of lists, batch first; it returns a dict of arrays.
+    A context manager. A batch starts when a thread is free and the batch is
+    full or its first request reaches the timeout. `run` is a function of a dict
+    of lists, batch first, that returns a dict of arrays.
     """
 
     def __init__(self, run, config):
@@ -54,7 +54,7 @@ class Batcher:
             thread.join()
 
     def ask(self, inputs):
-        """Answers one request like `run`; blocks, from any thread."""
+        """Answers one request like `run`; blocking and thread-safe."""
         size = len(next(iter(inputs.values())))
         answer = concurrent.futures.Future()
         with self._change:
@@ -85,7 +85,7 @@ class Batcher:
                 start += request.size
 
     def _next_batch(self):
-        """Returns a list of requests; it is empty when all is closed."""
+        """Returns a list of requests, empty after closing."""
         most, timeout, _ = self._config
         with self._change:
             self._change.wait_for(lambda: self._waiting or self._closed)
@@ -97,7 +97,7 @@ class Batcher:
                 ):
                     break
                 self._change.wait(left)
-                # Another thread may have taken them all.
+                # Another thread may have taken all requests.
                 self._change.wait_for(lambda: self._waiting or self._closed)
             batch, size = [], 0
             while self._waiting and (
@@ -111,11 +111,11 @@ class Batcher:
 
 
 class Load:
-    """Lets callers ask one question after the other, and measures.
+    """Measures callers that each send one request after another.
 
-    The first quarter of the time is not measured. `rate` is answers a second,
-    `cpu` processor seconds of an answer, `median` and `slowest` (the 99th
-    percentile) seconds that a caller waited, `megabytes` memory growth.
+    The first quarter of the time is a warm-up. `rate` is answers per second,
+    `cpu` CPU seconds per answer, `median` and `slowest` (the 99th percentile)
+    the latency in seconds, `megabytes` the memory growth.
     """
 
     def __init__(self, ask, questions, is_right, callers, seconds):

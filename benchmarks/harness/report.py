@@ -1,4 +1,4 @@
-"""A Markdown table of results, and the command and hardware behind it."""
+"""Markdown tables of results, with quartiles and provenance."""
 
 import datetime
 import pathlib
@@ -14,19 +14,19 @@ from trainers.cost.devices import DEVICES
 
 
 class Quartiles(typing.NamedTuple):
-    """Median, first and third quartile of a quantity measured every round."""
+    """Median, first and third quartile over the rounds."""
 
     median: float
     low: float
     high: float
 
     def __format__(self, form):
-        """Writes "median (low–high)", each number by the form."""
+        """Formats as "median (low–high)", with `form` for each number."""
         return f"{self.median:{form}} ({self.low:{form}}–{self.high:{form}})"
 
 
 def quartiles(values):
-    """Returns the Quartiles of one value a round."""
+    """Returns the Quartiles of one value per round."""
     values = list(values)
     if len(values) == 1:
         return Quartiles(*values * 3)
@@ -35,19 +35,19 @@ def quartiles(values):
 
 
 def ratio(numerators, denominators):
-    """Returns the Quartiles of the quotients, taken round by round."""
+    """Returns the Quartiles of the quotients in the same rounds."""
     return quartiles(a / b for a, b in zip(numerators, denominators))
 
 
 def markdown_table(header, alignments, rows):
-    """Returns a Markdown table of str; `alignments` has l or r a column."""
+    """Returns a Markdown table of str; `alignments` is l or r per column."""
     rules = {"l": "---", "r": "---:"}
     lines = [header, [rules[letter] for letter in alignments], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def provenance(script, arguments, backend):
-    """Returns one line: command, date and hardware."""
+    """Returns a line with command, date and hardware."""
     command = shlex.join(
         [f"KERAS_BACKEND={backend}", "python", script, *arguments]
     )
@@ -60,7 +60,7 @@ def provenance(script, arguments, backend):
 
 
 def device(wanted):
-    """Returns "cpu" or "gpu"; "auto" is the GPU where there is one."""
+    """Returns "cpu" or "gpu"; "auto" is the GPU if there is one."""
     if wanted != "auto":
         return wanted
     return "gpu" if gpu_name() else "cpu"
@@ -81,7 +81,7 @@ def gpu_name():
 
 
 def gpu_peak(precision):
-    """Returns the FLOP/s in the datasheet of this machine's GPU, or None."""
+    """Returns the datasheet FLOP/s of this machine's GPU, or None."""
     dtype = {"mixed_bfloat16": "bfloat16"}.get(precision, precision)
     words = (gpu_name() or "").replace("-", " ").split()
     found = [DEVICES[word] for word in words if word in DEVICES]
@@ -89,7 +89,7 @@ def gpu_peak(precision):
 
 
 def cpu_name():
-    """Returns the processor's name and its wide instruction sets, on Linux."""
+    """Returns the CPU's name and wide instruction sets, on Linux."""
     text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
     name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
     wide = [

@@ -1,4 +1,4 @@
-"""Times systems in turns, round by round."""
+"""Times systems alternately, round by round."""
 
 import contextlib
 import random
@@ -9,15 +9,15 @@ import typing
 from benchmarks.harness.worker import Timing, Worker
 from export.common.errors import InputError
 
-# Threads of some libraries spin for a while after their work.
+# Threads of some libraries keep spinning after their work.
 _PAUSE = 0.3
 
 
 class Measurement(typing.NamedTuple):
-    """What was measured of one system.
+    """Result of one system.
 
-    `warm_up` has the result of each item's first warm-up, `timings` each
-    item's Timings, one a round. `parameters` is None if it is no model.
+    `warm_up` maps items to the result of their first warm-up, `timings` to one
+    Timing per round. `parameters` is None unless the system is a model.
     """
 
     name: str
@@ -39,18 +39,17 @@ def measure_systems(
     skip=(),
     alone=False,
 ):
-    """Times every system on every item, in turns and round by round.
+    """Times every system on every item, alternately and round by round.
 
     Args:
-        systems: dict of name to System, in the order in which they start.
-        make_job: function of a name, and a dict of name to `warm_up` of the
-            Measurement for the systems started before; returns a job.
+        systems: dict of name to System, in starting order.
+        make_job: function of a name, and a dict of name to
+            `Measurement.warm_up` of the systems started before; returns a job.
         items: first arguments of the job's `warm_up` and `calls`.
-        rounds, warm_up: how often each item is timed, and warmed up before.
-        arguments: further ones of the job's `calls`.
-        skip: (name, item) that are not measured.
-        alone: whether one system is in memory at a time, started again in
-            every round.
+        rounds, warm_up: number of timings and of warm-ups per item.
+        arguments: additional arguments of the job's `calls`.
+        skip: (name, item) pairs not to measure.
+        alone: whether to load one system at a time, again in every round.
 
     Returns:
         List of Measurement in the order of the systems.
@@ -77,7 +76,7 @@ def measure_systems(
             timing = worker.time(item, *arguments)
             timings[worker.name].setdefault(item, []).append(timing)
 
-    # In another order each time, so that none always follows the same one.
+    # Shuffled, so that no system always follows the same one.
     order, shuffle = list(systems), random.Random(1).shuffle
     with contextlib.ExitStack() as stack:
         workers = {}
@@ -110,7 +109,7 @@ def log(line):
 
 
 def parse_numbers(flag, values, least=1):
-    """Returns a list flag's values as whole numbers."""
+    """Parses the values of a list flag as integers."""
     try:
         numbers = [int(value) for value in values]
     except ValueError:

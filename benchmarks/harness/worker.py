@@ -1,7 +1,7 @@
-"""A system in a process of its own: both ends of the pipe to it.
+"""Runs a system in a worker process, connected by a pipe.
 
 The process receives a job and a system, makes the peer that runs the system,
-and answers questions until the other end is closed.
+and answers requests until the pipe is closed.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from export.common.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 _LAST_LINES = 15
-# Its arguments: the system's name, for whoever lists processes, and the pipe.
+# Arguments: the system's name, for process lists, and the pipe.
 _MAIN = "from benchmarks.harness.worker import main; main()"
-# Peak memory of a framework's tensors on the GPU, from its module.
+# Each framework's peak of GPU memory, given its module.
 _GPU_PEAKS = {
     "tensorflow": lambda tensorflow: (
         tensorflow.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -38,16 +38,13 @@ _GPU_PEAKS = {
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """Something to time: how it is made, and what it needs.
+    """A system to time: how to create it, and its requirements.
 
-    Attributes:
-        maker: "module:function" in benchmarks.peers, a function of a job and
-            options that returns a peer. A peer has a `note` about what it
-            runs on, `parameters` if it is a model, and `framework` if that
-            can tell how much GPU memory it uses.
-        packages: required besides the Keras backend, separated by spaces.
-        keras_backend: that it runs on; None for the backend of the run.
-        options: keyword arguments of the maker.
+    `maker` is "module:function" in benchmarks.peers, a function of a job and
+    `options` that returns a peer. A peer has a `note` on its software,
+    `parameters` if it is a model, and `framework` if that reports GPU memory.
+    `packages` are required besides the Keras backend, separated by spaces.
+    `keras_backend` is None for that of the run.
     """
 
     maker: str
@@ -56,7 +53,6 @@ class System:
     options: dict = dataclasses.field(default_factory=dict)
 
     def make(self, job):
-        """Returns the peer."""
         maker = pkgutil.resolve_name(f"benchmarks.peers.{self.maker}")
         return maker(job, **self.options)
 
@@ -71,10 +67,8 @@ class System:
 def select_systems(tables, backend, names):
     """Returns a dict of name to System, with `keras_backend` set.
 
-    Args:
-        tables: dict of Keras backend to a dict of name to System.
-        backend: of Keras.
-        names: of systems; none for all whose packages are installed.
+    `tables` maps each Keras backend to a dict of name to System. No `names`
+    means all systems whose packages are installed.
     """
     if backend not in tables:
         raise InputError(
@@ -105,7 +99,7 @@ def select_systems(tables, backend, names):
 
 
 class Timing(typing.NamedTuple):
-    """Wall-clock seconds of each call, and processor seconds of all."""
+    """Wall-clock seconds of each call, and CPU seconds of all calls."""
 
     each: list[float]
     cpu_seconds: float
@@ -117,12 +111,12 @@ class Timing(typing.NamedTuple):
 
     @property
     def mean(self):
-        """Wall-clock seconds of a call."""
+        """Wall-clock seconds per call."""
         return self.seconds / len(self.each)
 
 
 def timed(calls):
-    """Makes the calls of an iterable in order; returns their Timing."""
+    """Makes calls in order; returns their Timing."""
     cpu, each = time.process_time(), []
     for call in calls:
         started = time.perf_counter()
@@ -132,7 +126,7 @@ def timed(calls):
 
 
 def repeat_for(call, seconds):
-    """Yields a function until so much time has passed, at least once."""
+    """Yields a function at least once, for a number of seconds."""
     end = time.perf_counter() + seconds
     yield call
     while time.perf_counter() < end:
@@ -140,20 +134,13 @@ def repeat_for(call, seconds):
 
 
 class Worker:
-    """One system in a process of its own; use it in a `with` block.
+    """A system in its own process, as a context manager.
 
-    In one process, systems would share thread pools and memory.
-
-    Args:
-        name: of the system.
-        system: System.
-        job: the work: a picklable object with `device`, "cpu" or "gpu";
-            `cores`, threads to use on a CPU; `warm_up(peer, *arguments)`,
-            whose result is returned; and `calls(peer, *arguments)`, an
-            iterable of functions to time.
-
-    Raises:
-        InputError: the process ended; so do all methods.
+    In one process, systems would share thread pools and memory. `job` is a
+    picklable object with `device`, "cpu" or "gpu"; `cores`, threads to use on a
+    CPU; `warm_up(peer, *arguments)`, whose result is returned; and
+    `calls(peer, *arguments)`, an iterable of functions to time. All methods
+    raise InputError if the process ended.
     """
 
     def __init__(self, name, system, job):
@@ -161,10 +148,10 @@ class Worker:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            # Not a pipe: one that nobody reads would fill up.
+            # A pipe that is not read would fill up.
             self._output = stack.enter_context(tempfile.TemporaryFile("w+"))
             self._connection = stack.enter_context(self._start())
-            # It holds nothing worth keeping, and TensorFlow exits slowly.
+            # Killed, because TensorFlow exits slowly; nothing is lost.
             stack.callback(self._process.wait)
             stack.callback(self._process.kill)
             self._send(self._job, self.system)
@@ -176,7 +163,7 @@ class Worker:
         self._close()
 
     def _start(self):
-        """Starts the process; returns our end of its pipe."""
+        """Starts the process; returns the parent's end of its pipe."""
         ours, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -191,7 +178,7 @@ class Worker:
         return ours
 
     def warm_up(self, *arguments):
-        """Returns the result of the job's `warm_up` in the process."""
+        """Returns the result of the job's `warm_up`."""
         return self._ask("warm_up", *arguments)
 
     def time(self, *arguments):
@@ -199,7 +186,7 @@ class Worker:
         return self._ask("time", *arguments)
 
     def peak_bytes(self):
-        """Returns the peak memory: of the GPU, or resident memory."""
+        """Returns the peak of GPU memory, or else of resident memory."""
         return self._ask("peak_bytes")
 
     def _ask(self, *question):
@@ -240,8 +227,8 @@ def _environment(system, job):
 
 
 def main():
-    """Runs the process: answers until there are no more questions."""
-    # Ctrl-C reaches the whole process group; the parent tells the user.
+    """Runs the worker process until the pipe is closed."""
+    # Ctrl-C reaches the whole process group; the parent reports it.
     with contextlib.suppress(KeyboardInterrupt):
         connection = multiprocessing.connection.Connection(int(sys.argv[2]))
         job, system = connection.recv()
@@ -268,7 +255,7 @@ def _peak_bytes(peer, device):
 def peak_memory(field="VmHWM"):
     """Returns this process's peak resident memory in bytes, on Linux.
 
-    `getrusage` also counts the parent's memory at the fork.
+    `getrusage` would include the parent's memory at the fork.
     """
     status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
     (line,) = [row for row in status.splitlines() if row.startswith(field)]

@@ -1,5 +1,4 @@
-"""Table 1 of the paper, measured: what `complexity.py` runs and writes.
+"""Measurements and report of `complexity.py` (Table 1 of the paper).
 
-Layer types and sizes come in, a page with figures goes out. It may import
-harness, the model's layers and errors.
+Imports `harness` and the model's layers.
 """

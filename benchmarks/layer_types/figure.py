@@ -1,4 +1,4 @@
-"""Draws lines over two logarithmic axes as an SVG picture."""
+"""Line charts with two logarithmic axes, as SVG."""
 
 import math
 
@@ -7,20 +7,17 @@ from export.common import svg
 _WIDTH, _HEIGHT = 760, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 596, 44, 388
 _NAME_HEIGHT = 18
-# After Okabe and Ito's, of middle brightness for light and dark grounds.
+# Okabe and Ito's palette at medium brightness, for light and dark backgrounds.
 _COLOURS = ("#7f7f7f", "#0072b2", "#449cff", "#d55e00", "#b8860b", "#009e73")
 _DASHES = ("none", "7 3", "2 3")
 
 
 def log_log_svg(title, axes, series, format_power):
-    """Draws a line for each series, with its name at its end.
+    """Returns an SVG chart with a labelled line for each series.
 
-    Args:
-        title: str, above the picture.
-        axes: names of x and y, two str.
-        series: dict of name to a list of (x, y), numbers above 0; x the same
-            few numbers, which become the ticks. A series may be empty.
-        format_power: function of a power of 10; returns its label.
+    `series` is a dict of name to a list of positive (x, y), possibly empty. All
+    share a few values of x, which become the ticks. `format_power` is a
+    function of a power of 10 that returns its label.
     """
     points = [point for line in series.values() for point in line]
     xs = sorted({x for x, _ in points})
@@ -50,7 +47,7 @@ def log_log_svg(title, axes, series, format_power):
             dash = _DASHES[number % len(_DASHES)]
             _line(picture, places, colour, 2, dash)
             ends.append((places[-1][::-1], name, colour))
-    # Names stand at the ends of lines, moved apart where they meet.
+    # Labels are at the ends of lines, moved apart where they would overlap.
     place = _TOP - _NAME_HEIGHT
     for (y, x), name, colour in sorted(ends):
         place = max(y, place + _NAME_HEIGHT)
@@ -60,7 +57,7 @@ def log_log_svg(title, axes, series, format_power):
 
 
 def _scale(low, high, start, end):
-    """Returns a function of a number: its place between start and end."""
+    """Returns a function from values to coordinates, start to end."""
     span = math.log(high / low) or 1.0
     return lambda value: start + (end - start) * math.log(value / low) / span
 

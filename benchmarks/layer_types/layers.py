@@ -1,4 +1,4 @@
-"""The layer types of Table 1: how they run, their FLOPs and memory."""
+"""The layer types of Table 1, with their calls, FLOPs and memory."""
 
 import concurrent.futures
 import dataclasses
@@ -17,19 +17,19 @@ from benchmarks.harness.worker import (
 )
 from export.common.errors import InputError
 
-# k of a convolution, and d_k of base and big.
+# Kernel size k, and d_k of the base and big models.
 KERNEL = 3
 _HEAD = 64
-# Number of float32 [H, n, n] that full attention holds at once, measured;
-# softmax writes over its input.
+# Measured number of float32 [H, n, n] that full attention holds at once; the
+# softmax overwrites its input.
 _SCORES_FORWARD, _SCORES_BOTH = 1.2, 3.6
 _SEED = 1
-# Length of the call before, for what TensorFlow allocates once.
+# Length of a first call, for memory that TensorFlow allocates once.
 _FIRST_LENGTH = 64
 
 
 class LayerSize(typing.NamedTuple):
-    """Width d, length n, and whether forward and backward or forward only."""
+    """Width d, length n, and whether to include the backward pass."""
 
     width: int
     length: int
@@ -38,17 +38,16 @@ class LayerSize(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LayerJob:
-    """The work of a Worker: calls of a layer."""
+    """Job of a Worker: calls of a layer."""
 
     cores: int
     device: str = "cpu"
 
     def warm_up(self, peer, size):
-        """Makes the graph and runs it once."""
         peer.run(size)
 
     def calls(self, peer, size, seconds):
-        """Yields calls for at least so many seconds."""
+        """Yields calls for at least `seconds`."""
         return repeat_for(lambda: peer.run(size), seconds)
 
 
@@ -62,7 +61,7 @@ def self_attention(width, window=0, **arguments):
 
 
 def recurrent(width, kind, **arguments):
-    """Returns a recurrent layer with a state for every position."""
+    """Returns a recurrent layer that outputs the state of each position."""
     return kind(width, return_sequences=True, **arguments)
 
 
@@ -75,7 +74,7 @@ def convolution(width, kind, padding="same", **arguments):
 class LayerType(System):
     """A System of LayerJobs, and a row of Table 1.
 
-    `layer` is a function of a width, which returns a Keras layer.
+    `layer` is a function of a width that returns a Keras layer.
     """
 
     maker: str = ""
@@ -85,7 +84,6 @@ class LayerType(System):
     complexity: str = ""
 
     def make(self, job):
-        """Returns the peer."""
         del job
         return LayerRunner(self.layer)
 
@@ -133,7 +131,7 @@ def flops(name, n, d):
 
 
 def score_bytes(size):
-    """Returns the memory of full attention's scores and their gradients."""
+    """Returns the memory of full attention's scores and gradients."""
     tensors = _SCORES_BOTH if size.both else _SCORES_FORWARD
     heads = max(1, size.width // _HEAD)
     return int(4 * tensors * heads * size.length**2)
@@ -149,19 +147,19 @@ class LayerRunner:
         self._functions = {}
 
     def prepare(self, size):
-        """Makes weights, input and graph for a LayerSize, once."""
+        """Creates weights, input and graph of a LayerSize, once."""
         if size not in self._functions:
             layer = self._make_layer(size.width)
             self._functions[size] = _function(layer, size)
 
     def run(self, size):
-        """Calls the layer once, and makes gradients if `size.both`."""
+        """Runs the forward pass, and backward if `size.both`."""
         self.prepare(size)
         self._functions[size]()
 
 
 def _function(layer, size):
-    """Returns the call, backward with gradients of inputs and weights."""
+    """Returns the call; `both` computes gradients of inputs and weights."""
     inputs = tf.random.stateless_normal((1, size.length, size.width), (1, 2))
     layer.build(inputs.shape)
     weights = [weight.value for weight in layer.trainable_variables]
@@ -180,11 +178,11 @@ def _function(layer, size):
 
 
 def measure_memory(layers, calls):
-    """Returns a dict, (name, LayerSize) to peak bytes without the weights.
+    """Returns peak bytes without weights, a dict by (name, LayerSize).
 
-    TensorFlow keeps freed memory, so in a process that has made larger calls
-    a call seems to take none. Processes are forked from one that has imported
-    TensorFlow and not used it, which takes some tenths of a second each.
+    TensorFlow reuses freed memory, so a call after larger calls would seem to
+    need none. Each call runs in a process forked from one that has imported
+    TensorFlow but not used it, which takes some tenths of a second.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.layer_types.layers"])

@@ -1,4 +1,4 @@
-"""Sequential operations and path lengths of Table 1, counted on layers."""
+"""Counts the sequential operations and path lengths of Table 1."""
 
 import math
 import typing
@@ -15,12 +15,11 @@ from benchmarks.layer_types.layers import (
     self_attention,
 )
 
-# TensorFlow's operations that multiply matrices, by the start of their names.
+# Types of TensorFlow operations that multiply matrices start with these.
 _PRODUCTS = ("BatchMatMul", "Conv2D", "DepthwiseConv2d", "Einsum", "MatMul")
-# Of the layers that signals are sent through.
 _WIDTH = 4
 _SEED = 1
-# r of the stacks; with that of the layers to time, one would be enough.
+# r of the stacks: with the timed layers' r, one layer would be enough.
 SHORT_WINDOW = 8
 
 
@@ -29,7 +28,7 @@ def sequential_products(layer, length):
     spec = tf.TensorSpec((1, length, _WIDTH), layer.dtype)
     call = tf.function(layer).get_concrete_function(spec)
     before = {}
-    # Operations are listed after those that they take their inputs from.
+    # Operations are in topological order.
     for operation in call.graph.get_operations():
         longest = max(
             (before[tensor.op.name] for tensor in operation.inputs), default=0
@@ -39,17 +38,17 @@ def sequential_products(layer, length):
 
 
 def path_length(stack, length, causal=False):
-    """Returns how many of the upper layers connect all positions, or None.
+    """Returns how many top layers connect all positions, or None.
 
-    A signal is sent from each output down the stack, as its gradient in
-    float64: where that is not 0, the output depends on the input. With
-    `causal` it need not depend on later inputs.
+    Computes the gradient of each output in float64: where it is not 0, the
+    output depends on the input. With `causal`, it need not depend on later
+    inputs.
     """
     generator = np.random.default_rng(_SEED)
     states = [tf.constant(generator.normal(size=(1, length, _WIDTH)))]
     for layer in stack[:-1]:
         states.append(layer(states[-1]))
-    # In copy i the signal starts at output i.
+    # Row i has the gradient of output i.
     start = generator.normal(size=(length, 1, _WIDTH))
     signal = tf.constant(np.eye(length)[:, :, None] * start)
     wanted = np.ones((length, length), bool)
@@ -69,16 +68,16 @@ def _sent_down(layer, states, signal):
         tape.watch(states)
         outputs = layer(states)
     signal = tape.gradient(outputs, states, output_gradients=signal)
-    # Through many layers it would become too small for a number.
+    # Rescaled, because it would underflow in deep stacks.
     return signal / tf.reduce_max(tf.abs(signal), axis=(1, 2), keepdims=True)
 
 
 class Counts(typing.NamedTuple):
     """Counts of one layer type, and the number of layers by a formula.
 
-    `operations` are products of one layer that must follow one another,
-    `layers` the least that connect all positions. With `causal`, outputs
-    depend on their own and earlier positions only.
+    `operations` is the number of sequential products in one layer, `layers` the
+    least number of layers that connect all positions. With `causal`, outputs
+    depend only on the same and earlier positions.
     """
 
     title: str
@@ -92,13 +91,13 @@ class Counts(typing.NamedTuple):
 def count_layer_types(length):
     """Returns the Counts of all layer types at a length of at least 2.
 
-    A convolution around each position reaches (k - 1) / 2 positions farther
-    with each layer, a causal one k - 1; in a dilated stack each layer looks k
-    times as far as the one above it. That one is causal: around a position,
-    signals would leave the sequence at its ends.
+    Each layer of centred convolutions reaches (k - 1) / 2 positions farther,
+    of causal ones k - 1. In a dilated stack, each layer has k times the
+    dilation of the layer above it. That stack is causal, because centred
+    convolutions would reach beyond the ends of the sequence.
     """
     away = length - 1
-    # Not by a logarithm, which rounding can raise above a whole number.
+    # A rounded logarithm could exceed a whole number.
     dilated = next(each for each in range(length) if KERNEL**each >= length)
     conv = f"convolution, k = {KERNEL}"
     around = "2(n-1)/(k-1)", math.ceil(2 * away / (KERNEL - 1))
@@ -126,7 +125,7 @@ def count_layer_types(length):
     for *row, make, arguments in rows:
         _, formula, expected, is_causal = row
         stack = []
-        # The lowest first, and the highest looks at its neighbours.
+        # Bottom to top; the top layer has dilation 1.
         for number in reversed(range(expected + 1)):
             more = {}
             if formula == "log_k(n)":

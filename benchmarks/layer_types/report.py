@@ -1,4 +1,4 @@
-"""The page of a run: Table 1 and what was measured, tables and figures."""
+"""Writes the report of complexity.py: tables and figures."""
 
 import math
 import pathlib
@@ -12,16 +12,16 @@ from export.common.atomic_files import atomic_write
 PASSES = {False: "forward", True: "forward + backward"}
 _SECONDS = {0: "s", -3: "ms", -6: "µs"}
 _BYTES = {9: "GB", 6: "MB", 3: "kB"}
-# The base model's; figures have it if it was measured.
+# Width of the base model; used in figures if it was measured.
 _BASE_WIDTH = 512
-# Less cannot be told from what else a process allocates.
+# Smaller amounts are lost in the process's other allocations.
 _LEAST_BYTES = 2**20
 
 
 def fitted_exponent(points):
-    """Returns e of y = c x^e for a list of (x, y), or None.
+    """Returns e of y = c x^e for a list of (x, y), or None for one x.
 
-    By least squares of the logarithms; there must be two x.
+    Fits the logarithms by least squares.
     """
     if len({x for x, _ in points}) < 2:
         return None
@@ -30,15 +30,12 @@ def fitted_exponent(points):
 
 
 class Results:
-    """What was measured of the chosen layer types, by name and LayerSize.
+    """Measurements of the chosen layer types, by name and LayerSize.
 
-    Args:
-        chosen: dict of name to LayerType.
-        sizes: list of LayerSize.
-        seconds: dict of (name, LayerSize) to a call's seconds, one a round.
-        memory: dict of (name, LayerSize) to a call's bytes.
-        fit_from: exponents of n are of lengths from here on; that of full
-            self-attention from twice as far, where n²·d outweighs n·d².
+    `chosen` is a dict of name to LayerType. `seconds` (one per round) and
+    `memory` (bytes) of a call are dicts by (name, LayerSize). Exponents of n
+    are fitted to lengths of at least `fit_from`, or twice that for full
+    self-attention, where n²·d must outweigh n·d².
     """
 
     def __init__(self, chosen, sizes, seconds, memory, fit_from):
@@ -56,7 +53,7 @@ class Results:
             (name, size): flops(name, size.length, size.width)
             for name, size in seconds
         }
-        # The longest n of which all is measured at every d.
+        # The greatest length at which all layers are measured at every width.
         missing = {
             size.length
             for size in sizes
@@ -67,7 +64,7 @@ class Results:
         )
 
     def over_length(self, values, both, name, least=0):
-        """Returns (n, value) at the shown width, a list."""
+        """Returns a list of (n, value) at the figures' width."""
         return [
             (size.length, values[name, size])
             for size in self.sizes
@@ -77,7 +74,7 @@ class Results:
         ]
 
     def over_width(self, values, name):
-        """Returns (d, value) at the longest length, forward and backward."""
+        """Returns a list of (d, value), forward + backward at full length."""
         return [
             (size.width, values[name, size])
             for size in self.sizes
@@ -87,7 +84,7 @@ class Results:
 
 
 def write(results, counts, line, output_dir):
-    """Writes complexity.md and its figures in complexity/; returns its path.
+    """Writes complexity.md and its figures; returns the page's path.
 
     `counts` is a dict of n to a list of Counts, `line` the provenance.
     """
@@ -102,7 +99,7 @@ def write(results, counts, line, output_dir):
 
 
 def _figures(results):
-    """Returns a dict, file name to SVG, of what was measured."""
+    """Returns a dict of file name to SVG."""
     time, memory = results.seconds, results.memory
     lines = {
         "time-forward.svg": lambda name: results.over_length(time, False, name),
@@ -133,7 +130,7 @@ def _figures(results):
 
 
 def _format_power(power, units):
-    """Returns a power of 10 in the largest unit that is not above it."""
+    """Formats a power of 10 in the largest unit that does not exceed it."""
     base = max((each for each in units if each <= power), default=min(units))
     return f"{10 ** (power - base):g} {units[base]}"
 
@@ -266,6 +263,6 @@ def _memory(results, name, size):
 
 
 def _short(number):
-    """Returns a number with at least three significant digits."""
+    """Formats a number with at least three significant digits."""
     digits = max(0, 2 - math.floor(math.log10(number)))
     return f"{number:,.{digits}f}"

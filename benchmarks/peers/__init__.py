@@ -1,5 +1,5 @@
-"""The systems to time, each in a worker process.
+"""The systems to time, which run in worker processes.
 
-A training_job or a decoding_job comes in, a peer that runs it goes out. Each
-module may import these two, harness and its own framework.
+Each module makes peers from a training_job or a decoding_job. It may import
+these two, `harness` and its own framework.
 """

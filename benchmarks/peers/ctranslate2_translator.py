@@ -8,7 +8,7 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
 class CTranslate2:
-    """ctranslate2.Translator; its own workers translate parallel batches."""
+    """ctranslate2.Translator, with its own threads for parallel batches."""
 
     def __init__(self, job, parallel_batches=1):
         self._pieces = SentencePieces(job.model)
@@ -30,7 +30,6 @@ class CTranslate2:
             self.translate_all = self._translate_all
 
     def translate(self, batch):
-        """Returns text and score of each sentence."""
         return self._translate(batch.texts)
 
     def _translate_all(self, batches):
@@ -43,7 +42,7 @@ class CTranslate2:
             pieces,
             beam_size=self._config["beam_size"],
             length_penalty=self._config["alpha"],
-            # An empty translation is one too.
+            # An empty translation is allowed, too.
             min_decoding_length=0,
             max_decoding_length=max(map(len, pieces))
             + self._config["max_extra_tokens"],
@@ -57,7 +56,7 @@ class CTranslate2:
 
 
 def _compute_type(job):
-    """bfloat16 replaces float32 only; an int8 folder keeps its type."""
+    """bfloat16 replaces only float32; an int8 folder keeps its type."""
     if job.precision == "bfloat16" and job.prepared.endswith("float32"):
         return "bfloat16"
     return "default"

@@ -1,4 +1,4 @@
-"""Keras models on TensorFlow, as `model.fit` trains them: ours, and others'."""
+"""Keras models on TensorFlow, trained as by `model.fit`."""
 
 import keras
 import tensorflow as tf
@@ -9,7 +9,7 @@ from trainers.training.training_model import TrainingTransformer
 
 
 class KerasFit:
-    """Calls the function that `model.fit` calls, one batch at a time.
+    """Calls the train function of `model.fit`, one batch at a time.
 
     `batches` are (inputs, labels), a dict of int32 [B, L] and int32 [B, L].
     """
@@ -41,15 +41,14 @@ class KerasFit:
         )
 
     def run(self, number):
-        """Makes one update with a batch, waits for it, returns the loss."""
         logs = self._model.train_function(self._iterators[number])
         return float(logs["loss"])
 
 
 def ours(job, packed=False, jit=False):
-    """Returns TrainingTransformer under `model.fit`, as trainers.wmt runs it.
+    """Returns TrainingTransformer under `model.fit`, as in trainers.wmt.
 
-    In packed rows, the trainer's default, or one pair a row.
+    With packed rows, the trainer's default, or one pair per row.
     """
     keras.utils.set_random_seed(1)
     jit = jit or has_gpu()

@@ -1,4 +1,4 @@
-"""A Transformer put together from keras-hub's layers."""
+"""A Transformer made of keras-hub layers."""
 
 import keras
 import keras_hub
@@ -10,7 +10,6 @@ from keras_transformer.config import PAD_ID
 
 
 def make(job):
-    """Returns the peer."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(job.precision)
     model = _model(job.config)
@@ -76,14 +75,14 @@ def _layer(kind, config):
 
 
 def _disable_attention_dropout(model):
-    """The other systems have no dropout of attention weights."""
+    """Matches the other systems, which have no attention dropout."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.MultiHeadAttention):
             layer._dropout = 0.0
 
 
 def _smoothed_loss(smoothing):
-    """Returns a loss from Keras' own that makes no one-hot [B, T, V]."""
+    """Returns a smoothed Keras loss without a one-hot [B, T, V]."""
 
     def loss(labels, logits):
         logits = ops.cast(logits, "float32")

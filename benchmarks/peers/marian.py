@@ -1,4 +1,4 @@
-"""MarianMTModel of Hugging Face transformers: its updates, its search."""
+"""MarianMTModel of Hugging Face transformers: training and generation."""
 
 import numpy as np
 import torch
@@ -54,13 +54,13 @@ class _Logits(torch.nn.Module):
 
 
 def make_step(job, compiled=False):
-    """Returns the peer that trains."""
+    """Returns the training peer."""
     name = f"transformers {transformers.__version__} MarianMTModel, sdpa"
     return TorchStep(job, _Logits, name, compiled)
 
 
 class Translator:
-    """`generate` with a beam and a cache."""
+    """`generate` with beam search and cache; it returns no scores."""
 
     def __init__(self, job):
         self._device = device(job)
@@ -74,7 +74,6 @@ class Translator:
         )
 
     def translate(self, batch):
-        """Returns text of each sentence, and no score."""
         ids = [torch.tensor(row) for row in self._pieces.ids(batch.texts)]
         source = torch.nn.utils.rnn.pad_sequence(
             ids, batch_first=True, padding_value=PAD

@@ -1,4 +1,4 @@
-"""This project's model on JAX: its updates, and its search, under jit."""
+"""This project's training step and beam search on JAX, under jit."""
 
 import itertools
 
@@ -14,13 +14,13 @@ from export.translators.text_ids import pad_ids
 from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.loss import linear_cross_entropy
 
-# Source lengths are padded to multiples of it; each is compiled once. A GPU
-# takes hardly longer for padding.
+# Source lengths are padded to multiples, each compiled once. Padding costs
+# little time on a GPU.
 _LENGTH_MULTIPLE = {"cpu": 8, "gpu": 64}
 
 
 class Step:
-    """The model, its loss and Adam in one jitted function."""
+    """Model, loss and Adam in one jitted function."""
 
     framework = "jax"
 
@@ -54,7 +54,6 @@ class Step:
         )
 
     def run(self, number):
-        """Makes one update with a batch, waits for it, returns the loss."""
         loss, self._state = self._update(self._state, *self._batches[number])
         jax.block_until_ready(self._state)
         return float(loss)
@@ -76,7 +75,7 @@ class Step:
         )
         with keras.StatelessScope(list(values)) as scope:
             loss = self._mean_loss(inputs, labels)
-            # Such as the seeds of dropout, which change in each pass.
+            # For example the seeds of dropout, which change in each pass.
             return loss, [scope.get_current_value(each) for each in rest]
 
     def _mean_loss(self, inputs, labels):
@@ -94,12 +93,12 @@ class Step:
 
 
 class Search:
-    """The search, compiled for each padded shape."""
+    """Beam search, compiled for each padded shape."""
 
     framework = "jax"
 
     def __init__(self, job):
-        # The peers' weights are bfloat16 too, then.
+        # Like the other systems, with bfloat16 weights if requested.
         self._model = load_model(job, dtype=job.precision)
         self._pieces = SentencePieces(job.model)
         self._multiple = _LENGTH_MULTIPLE[job.device]
@@ -111,7 +110,6 @@ class Search:
         )
 
     def translate(self, batch):
-        """Returns text and score of each sentence."""
         width = -(-max(batch.source_lengths) // self._multiple) * self._multiple
         config = self._model.config
         if config.positions == "learned":

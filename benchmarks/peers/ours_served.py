@@ -1,16 +1,16 @@
-"""This project's SavedModel, run as TensorFlow Serving does: no XLA."""
+"""This project's SavedModel, run like TensorFlow Serving, without XLA."""
 
 import os
 
 from export.serving.session import ServerSession
 
-# TensorFlow then keeps weights re-ordered for its products, for the number
-# of rows it met first; only right where weights never change.
+# Lets TensorFlow keep weights reordered for its products and the first number
+# of rows; correct only if weights never change.
 _FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 class Served:
-    """ServerSession; a server may be told that weights never change."""
+    """ServerSession, optionally with constant weights."""
 
     def __init__(self, job, frozen=False):
         if frozen:
@@ -22,7 +22,6 @@ class Served:
         )
 
     def translate(self, batch):
-        """Returns text and score of each sentence."""
         answer = self._session.run(
             "serving_default", {"text": [text.encode() for text in batch.texts]}
         )

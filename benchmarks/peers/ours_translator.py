@@ -1,4 +1,4 @@
-"""This project's Translator on TensorFlow, as the commands use it."""
+"""This project's Translator on TensorFlow, as used by the commands."""
 
 import keras
 import tensorflow as tf
@@ -8,14 +8,14 @@ from export.translators import shortlist
 from export.translators.batches import NUM_THREADS, parallel_map
 from export.translators.translator import Translator
 
-# So that each call is one batch.
+# Each call must be one batch.
 _NO_LIMIT = 1 << 30
 
 
 class Ours:
-    """Translator, by one of its methods that take a list of texts.
+    """Translator, through a method that takes a list of texts.
 
-    With `parallel_batches` it translates several, as the commands do.
+    With `parallel_batches`, it translates several batches concurrently.
     """
 
     framework = "tensorflow"
@@ -47,7 +47,6 @@ class Ours:
             self.translate_all = self._translate_all
 
     def translate(self, batch):
-        """Returns text and score of each sentence."""
         if self._method == "n_best":
             beam_size = self._translator.beam_size
             found = self._translator.n_best(batch.texts, beam_size)

@@ -1,4 +1,4 @@
-"""Nothing but matrix products: of a training step, and of a translation."""
+"""Only the matrix products of a training step or a translation."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ from trainers.cost.flops import (
 
 
 class StepProducts:
-    """Makes the products of a step, each forward and for both gradients."""
+    """Computes the products of a step, forward and for both gradients."""
 
     framework = keras.backend.backend()
 
@@ -47,7 +47,6 @@ class StepProducts:
         ]
 
     def run(self, number):
-        """Makes the products of a step and waits for them."""
         last = ()
         for count, factors in self._work[number]:
             for _ in range(count):
@@ -58,7 +57,7 @@ class StepProducts:
 
 
 def _step_product(left, right, output):
-    """Multiplies, and makes both factors' gradients from the output's."""
+    """Multiplies, and computes the gradients of both factors."""
     *batch, rows, columns = range(len(left.shape))
     swapped = [*batch, columns, rows]
     return (
@@ -69,17 +68,17 @@ def _step_product(left, right, output):
 
 
 class DecodeProducts:
-    """Multiplies as often, and with as many rows, as decoding must.
+    """Computes as many products as decoding needs, of the same sizes.
 
-    Every matrix is stored by itself, so that as many bytes are read. With
-    `xla` TensorFlow compiles the decoder's steps.
+    Every matrix is stored separately, so that as many bytes are read. With
+    `xla`, TensorFlow compiles the decoder steps.
     """
 
     def __init__(self, job, xla=False):
         config = kt.TransformerConfig(**job.config)
         self._beam_size, self._width = config.beam_size, config.d_model
         self._dtype = job.precision
-        # Every source length is another shape; XLA would compile each.
+        # Source lengths vary, and XLA would compile each shape.
         self._encode = self._loop(encoder_shapes(config), xla=False)
         self._step = self._loop(step_shapes(config), xla)
         self.note = f"{keras.backend.backend()}, matrix products in a loop"
@@ -120,7 +119,7 @@ class DecodeProducts:
 
 
 def _chain(states, matrices):
-    """Each product depends on all of the one before, so none is skipped."""
+    """Makes each product depend on the one before, so that none is skipped."""
     for matrix in matrices:
         states = ops.matmul(_inputs(states, matrix.shape[0]), matrix)
     return _inputs(states, matrices[0].shape[0])
@@ -136,7 +135,7 @@ def _int32(value):
 
 
 def _compile(function, xla=False, each_shape=False):
-    """Returns a jitted function on JAX, one of a graph on TensorFlow."""
+    """Returns a jitted function on JAX, a graph function on TensorFlow."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -154,14 +153,14 @@ def _compile(function, xla=False, each_shape=False):
 
 
 def encoder_shapes(config):
-    """Returns (rows, columns) of the matrices for every source position."""
+    """Returns matrix shapes (rows, columns) used per source position."""
     encoder = config.num_layers * encoder_matrices(config)
     memory = config.decoder_layers * [memory_matrix(config)]
     return [(each.rows, each.columns) for each in encoder + memory]
 
 
 def step_shapes(config):
-    """Returns (rows, columns) of the matrices for every target position."""
+    """Returns matrix shapes (rows, columns) used per target position."""
     decoder = config.decoder_layers * decoder_matrices(config)
     return [
         (each.rows, each.columns) for each in [*decoder, softmax_matrix(config)]
@@ -169,7 +168,7 @@ def step_shapes(config):
 
 
 def live_rows(target_lengths, beam_size):
-    """Returns (rows, steps), in order: rows of decoder steps, and their number.
+    """Returns (rows, steps) of decoder steps, in order.
 
     Finished sentences have no rows.
     """

@@ -1,4 +1,4 @@
-"""PyTorch: a training step, and torch.nn.Transformer with embeddings."""
+"""Training step in PyTorch, and torch.nn.Transformer with embeddings."""
 
 import math
 
@@ -8,7 +8,7 @@ PAD = 0
 
 
 def device(job):
-    """Configures PyTorch for a job; returns the name of its device."""
+    """Configures PyTorch for a job; returns the device name."""
     if job.device == "gpu":
         # TF32 products, the default of TensorFlow and JAX.
         torch.set_float32_matmul_precision("high")
@@ -34,10 +34,10 @@ class _Loss(torch.nn.Module):
 
 
 class TorchStep:
-    """Forward, smoothed loss, backward, Adam.
+    """Training step: forward, smoothed loss, backward, Adam.
 
-    `make_model` is a function of the configuration; it returns a torch module
-    that maps source and target ids to logits.
+    `make_model` is a function of the configuration that returns a torch module
+    from source and target ids to logits.
     """
 
     framework = "torch"
@@ -80,7 +80,6 @@ class TorchStep:
         self.note = f"{name}, PyTorch {torch.__version__}, {how}"
 
     def run(self, number):
-        """Makes one update with a batch, waits for it, returns the loss."""
         with torch.autocast(
             self._device, torch.bfloat16, enabled=self._bfloat16
         ):
@@ -139,7 +138,7 @@ class _Translator(torch.nn.Module):
 
 
 def _disable_inner_dropout(transformer):
-    """The other systems have no dropout of attention or inner units."""
+    """Matches the other systems, which lack these dropouts."""
     for module in transformer.modules():
         if isinstance(module, torch.nn.MultiheadAttention):
             module.dropout = 0.0
@@ -157,5 +156,5 @@ def _sinusoids(positions, width):
 
 
 def make_step(job, compiled=False):
-    """Returns the peer that trains."""
+    """Returns the training peer."""
     return TorchStep(job, _Translator, "nn.Transformer", compiled)

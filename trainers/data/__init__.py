@@ -1,7 +1,7 @@
-"""Parallel corpora by name, and prepared data: a corpus as ids in shards.
+"""Parallel corpora, and preparation of their token ids on disk.
 
-`open_corpus` finds a corpus, `preparation` tokenizes it into shards,
-`prepared_corpus` opens them. It imports `batches`.
+`open_corpus` opens a corpus by name, `preparation` tokenizes it into shards,
+`prepared_corpus` opens the result. Imports `trainers.batches`.
 """
 
 import re
@@ -16,7 +16,7 @@ __all__ = ["Corpus", "EvaluationSet", "dataset_kind", "open_corpus"]
 
 
 def dataset_kind(dataset: str) -> str:
-    """Returns the kind of a corpus of this name: "text" or "trees"."""
+    """Returns the kind of a dataset, "text" or "trees", from its name."""
     return "trees" if dataset.startswith("trees:") else "text"
 
 
@@ -27,32 +27,25 @@ def open_corpus(
     data_dir: str | None = None,
     manual_dir: str | None = None,
 ) -> Corpus:
-    """Opens a corpus by its name, in one direction.
+    """Opens a corpus by name, for one translation direction.
 
-    Args:
-        dataset: "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
-            "trees:PREFIX" (see `trees`), or a name of TensorFlow Datasets
-            such as "wmt14_translate/de-en".
-        source_language: None for the default of the corpus; text files have
-            none, trees English.
-        target_language: None for the default of the corpus.
-        data_dir: where TFDS keeps its data.
-        manual_dir: folder of files for TFDS that were downloaded by hand.
-
-    Raises:
-        InputError: the name or a language is unknown, both languages are
-            the same, or the data are not available.
+    `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
+    "trees:PREFIX" (see `trees`), or a TensorFlow Datasets name such as
+    "wmt14_translate/de-en". A language of None means the default of the
+    corpus; text files have no default. `data_dir` and `manual_dir` are for
+    TFDS: its data, and files that were downloaded by hand. Raises InputError
+    if a name is unknown, both languages are the same, or data are missing.
     """
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
         return TextCorpus(dataset, source_language, target_language)
     if dataset_kind(dataset) == "trees":
-        # nltk takes seconds to load, as TFDS does below.
+        # nltk and TFDS take seconds to import.
         from trainers.data.trees import TreeCorpus
 
         return TreeCorpus(dataset, source_language, target_language)
-    # TFDS names are in snake case, then /configuration and :version.
+    # TFDS names are snake_case[/config][:version].
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
             f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX "

@@ -1,7 +1,7 @@
-"""From text to ids: a codec for each kind of corpus.
+"""Codecs, which turn the text of each kind of corpus into token ids.
 
-A codec is made of files that are stored with the shards. Ids end with the end
-id on both sides.
+The files of a codec are stored with the shards. Sequences of ids end with the
+end id on both sides.
 """
 
 import itertools
@@ -19,31 +19,27 @@ from trainers.data.normalization import (
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import frequent_characters, train_vocabulary
 
-# Evenly spread: more do not change 37,000 pieces much, and SentencePiece
-# holds them all in memory, about half a kB each.
+# A larger sample hardly changes 37,000 pieces, and SentencePiece holds it in
+# memory (about 0.5 kB per pair).
 _VOCABULARY_PAIRS = 1_000_000
-# Share of the pieces that may be rare characters: Chinese has thousands.
+# Maximum share of pieces for rare characters: Chinese has thousands of them.
 _CHARACTERS = 0.25
 _COUNTED_PAIRS = 10_000
 
 
 class TextCodec:
-    """Encodes both sides with one SentencePiece vocabulary (section 5.1).
+    """Encodes both sides with SentencePiece (section 5.1).
 
-    Or with one for each side, if the vocabulary is that of a pretrained model.
-
-    Args:
-        files: dict of name to bytes, from `make_codec_files`.
+    The vocabulary is shared by both sides, unless it is that of a pretrained
+    model with one for each side. `files` is a dict of file name to bytes, from
+    `make_codec_files`; invalid ones raise ValueError.
 
     Attributes:
         encode_sources: function from a list of str to a list of int32 arrays.
         encode_targets: the same for targets that can be encoded.
-        source_vocabulary_size: number of source ids.
-        target_vocabulary_size: number of target ids.
-        models: bytes of each SentencePiece model, the source's first.
-
-    Raises:
-        ValueError: the files are no vocabulary.
+        source_vocabulary_size: int.
+        target_vocabulary_size: int.
+        models: bytes of each SentencePiece model, the source model first.
     """
 
     def __init__(self, files):
@@ -61,26 +57,25 @@ class TextCodec:
 
     @staticmethod
     def extra_files(corpus, symbols):
-        """Returns all files but the vocabulary, a dict of name to bytes."""
+        """Returns all files except the vocabulary: dict of name to bytes."""
         del corpus, symbols
         return {}
 
     def explain_unencodable(self, target):
-        """Returns why a target cannot be encoded; "" if it can."""
+        """Returns why a target cannot be encoded, or "" if it can."""
         del target
         return ""
 
 
 class TreeCodec:
-    """Encodes sources with SentencePiece and targets as symbols of trees.
+    """Encodes sources with SentencePiece and targets as tree symbols.
 
-    The vocabulary is trained on the words alone, so that the ids tell where
-    each word begins; the symbols are those of the train split. Arguments,
-    attributes and methods are those of `TextCodec`.
+    The vocabulary is trained on words only, so that ids mark word beginnings;
+    the symbols are those of the train split. Has the interface of `TextCodec`.
     """
 
     def __init__(self, files):
-        # nltk takes seconds to load.
+        # nltk takes seconds to import.
         from export.parsing.linearization import SymbolVocabulary
         from export.parsing.word_tokenizer import WordTokenizer
 
@@ -93,12 +88,12 @@ class TreeCodec:
 
     @staticmethod
     def vocabulary_texts(pair):
-        """Returns the words."""
+        """Returns the source words, without the tree."""
         return pair[:1]
 
     @staticmethod
     def extra_files(corpus, symbols):
-        """Returns the file of symbols."""
+        """Returns the symbol file, by default of the train split's symbols."""
         from export.parsing.linearization import SymbolVocabulary
 
         if symbols is None:
@@ -109,7 +104,7 @@ class TreeCodec:
         return {SYMBOLS_FILE: symbols.to_json().encode()}
 
     def explain_unencodable(self, target):
-        """Returns the label, tag or depth that is unknown; "" if none is."""
+        """Returns which label, tag or depth is unknown, or "" if none is."""
         try:
             self._symbols.encode(target.split())
         except ValueError as error:
@@ -117,7 +112,7 @@ class TreeCodec:
         return ""
 
     def encode_targets(self, texts):
-        """Returns the ids of lines of symbols, a list of int32 arrays."""
+        """Encodes lines of symbols as a list of int32 arrays."""
         return [
             np.array([*self._symbols.encode(text.split()), END_ID], np.int32)
             for text in texts
@@ -128,11 +123,11 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 def count_pairs(corpus):
-    """Reads the train split once, which finds a broken line early.
+    """Counts the pairs of the train split, and the code points of its text.
 
-    Returns:
-        Number of pairs, and a list of the `count_code_points` of each side
-        that the vocabulary is trained on.
+    Finds malformed lines before the slow tokenization. Returns the number of
+    pairs, and a list with the `count_code_points` of each side that the
+    vocabulary is trained on.
     """
     texts_of = _CODECS[corpus.kind].vocabulary_texts
     pairs, total, counts = corpus.pairs("train"), 0, None
@@ -146,15 +141,10 @@ def count_pairs(corpus):
 def make_codec_files(
     corpus, source, num_pairs, counts, vocabulary=None, symbols=None
 ):
-    """Returns the files of a corpus' codec, a dict of name to bytes.
+    """Returns the files of a codec, as a dict of name to bytes.
 
-    Args:
-        corpus: Corpus.
-        source: DataSource of the prepared data.
-        num_pairs: number of pairs of the train split.
-        counts: of its code points, from `count_pairs`.
-        vocabulary: as for `prepare_corpus`.
-        symbols: as for `prepare_corpus`.
+    Trains a vocabulary unless `vocabulary` is given. `counts` are those of
+    `count_pairs`; see `prepare_corpus` for `vocabulary` and `symbols`.
     """
     codec = _CODECS[corpus.kind]
 
@@ -176,11 +166,7 @@ def make_codec_files(
 
 
 def make_codec(kind, files):
-    """Returns the codec of a kind of corpus, "text" or "trees".
-
-    Raises:
-        InputError: the files, from `make_codec_files`, cannot be used.
-    """
+    """Returns the codec for a kind of corpus; InputError for invalid files."""
     try:
         return _CODECS[kind](files)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Parallel corpora: splits, cleaning, languages, fingerprints."""
+"""Base class of parallel corpora, evaluation sets and fingerprints."""
 
 import abc
 import dataclasses
@@ -13,13 +13,13 @@ from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 from export.lines.files import join_lines
 
-# A source and its references, as they are in the files.
+# A source and its references, before cleaning.
 Row = tuple[str, tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences to translate, and the references of each.
+    """Source sentences to translate, with the references of each.
 
     A source without text or without a reference is translated but not scored.
     """
@@ -33,13 +33,13 @@ class EvaluationSet:
                 f"Expected references for {len(self.sources)} sources, got "
                 f"them for {len(self.references)}."
             )
-        # sacreBLEU would take a blank one as a reference of length 0.
+        # sacreBLEU would count a blank reference as one of length 0.
         if not all(map(str.strip, itertools.chain(*self.references))):
             raise ValueError("Expected text in each reference.")
 
     @property
     def scored_indices(self) -> list[int]:
-        """The indices of the sentences with text on both sides."""
+        """Indices of the sentences with text on both sides."""
         return [
             index
             for index, source in enumerate(self.sources)
@@ -55,10 +55,10 @@ class EvaluationSet:
         )
 
     def reference_streams(self) -> list[list[str | None]]:
-        """Returns the references as `sacrebleu.corpus_bleu` takes them.
+        """Returns the references in the format of `sacrebleu.corpus_bleu`.
 
-        Stream i has the i-th reference of every sentence. None stands for a
-        missing one, which sacreBLEU skips: "" would be one of length 0.
+        Stream i holds reference i of every sentence; sacreBLEU skips None,
+        but counts "" as a reference of length 0.
         """
         return [
             list(stream) for stream in itertools.zip_longest(*self.references)
@@ -66,16 +66,16 @@ class EvaluationSet:
 
 
 class Corpus(abc.ABC):
-    """Sentence pairs in one direction, in up to three splits.
+    """Sentence pairs for one translation direction, in up to three splits.
 
-    A subclass names its splits and yields their raw rows; they are cleaned
-    here (one line per sentence, stripped, no empty references).
+    Subclasses list the splits and yield raw rows, which this class cleans: one
+    line per sentence, stripped, without empty references.
 
     Attributes:
-        name: the corpus as the user named it (`--dataset`).
-        source_language: code of the language to translate from.
-        target_language: code of the language to translate into.
-        attribution: whom to credit; "" if unknown.
+        name: name in `--dataset`.
+        source_language: language code.
+        target_language: language code.
+        attribution: credit to print, or "".
         kind: "text", or "trees" if targets are lines of symbols.
     """
 
@@ -91,7 +91,7 @@ class Corpus(abc.ABC):
 
     @abc.abstractmethod
     def splits(self) -> tuple[str, ...]:
-        """Returns which of "train", "dev" and "test" there are."""
+        """Returns the available splits out of "train", "dev" and "test"."""
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
@@ -102,12 +102,10 @@ class Corpus(abc.ABC):
         """Yields the raw rows of a split."""
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Streams (source, target) for each reference of a split, in order.
+        """Yields (source, target) for each reference of a split, in order.
 
-        Both sides are stripped, have one line and are not empty.
-
-        Raises:
-            InputError: the split is missing, broken or has no pair.
+        Both sides are stripped, single-line and not empty. Raises InputError if
+        the split is missing or malformed, or has no pair.
         """
         self._validate_split(split)
         return (
@@ -120,8 +118,7 @@ class Corpus(abc.ABC):
     def evaluation_set(self, split: str) -> EvaluationSet:
         """Returns all rows of a split, aligned with the lines of its files.
 
-        Raises:
-            InputError: the split is missing, broken or has no pair.
+        Raises InputError if the split is missing or malformed, or has no pair.
         """
         self._validate_split(split)
         sources, references = zip(*self._clean_rows(split))
@@ -160,12 +157,10 @@ def resolve_languages(
     target: str | None,
     default: tuple[str, str] | None,
 ) -> tuple[str, str]:
-    """Returns (source language, target language).
+    """Returns (source language, target language), with defaults filled in.
 
-    One of two languages implies the other; `default` is used if none is given.
-
-    Raises:
-        InputError: a language is missing or unknown, or both are the same.
+    One of two languages implies the other; `default` applies if none is given.
+    Raises InputError if one is missing or unknown, or both are the same.
     """
     if source is None and target is None and default is not None:
         return default
@@ -199,7 +194,7 @@ def validate_direction(
 
 
 def validate_language_code(language: str, hint: str) -> None:
-    """Raises InputError, ending with `hint`, if this cannot be in a path."""
+    """Raises InputError, ending with `hint`, unless safe in a file name."""
     if not re.fullmatch(r"\w[\w-]*", language):
         raise InputError(
             f"{language!r} is not a language code such as en or pt_BR; {hint}"
@@ -211,20 +206,17 @@ _MEGABYTE = 1 << 20
 
 
 def text_fingerprint(*parts: str) -> str:
-    """Returns 16 hex digits for these strings in this order."""
-    # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+    """Returns a hash of strings and their order, as 16 hex digits."""
+    # The length prefix distinguishes ("ab", "c") from ("a", "bc").
     joined = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(joined.encode()).hexdigest()[:_DIGITS]
 
 
 def file_fingerprint(paths: Iterable[Path]) -> str:
-    """Returns name, size and 16 hex digits of each of these files, in order.
+    """Returns name, size and 16 hex digits for each file, in order.
 
-    Only the first and the last MiB are hashed: a change in the middle of a
-    larger file that keeps its size is not noticed.
-
-    Raises:
-        InputError: a file cannot be read.
+    Only the first and the last MiB are hashed, so a change in the middle of a
+    larger file of the same size is not detected.
     """
     return "; ".join(map(_fingerprint, paths))
 
@@ -241,7 +233,7 @@ def _fingerprint(path: Path) -> str:
 
 
 def describe_fingerprint_change(before: str, now: str) -> str:
-    """Returns a clause about what differs between two fingerprints."""
+    """Returns a clause that says how two fingerprints differ."""
     old, new = before.split("; "), now.split("; ")
     removed, added = (
         dict(each.rsplit(" ", 2)[:2] for each in files if " " in each)

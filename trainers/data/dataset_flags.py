@@ -1,4 +1,4 @@
-"""Flags that name a corpus, and the corpus that they name."""
+"""Flags that select a corpus, and functions that open it."""
 
 import concurrent.futures
 import multiprocessing
@@ -40,31 +40,24 @@ flags.DEFINE_integer(
 
 
 def workers():
-    """Returns the number of threads or processes."""
+    """Returns the number of threads or worker processes."""
     return FLAGS.workers or processes.processor_count()
 
 
 def corpus(usual=None):
-    """Opens the corpus that the flags name, and prints which it is.
+    """Opens the corpus that the flags select, and prints its name.
 
-    Args:
-        usual: dict of dataset, source_language and target_language, the
-            defaults of flags that are not given; None for the flags' own.
-
-    Raises:
-        InputError: there is no such corpus or direction.
+    `usual` maps dataset, source_language and target_language to defaults that
+    replace those of the flags. Raises InputError if there is no such corpus.
     """
     return _open(_arguments(usual or {}))
 
 
 def read_evaluation_set_in_subprocess(split):
-    """Reads a split in a process of its own, which may load TensorFlow.
+    """Returns (target language, EvaluationSet), read in a subprocess.
 
-    Returns:
-        (code of the target language, EvaluationSet).
-
-    Raises:
-        InputError: there is no such corpus, direction or split.
+    Only the subprocess loads TensorFlow, if at all. Raises InputError if there
+    is no such corpus, direction or split.
     """
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:

@@ -1,4 +1,4 @@
-"""The manifest: what prepared data were made from and what they hold."""
+"""Manifest of prepared data: source, contents and checksums."""
 
 import dataclasses
 import hashlib
@@ -17,16 +17,16 @@ from trainers.data.shards import (
 MANIFEST_FILE = "manifest.json"
 _FORMAT = 1
 _TRAINERS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
-# What reading any other JSON raises.
+# Errors raised by JSON of any other form.
 _MALFORMED = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """What prepared data are made from; any difference makes other data.
+    """Everything that determines prepared data.
 
     `max_tokens` is the maximum length of a side with its end id, and
-    `normalization` one of `normalization.NORMALIZATIONS`, "auto" included.
+    `normalization` is one of `normalization.NORMALIZATIONS`.
     """
 
     dataset: str
@@ -40,15 +40,10 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The shards of a split, and counts of all pairs.
+    """Shards of a split in corpus order, and token counts with end ids.
 
-    Attributes:
-        shards: in the order of the corpus.
-        source_tokens: number of source ids, end ids included.
-        target_tokens: number of target ids, end ids included.
-        num_unencodable: pairs skipped because their target cannot be encoded.
-        first_unencodable: line of the first of these, and the reason.
-        unknown: as in `shards.TokenizedChunk`.
+    `num_unencodable` counts pairs skipped because their target cannot be
+    encoded; `first_unencodable` gives the line and the reason of the first.
     """
 
     shards: tuple[Shard, ...] = ()
@@ -60,21 +55,21 @@ class Split:
 
     @property
     def num_pairs(self):
-        """Number of pairs stored."""
+        """Number of stored pairs."""
         return sum(shard.num_pairs for shard in self.shards)
 
     @property
     def num_read(self):
-        """Number of pairs of the corpus, skipped ones included."""
+        """Number of corpus pairs read, skipped ones included."""
         return sum(shard.num_read for shard in self.shards)
 
     @property
     def num_too_long(self):
-        """Number of pairs skipped because a side was too long."""
+        """Number of pairs skipped because a side is too long."""
         return self.num_read - self.num_pairs - self.num_unencodable
 
     def with_shard(self, shard, chunk):
-        """Returns the split with one more Shard, made of a TokenizedChunk."""
+        """Returns the split with another Shard, made from a TokenizedChunk."""
         first = self.first_unencodable
         if chunk.unencodable and not first:
             index, reason = chunk.unencodable[0]
@@ -92,7 +87,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """All facts about a folder of prepared data.
+    """Contents of a folder of prepared data.
 
     `test_sha256` is "" without a test split, `symbols_sha256` is "" for text.
     """
@@ -110,22 +105,18 @@ class Manifest:
         return "trees" if self.symbols_sha256 else "text"
 
     def with_split(self, name, split):
-        """Returns the manifest with a split added or replaced."""
+        """Returns a copy with a split added or replaced."""
         return dataclasses.replace(self, splits={**self.splits, name: split})
 
 
 def write_manifest(folder, manifest):
-    """Writes a folder's manifest atomically."""
+    """Writes the manifest of a folder atomically."""
     content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
     write_json(folder / MANIFEST_FILE, content)
 
 
 def read_manifest(folder):
-    """Returns a folder's manifest, or None without one.
-
-    Raises:
-        InputError: it cannot be read or is malformed.
-    """
+    """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -134,7 +125,7 @@ def read_manifest(folder):
         manifest = _parse("manifest", Manifest, content)
         for split in manifest.splits.values():
             for shard in split.shards:
-                # The name becomes a path.
+                # The name becomes part of a path.
                 if not shard.name.replace("-", "").isalnum():
                     raise ValueError(f"{shard.name!r} is no name of a shard")
         return manifest
@@ -148,7 +139,7 @@ def read_manifest(folder):
 
 
 def _parse(name, kind, value):
-    """Returns a JSON value as an instance of a type annotation."""
+    """Converts a JSON value to an annotated type, or raises ValueError."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     expected = {tuple: list}.get(origin, origin or kind)
     if dataclasses.is_dataclass(kind):
@@ -171,7 +162,7 @@ def _parse(name, kind, value):
 
 
 def validate_vocabulary(folder, manifest, vocabulary):
-    """Raises InputError if data have another vocabulary than a model."""
+    """Raises InputError unless the data have the given vocabulary."""
     if vocabulary is None:
         return
     digest = hashlib.sha256(vocabulary).hexdigest()
@@ -184,7 +175,7 @@ def validate_vocabulary(folder, manifest, vocabulary):
 
 
 def validate_kind(name, kind, expected):
-    """Raises InputError if a corpus or its data have another kind."""
+    """Raises InputError unless a corpus is of the expected kind."""
     if kind != expected:
         raise InputError(
             f"{name} holds {kind}, but {expected} was expected; train on it "
@@ -193,5 +184,5 @@ def validate_kind(name, kind, expected):
 
 
 def training_command(kind):
-    """Returns the command that trains on "text" or "trees"."""
+    """Returns the command that trains on a kind of corpus."""
     return _TRAINERS[kind]

@@ -1,8 +1,7 @@
-"""Fetches a source distribution from the package index, running nothing.
+"""Downloads a source distribution without running its code.
 
-`pip download` runs the set-up script of a source distribution; the library
-`unearth` only fetches the file. It does not read pip's configuration, so its
-options are passed on here.
+`pip download` would run the setup script, while `unearth` only downloads the
+file. `unearth` does not read pip's configuration, so that is passed on here.
 """
 
 import ast
@@ -15,29 +14,27 @@ from pathlib import Path
 from typing import Any
 
 _DEFAULT_INDEX = "https://pypi.org/simple"
-# Later ones win. Many set their index for `pip install` alone.
+# Later ones win. Many users set their index for `pip install` only.
 _SECTIONS = ("global", "install", "download", ":env:")
 
 
 class FetchError(Exception):
-    """No source has the file; the message is one line, without passwords."""
+    """No source has the file; a one-line message without passwords."""
 
 
 def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
-    """Returns the source distribution of a package, of at most `size` bytes.
+    """Downloads the source distribution of a package, at most `size` bytes.
 
-    Asks the sources of pip's configuration in turn: links, the main index,
-    extra indexes. The caller checks the content.
-
-    Raises:
-        FetchError: no source has the file or could be reached.
+    Tries the sources of pip's configuration in turn: links, the main index,
+    extra indexes. Raises FetchError if none has the file. The caller verifies
+    the content.
     """
     options = read_pip_options()
     failures = []
     for kind, url in _list_sources(options):
         try:
             return _download({kind: [url]}, options, name, version, size)
-        # Whatever goes wrong with one source, the next one may have the file.
+        # After any failure, the next source may have the file.
         except Exception as error:
             failures.append(f"{url}: {error or type(error).__name__}")
     message = " ".join("; ".join(failures).split())
@@ -86,13 +83,13 @@ def _download(source, options, name: str, version: str, size: int) -> bytes:
             raise FetchError(f"the file is larger than {size} bytes")
 
     certificates = options.get("cert")
-    # PyPIClient declares more than the interface that the finder names.
+    # PyPIClient has attributes that the finder's interface lacks.
     client: Any
     with PyPIClient(
         trusted_hosts=options.get("trusted-host", "").split(),
         verify=ssl.create_default_context(cafile=certificates or None),
     ) as client:
-        # Without prompting: a job without a terminal must fail, not wait.
+        # A job without a terminal must fail, not wait for a password.
         client.auth = MultiDomainBasicAuth(
             prompting=False, index_urls=source.get("index_urls", [])
         )

@@ -1,4 +1,4 @@
-"""Prepares a corpus, or resumes an interrupted preparation."""
+"""Tokenizes a corpus into shards, or resumes that after an interruption."""
 
 import contextlib
 import dataclasses
@@ -41,13 +41,12 @@ from trainers.data.prepared_corpus import (
 )
 from trainers.data.shards import TokenizedChunk, tokenize, write_shard
 
-# Far more pieces than a sentence has; trainers.wmt skips what is longer than
-# its own --max_tokens.
+# Far longer than sentences; trainers.wmt applies its own --max_tokens.
 MAX_STORED_TOKENS = 1024
-# A vocabulary trained on the text has hundreds of times fewer.
+# Vocabularies trained on the same text have hundreds of times fewer.
 MAX_UNKNOWN = 0.05
 
-# Tokenized chunks per shard: an interruption loses at most this many.
+# Tokenized chunks per shard: the most that an interruption loses.
 _SHARD_CHUNKS = 20
 _UINT16_VOCABULARY = 1 << 16
 
@@ -76,31 +75,25 @@ def prepare_corpus(
     normalization="auto",
     max_unknown=MAX_UNKNOWN,
 ):
-    """Tokenizes the train and dev splits of a corpus into shards.
+    """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
-    Resumes an interrupted preparation; finished data are only opened.
+    Resumes an interrupted preparation, and only opens a complete one.
 
     Args:
-        folder: path of the prepared data.
+        folder: output path.
         corpus: Corpus.
         vocabulary_size: number of pieces.
-        max_tokens: pairs with a side of more pieces, the end id included, are
+        max_tokens: maximum length of a side, end id included; longer pairs are
             skipped and counted.
         workers: number of threads.
-        vocabulary: bytes of the SentencePiece model to use; None to train one
-            on the train split.
-        symbols: for trees, the SymbolVocabulary to use; None
-            for those of the train split.
-        normalization: one of `normalization.NORMALIZATIONS`, for training a
-            vocabulary.
+        vocabulary: bytes of a SentencePiece model; None to train one.
+        symbols: SymbolVocabulary for trees; None for the train split's.
+        normalization: one of `NORMALIZATIONS`, for training a vocabulary.
         max_unknown: maximum share of unknown pieces on a side of a split.
 
-    Returns:
-        PreparedCorpus.
-
     Raises:
-        InputError: the corpus is broken, does not fit the vocabulary or its
-            size; or the folder holds other data, is in use by another
+        InputError: the corpus is malformed or does not fit the vocabulary or
+            its size; or the folder holds other data, is locked by another
             preparation or cannot be written.
     """
     folder = pathlib.Path(folder)
@@ -115,13 +108,13 @@ def prepare_corpus(
         corpus, vocabulary_size, max_tokens, normalization
     )
     preparation = _Preparation(folder, corpus, source, workers, max_unknown)
-    # Finished data may be in a folder that cannot be written.
+    # Complete data may be in a read-only folder.
     if not _is_complete(_reusable_manifest(folder, source)):
         with folder_lock(folder, "preparation"):
             try:
                 preparation.run(vocabulary, symbols)
             except InputError as error:
-                # A full disk may get space and resume; other errors will not.
+                # After "disk full" one can resume; other errors would repeat.
                 if created and not isinstance(error.__cause__, OSError):
                     _remove_folders(created)
                 raise
@@ -138,13 +131,13 @@ def _is_complete(manifest):
 def _remove_folders(created):
     shutil.rmtree(created[0], ignore_errors=True)
     for parent in created[1:]:
-        # Another process may have put something there.
+        # Another process may have created files there.
         with contextlib.suppress(OSError):
             parent.rmdir()
 
 
 def _reusable_manifest(folder, source):
-    """Returns the manifest of data made from this source, or None."""
+    """Returns the manifest of data from the same source, or None."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.source == source:
         return manifest
@@ -169,7 +162,7 @@ def _reusable_manifest(folder, source):
 
 
 class _TooManyUnknown(InputError):
-    """A vocabulary that does not fit a text."""
+    """The vocabulary does not cover the text."""
 
 
 class _Preparation:
@@ -183,14 +176,12 @@ class _Preparation:
         self._max_unknown = max_unknown
 
     def run(self, vocabulary, symbols):
-        """Prepares what is missing."""
         folder, corpus = self._folder, self._corpus
-        # Again: another process may have just finished.
+        # Checked again under the lock: another process may have finished.
         manifest = _reusable_manifest(folder, self._source)
         if _is_complete(manifest):
             return
-        # Counting takes far less time than tokenizing, and finds a broken
-        # line early.
+        # Counting is much faster than tokenizing, and finds malformed lines.
         num_train, counts = count_pairs(corpus)
         totals = {"train": num_train}
         if "dev" in corpus.splits():
@@ -203,14 +194,14 @@ class _Preparation:
         try:
             self._finish(manifest, totals)
         except _TooManyUnknown:
-            # Otherwise another vocabulary would be refused here.
+            # Otherwise a retry with another vocabulary would be rejected.
             if is_new:
                 _clear(folder)
                 (folder / VOCABULARY_FILE).unlink()
             raise
 
     def _start(self, num_train, counts, vocabulary, symbols):
-        """Writes vocabulary and symbols; writes and returns a manifest."""
+        """Writes vocabulary, symbols and the manifest, which it returns."""
         folder, source = self._folder, self._source
         if ModelDirectory(folder).config_path.exists():
             raise InputError(
@@ -278,8 +269,8 @@ class _Preparation:
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
         with (
-            # Its threads must end here: after an error, the garbage collector
-            # could wait for them where none can start or end.
+            # Ends its threads here: after an error, the garbage collector could
+            # wait for them when no thread can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
             ProgressBar(
                 f"Tokenising {name}", total, "pairs", done=split.num_read
@@ -315,7 +306,7 @@ class _Preparation:
         return manifest
 
     def _check_unknown(self, name, tokens, unknown):
-        """Prints the share of unknown pieces of each side; limits it."""
+        """Prints the share of unknown pieces of each side, or raises."""
         for side, total, (count, examples) in zip(
             ("source", "target"), tokens, unknown
         ):
@@ -337,7 +328,7 @@ class _Preparation:
 
 
 def _clear(folder):
-    # The manifest last: without it, the rest may belong to another program.
+    # Manifest last: without it, other files may belong to another program.
     files = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
     for pattern in ("*.ids.npy", "*.lengths.npy", *files):
         for path in folder.glob(pattern):
@@ -351,7 +342,7 @@ def _write_test_set(folder, evaluation_set):
 
 
 def _write(path, content):
-    """Writes a file atomically; returns its SHA-256, hex."""
+    """Writes a file atomically; returns its SHA-256 in hex."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
     return hashlib.sha256(content).hexdigest()

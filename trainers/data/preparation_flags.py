@@ -1,4 +1,4 @@
-"""Flags of normalisation and unknown pieces."""
+"""Flags for normalization and unknown pieces."""
 
 from absl import flags
 

@@ -1,4 +1,4 @@
-"""A folder of prepared data, opened for training."""
+"""Opens a folder of prepared data for training."""
 
 import functools
 import hashlib
@@ -18,21 +18,16 @@ TEST_FILE = "test.json"
 
 
 class PreparedCorpus:
-    """Prepared data of a corpus, made by `trainers.prepare`.
+    """Prepared data of a corpus, written by `trainers.prepare`.
 
-    - `manifest.json`: what they were made from, counts, checksums.
+    - `manifest.json`: source, counts, checksums.
     - `vocabulary.model`: the SentencePiece model.
-    - `symbols.json`: for trees, the vocabulary of their lines of symbols.
+    - `symbols.json`: for trees, the symbol vocabulary.
     - `train-00000.ids.npy`, `train-00000.lengths.npy` and so on: shards.
     - `test.json`: the test split as text, with all references.
 
-    Attributes:
-        folder: pathlib.Path.
-        manifest: Manifest.
-        vocabulary: bytes of the SentencePiece model.
-
-    Raises:
-        InputError: the data are missing, unfinished or damaged.
+    The attribute `vocabulary` has the bytes of the SentencePiece model. Raises
+    InputError if data are missing, incomplete or damaged.
     """
 
     def __init__(self, folder):
@@ -53,18 +48,18 @@ class PreparedCorpus:
 
     @functools.cached_property
     def symbols(self):
-        """The targets' SymbolVocabulary; None for text."""
+        """SymbolVocabulary of the targets; None for text."""
         return _symbols(self._files)
 
     def pairs(self, split):
-        """Returns a split's TokenPairs, or None if there is no such split."""
+        """Returns the TokenPairs of a split, or None if it does not exist."""
         if split not in self.manifest.splits:
             return None
         shards = self.manifest.splits[split].shards
         return TokenPairs([read_shard(self.folder, each) for each in shards])
 
     def test_set(self):
-        """Returns the test split as EvaluationSet, or None without one."""
+        """Returns the test split as EvaluationSet, or None if there is none."""
         digest = self.manifest.test_sha256
         if not digest:
             return None
@@ -74,11 +69,7 @@ class PreparedCorpus:
         )
 
     def check(self):
-        """Reads every file and compares its checksum.
-
-        Raises:
-            InputError: one is missing or damaged.
-        """
+        """Raises InputError unless all files match their checksums."""
         for split in self.manifest.splits.values():
             for shard in split.shards:
                 read_shard(self.folder, shard)
@@ -89,7 +80,7 @@ class PreparedCorpus:
 
 
 def read_codec_files(folder, manifest):
-    """Returns the verified files of a codec, a dict of name to bytes."""
+    """Returns a codec's verified files, as a dict of name to bytes."""
     digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
     if manifest.symbols_sha256:
         digests[SYMBOLS_FILE] = manifest.symbols_sha256
@@ -99,7 +90,7 @@ def read_codec_files(folder, manifest):
 
 
 def validate_symbols(folder, manifest, symbols):
-    """Raises InputError if data have other labels or tags than a model."""
+    """Raises InputError unless data and model have the same symbols."""
     if symbols is None:
         return
     difference = symbols.describe_difference(
@@ -116,7 +107,7 @@ def validate_symbols(folder, manifest, symbols):
 def _symbols(files):
     if SYMBOLS_FILE not in files:
         return None
-    # nltk takes seconds to load.
+    # nltk takes seconds to import.
     from export.parsing.linearization import SymbolVocabulary
 
     return SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())

@@ -1,8 +1,7 @@
-"""Shards: sentence pairs as ids, in two arrays that are memory-mapped.
+"""Shards: memory-mapped token ids of sentence pairs.
 
-`NAME.ids.npy` holds the ids of all pairs, source then target of each;
-`NAME.lengths.npy`, uint16 [pairs, 2], the number of ids of each. Pairs are
-tokenized on several threads, in order, in bounded memory.
+`NAME.ids.npy` holds the ids of all pairs, the source of each before its target;
+`NAME.lengths.npy`, uint16 [pairs, 2], holds their numbers of ids.
 """
 
 import collections
@@ -20,21 +19,17 @@ import numpy as np
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 
-# A length must fit the 16 bits of the arrays.
+# Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The entry of a shard in the manifest.
+    """Manifest entry of a shard.
 
-    Attributes:
-        name: of its files, without their endings.
-        num_read: pairs of the corpus read, skipped ones included.
-        num_pairs: pairs stored.
-        num_tokens: ids stored, both sides together.
-        ids_crc32: checksum of the file of ids.
-        lengths_crc32: checksum of the file of lengths.
+    `name` is a file name without suffix. `num_read` counts pairs read,
+    including skipped ones, `num_pairs` the stored pairs, and `num_tokens`
+    their ids on both sides.
     """
 
     name: str
@@ -45,11 +40,11 @@ class Shard:
     lengths_crc32: int
 
     def ids_path(self, folder):
-        """Returns the path of the file of ids."""
+        """Returns the path of the ids file."""
         return folder / f"{self.name}.ids.npy"
 
     def lengths_path(self, folder):
-        """Returns the path of the file of lengths."""
+        """Returns the path of the lengths file."""
         return folder / f"{self.name}.lengths.npy"
 
 
@@ -57,7 +52,7 @@ def write_shard(folder, name, num_read, ids, lengths):
     """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
-        # NumPy itself does not say why it could not write a file.
+        # NumPy's own write errors do not give the reason.
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
@@ -71,11 +66,10 @@ def write_shard(folder, name, num_read, ids, lengths):
 
 
 def read_shard(folder, shard):
-    """Returns a shard's ids, a memory map, and lengths.
+    """Returns a shard's (memory-mapped ids, lengths).
 
-    Raises:
-        InputError: a file is missing or damaged. The checksum of the ids is
-            not compared, for that would read all of them.
+    Raises InputError if a file is missing or damaged. The checksum of the ids
+    is not compared, because that would read the whole file.
     """
     ids_path = shard.ids_path(folder)
     lengths_path = shard.lengths_path(folder)
@@ -96,7 +90,7 @@ def read_shard(folder, shard):
 
 
 def damaged_shard_error(folder, shard):
-    """Returns an InputError that names a damaged shard."""
+    """Returns an InputError for a damaged shard."""
     return InputError(
         f"Shard {shard.name} in {folder} is damaged; remove the folder and "
         "prepare the data again."
@@ -105,9 +99,9 @@ def damaged_shard_error(folder, shard):
 
 def _memory_map(path):
     try:
-        # Not np.load, which opens archives of arrays as well.
+        # np.load would also open archives of arrays.
         return np.lib.format.open_memmap(path, mode="r")
-    # A damaged header raises anything from ValueError to OverflowError.
+    # Damaged headers raise various errors, such as OverflowError.
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
@@ -117,7 +111,7 @@ def _memory_map(path):
 
 
 def file_crc32(path):
-    """Returns the CRC-32 of a file's bytes."""
+    """Returns the CRC-32 of a file."""
     checksum = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -125,25 +119,25 @@ def file_crc32(path):
     return checksum
 
 
-# Pairs per chunk: enough that the overhead of a call is negligible.
+# Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK = 5_000
-# Number of unknown characters to show, and of texts to look for them in.
+# Number of unknown characters to print, and of texts to search for them.
 _EXAMPLES = 8
 
-# Of source and target: number of unknown ids, and some unknown characters.
+# For source and target: number of unknown ids, and some unknown characters.
 UnknownTokens = tuple[tuple[int, str], tuple[int, str]]
 NO_UNKNOWN_TOKENS: UnknownTokens = ((0, ""), (0, ""))
 
 
 class TokenizedChunk(typing.NamedTuple):
-    """Some pairs as ids.
+    """Token ids of consecutive pairs.
 
     Attributes:
-        num_read: number of pairs, skipped ones included.
+        num_read: number of pairs read, skipped ones included.
         ids: int32 [tokens], source and target of each pair in turn.
         lengths: int [pairs, 2].
-        unencodable: list of (index among the pairs read, reason), of the pairs
-            whose target cannot be encoded.
+        unencodable: (index among the pairs read, reason) of pairs skipped
+            because their target cannot be encoded.
         unknown: UnknownTokens.
     """
 
@@ -155,7 +149,7 @@ class TokenizedChunk(typing.NamedTuple):
 
     @classmethod
     def concatenate(cls, chunks):
-        """Returns a list of chunks as one."""
+        """Concatenates a list of chunks."""
         sizes = [chunk.num_read for chunk in chunks]
         return cls(
             sum(sizes),
@@ -181,17 +175,12 @@ def add_unknown_tokens(first, second):
 
 
 def tokenize(pairs, codec, max_tokens, workers):
-    """Yields TokenizedChunks in the order of the pairs.
+    """Yields TokenizedChunks in order, tokenized by `workers` threads.
 
-    Threads run in parallel: SentencePiece does its work outside Python's
-    lock. At most two chunks per thread are held.
-
-    Args:
-        pairs: iterator of (source, target) str.
-        codec: as `codecs.make_codec` returns it.
-        max_tokens: maximum length of a side; longer pairs are skipped, as
-            are those whose target cannot be encoded.
-        workers: number of threads.
+    SentencePiece releases the GIL. At most two chunks per thread are held.
+    Skips pairs with a side of more than `max_tokens` ids or a target that
+    cannot be encoded. `pairs` is an iterator of (source, target) str, `codec`
+    a result of `codecs.make_codec`.
     """
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         pending = collections.deque()
@@ -231,10 +220,10 @@ def _tokenize_chunk(chunk, codec, max_tokens):
 
 
 def _count_unknown(ids, lengths, pairs, codec):
-    # Keras takes seconds to load, which a reader of shards does not need.
+    # Keras takes seconds to import, and readers of shards do not need it.
     from keras_transformer.config import UNKNOWN_ID
 
-    # The text of each unknown id: sources and targets in turn.
+    # The text index of each unknown id; sources and targets alternate.
     texts = np.searchsorted(
         lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
     )

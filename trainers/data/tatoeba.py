@@ -1,34 +1,31 @@
 """The embedded corpus: English–French sentence pairs of Tatoeba.
 
-177,832 distinct pairs of real sentences of about six words. The split is
-fixed by these rules and by nothing else:
+It has 177,832 distinct pairs of real sentences of about six words. These rules
+alone determine the splits:
 
-1. Every run of white space (French has several kinds) becomes one space.
-   Each pair counts once.
-2. Two sentences are *variants* if they have the same key: the sentence
-   after NFKC and casefold, without everything that is not a letter or a
-   digit. A pair with an empty key on either side is dropped.
-3. The keys of the English sentences are ordered by their sha256. The pairs
+1. Every run of white space (French has several kinds) becomes one space, and
+   duplicate pairs are dropped.
+2. The key of a sentence consists of its letters and digits after NFKC and
+   casefolding. Sentences with the same key are *variants*. A pair with an
+   empty key on either side is dropped.
+3. English keys are ordered by their sha256. In either direction, the pairs
    of the first 2,000 keys are the test split, those of the next 2,000 dev,
-   and the rest train, whatever the direction.
+   and the rest train.
 4. No source is in two splits: dev loses the pairs whose source is a variant
    of a test source, and train those whose source is a variant of a dev or
-   test source. From English, rule 3 has already seen to that; from French
-   one sentence may translate several English ones.
-5. In dev and test each source key occurs once, in the order of the keys'
-   sha256: as the one of its sentences that has the most references (of
-   several, the first by code point), with exactly that sentence's
-   references, in the order of the file. From French these are the English
-   sentences of the same split.
+   test source. This matters from French only, where one sentence may
+   translate several English ones.
+5. Dev and test have each source key once, in the order of its sha256. Of its
+   sentences, the one with the most references is used (of several, the first
+   by code point), with its references in file order. From French, references
+   are the English sentences of the same split.
 
 So no English sentence and no source of dev or test has a variant in train.
-From English, a French reference may also be the translation of another
-English sentence in train ("Va !" is "Go." and "Move."), as in any test set
-whose split goes by the source.
+From English, a reference may also translate another English sentence in train
+("Va !" is "Go." and "Move."), as in any test set that is split by source.
 
-The file is in the source distribution of the Python package `nmt` 0.0.6. Only
-one text file of it is read, after its hash is checked; nothing of that package
-is installed, unpacked to disk or run.
+The data are one text file in the source distribution of the Python package
+`nmt` 0.0.6. Its hash is checked; nothing of the package is installed or run.
 """
 
 import hashlib
@@ -64,7 +61,7 @@ ATTRIBUTION = (
     "through https://www.manythings.org/anki."
 )
 HELD_OUT_KEYS = 2_000
-# Increased whenever the rules above change the content of a split.
+# Increment whenever the rules above change the content of a split.
 _RULES = "1"
 
 _PACKAGE, _VERSION = "nmt", "0.0.6"
@@ -80,11 +77,10 @@ Splits = dict[str, list[Pair]]
 
 
 class TatoebaCorpus(Corpus):
-    """The embedded corpus, in either direction; see the module.
+    """The embedded corpus, in either direction (see the module docstring).
 
-    Raises:
-        InputError: another language, both the same, or the corpus is not
-            available.
+    Raises InputError if a language is unknown, both are the same, or the
+    corpus is not available.
     """
 
     attribution = ATTRIBUTION
@@ -108,11 +104,11 @@ class TatoebaCorpus(Corpus):
         self._pairs_of = drop_shared_sources(splits)
 
     def splits(self) -> tuple[str, ...]:
-        """Returns the splits that exist."""
+        """Returns the available splits."""
         return tuple(self._pairs_of)
 
     def fingerprint(self) -> str:
-        """Returns 16 hex digits for archive, rules and direction."""
+        """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
             SHA256, _RULES, self.source_language, self.target_language
         )
@@ -127,7 +123,7 @@ class TatoebaCorpus(Corpus):
 def parse_pairs(text: str) -> list[Pair]:
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
-    Its lines are English, French and attribution, separated by tabs.
+    Lines have the fields English, French and attribution, separated by tabs.
     """
     fields = (line.split("\t")[:2] for line in text.split("\n") if line)
     pairs = (
@@ -140,7 +136,7 @@ def parse_pairs(text: str) -> list[Pair]:
 
 
 def variant_key(sentence: str) -> str:
-    """Returns the key of a sentence and all its variants (rule 2)."""
+    """Returns the key that a sentence shares with its variants (rule 2)."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return re.sub(r"[\W_]+", "", folded)
 
@@ -148,7 +144,7 @@ def variant_key(sentence: str) -> str:
 def split_by_english(
     pairs: Iterable[Pair], held_out: int = HELD_OUT_KEYS
 ) -> Splits:
-    """Splits (English, French) pairs; test and dev get `held_out` keys each."""
+    """Splits (English, French) pairs; dev and test get `held_out` keys each."""
     groups = list(_group_by_source_key(pairs).values())
     parts = {
         "train": groups[2 * held_out :],
@@ -159,7 +155,7 @@ def split_by_english(
 
 
 def drop_shared_sources(splits: Splits) -> Splits:
-    """Drops pairs of dev and train whose source key is held out (rule 4)."""
+    """Drops pairs with the source key of an evaluation split (rule 4)."""
     result: Splits = {}
     seen: set[str] = set()
     for name in ("test", "dev", "train"):
@@ -170,7 +166,7 @@ def drop_shared_sources(splits: Splits) -> Splits:
 
 
 def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
-    """Groups pairs by the key of their source, in the keys' sha256 order."""
+    """Groups pairs by source key, in the order of the keys' sha256."""
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(variant_key(pair[0]), []).append(pair)
@@ -192,14 +188,11 @@ def _row_of_variants(variants: Iterable[Pair]) -> Row:
 
 
 def read_tatoeba_text() -> str:
-    """Returns the text of fra.txt, fetching the archive if needed.
+    """Returns the text of fra.txt, downloading the archive if needed.
 
-    The archive is stored in the cache folder. Its hash is checked at every use,
-    and a damaged one is fetched again.
-
-    Raises:
-        InputError: the archive is not available, is not the expected one, or
-            cannot be stored.
+    The archive is cached. Its hash is checked at every use, and a damaged
+    archive is downloaded again. Raises InputError if it is not available, is
+    not the expected one, or cannot be stored.
     """
     path = cache_folder() / FILE_NAME
     content = _read_cached(path)
@@ -209,14 +202,14 @@ def read_tatoeba_text() -> str:
             partial.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
         packed = tar.extractfile(_ZIP_IN_TAR)
-        # None would be a folder of that name: the hash rules it out.
+        # None would mean a folder of that name, which the hash excludes.
         assert packed is not None
         with zipfile.ZipFile(io.BytesIO(packed.read())) as archive:
             return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
 def cache_folder() -> Path:
-    """Returns the folder for downloads, which need not exist yet.
+    """Returns the download folder, which need not exist yet.
 
     $KERAS_TRANSFORMER_CACHE if set, else keras_transformer in
     $XDG_CACHE_HOME, else ~/.cache/keras_transformer.
@@ -225,7 +218,7 @@ def cache_folder() -> Path:
     if own:
         return Path(own).expanduser()
     general = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     if not general.is_absolute():
         general = Path.home() / ".cache"
     return general / "keras_transformer"

@@ -1,12 +1,12 @@
-"""Parallel text files: one sentence a line, one file a language.
+"""Parallel text files: one sentence per line, one file per language.
 
 `text:PREFIX` reads `PREFIX.train.en` and `PREFIX.train.de` (for en and de),
 `PREFIX.dev.*` and `PREFIX.test.*`; a PREFIX that ends with "/" is a folder
-with `train.en` and so on. Each file may be packed (`.gz`); of both forms the
-plain file is read. `val` and `valid` stand for `dev` if there is no `dev`, and
-if there is no `test.en`, the only file `test*.en` is read. `….test.de.1`,
-`….test.de.2` and so on are more references of dev and test. PREFIX may be a
-URL that fsspec opens.
+with `train.en` and so on. Files may be compressed (`.gz`); the uncompressed
+file has priority. `val` and `valid` replace a missing `dev`, and a single
+`test*.en` replaces a missing `test.en`. `….test.de.1`, `….test.de.2` and so on
+are additional references of dev and test. PREFIX may be a URL that fsspec
+supports.
 """
 
 import re
@@ -32,14 +32,11 @@ _SPLITS = {
 
 
 class TextCorpus(Corpus):
-    """A corpus in plain text files; see the module for their names.
+    """A corpus in text files; see the module docstring for their names.
 
-    The first pair of each split is read at once, so that most errors are found
-    early; the rest is checked as it is read.
-
-    Raises:
-        InputError: a language is missing, is no code or is given twice; there
-            is no split; a split has one side only or no pair.
+    Reads the first pair of each split at once, to find most errors early.
+    Raises InputError if a language is missing, no code or given twice, if there
+    is no split, or if a split has only one side or no pair.
     """
 
     def __init__(
@@ -68,7 +65,6 @@ class TextCorpus(Corpus):
         validate_direction(dataset, source, target, listed)
         super().__init__(dataset, source, target)
         found = {split: layout.find(split, source, target) for split in _SPLITS}
-        # The source comes first.
         self._files = {split: files for split, files in found.items() if files}
         if not self._files:
             raise InputError(self._missing_split("train"))
@@ -76,11 +72,11 @@ class TextCorpus(Corpus):
             next(self.pairs(split))
 
     def splits(self) -> tuple[str, ...]:
-        """Returns the splits that exist."""
+        """Returns the available splits."""
         return tuple(self._files)
 
     def fingerprint(self) -> str:
-        """Returns `file_fingerprint` of the files of all splits, in order."""
+        """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(
             path for files in self._files.values() for path in files
         )
@@ -97,7 +93,7 @@ class TextCorpus(Corpus):
 
 
 class _TextLayout:
-    """The names of the files that begin with a prefix, a path or a URL."""
+    """File names that start with a prefix (path or URL)."""
 
     def __init__(self, prefix: str) -> None:
         try:
@@ -124,7 +120,6 @@ class _TextLayout:
         }
 
     def languages(self) -> list[str]:
-        """Returns the languages of the training files."""
         return self._matching(r"train\.([\w-]+)")
 
     def find(self, split: str, source: str, target: str) -> tuple[Path, ...]:
@@ -180,7 +175,7 @@ class _TextLayout:
         return self._matching(rf"(test.*)\.{re.escape(language)}")
 
     def _extra_references(self, name: str, target: str) -> Iterator[Path]:
-        """Returns the files of more references, by their numbers."""
+        """Returns the files of additional references, in numeric order."""
         base = f"{name}.{target}"
         numbers = self._matching(rf"{re.escape(base)}\.(\d+)")
         files = (
@@ -190,7 +185,7 @@ class _TextLayout:
         return filter(None, files)
 
     def _matching(self, pattern: str) -> list[str]:
-        """Returns the first group of all names that match, sorted."""
+        """Returns the first group of all matching names, sorted."""
         compiled = re.compile(rf"{pattern}(?:\.gz)?")
         found = map(compiled.fullmatch, self._names)
         return sorted({match[1] for match in found if match})

@@ -19,20 +19,17 @@ _BATCH = 1024
 
 
 class TfdsCorpus(Corpus):
-    """A TFDS set whose examples hold translations, prepared if needed.
+    """A TFDS translation data set, downloaded and prepared if needed.
 
-    Its split "validation" is our "dev". With `tfds.features.Translation`
-    each example is a pair; with `TranslationVariableLanguages` each sentence
-    in the source language is a source, and all in the target language are
-    its references.
+    The TFDS split "validation" becomes "dev". With
+    `tfds.features.Translation`, each example is a pair; with
+    `TranslationVariableLanguages`, each sentence in the source language is a
+    source, and all sentences in the target language are its references.
 
-    Without languages the direction is that of the set's supervised keys.
-    `data_dir` is where TFDS keeps data, by default ~/tensorflow_datasets;
-    `manual_dir` a folder of files that it cannot download by itself.
-
-    Raises:
-        InputError: TFDS is not installed, has no such data set, or cannot
-            prepare it; or the set has no translations or lacks a language.
+    The default direction is that of the data set's supervised keys. `data_dir`
+    (by default ~/tensorflow_datasets) and `manual_dir` are those of TFDS.
+    Raises InputError if TFDS is not installed, has no such data set or cannot
+    prepare it, or if the set has no translations or lacks a language.
     """
 
     def __init__(
@@ -62,7 +59,7 @@ class TfdsCorpus(Corpus):
             dataset, known, source_language, target_language, default
         )
         super().__init__(dataset, *languages)
-        # Network, disk, archives, other people's code: anything may be raised.
+        # Network, disk, archives and third-party code may raise anything.
         with _one_sentence(
             f"TensorFlow Datasets cannot prepare {dataset}",
             "check the network, or give --data_dir with the prepared data or "
@@ -81,12 +78,12 @@ class TfdsCorpus(Corpus):
             )
 
     def splits(self) -> tuple[str, ...]:
-        """Returns the splits that exist."""
+        """Returns the available splits."""
         names = self._builder.info.splits
         return tuple(split for split, name in _SPLITS.items() if name in names)
 
     def fingerprint(self) -> str:
-        """Returns 16 hex digits for the prepared data and the direction."""
+        """Returns a hash of prepared data and direction, as 16 hex digits."""
         info = self._builder.info
         return text_fingerprint(
             info.full_name,
@@ -105,7 +102,7 @@ class TfdsCorpus(Corpus):
         data = self._builder.as_dataset(
             split=_SPLITS[split],
             shuffle_files=False,
-            # One file after the other: the same order on every machine.
+            # File by file: the same order on every machine.
             read_config=self._tfds.ReadConfig(
                 interleave_cycle_length=1, try_autocache=False
             ),
@@ -122,7 +119,7 @@ class TfdsCorpus(Corpus):
             yield from read(data)
 
     def _fixed_rows(self, data: Any) -> Iterator[Row]:
-        # In batches, TensorFlow hands data to Python several times as fast.
+        # TensorFlow passes batches to Python several times as fast.
         for batch in data.batch(_BATCH).prefetch(1).as_numpy_iterator():
             sources = batch[self.source_language]
             targets = batch[self.target_language]
@@ -153,7 +150,7 @@ def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
             f"TensorFlow Datasets has no {dataset!r}; its translation sets "
             f"are, among others: {', '.join(names)}."
         ) from error
-    # Builders are other people's code, and raise anything.
+    # Builders are third-party code, which may raise anything.
     except Exception as error:
         raise InputError(
             f"TensorFlow Datasets cannot open {dataset!r} "
@@ -173,7 +170,7 @@ def _configurations(tfds: Any, dataset: str) -> str:
 def _find_translation(
     tfds: Any, dataset: str, features: Any
 ) -> tuple[str | None, Any]:
-    """Returns (name, feature); the name is None for the whole example."""
+    """Returns (name, feature); name None means the whole example."""
     kinds = (
         tfds.features.Translation,
         tfds.features.TranslationVariableLanguages,
@@ -192,7 +189,7 @@ def _find_translation(
 
 @contextlib.contextmanager
 def _one_sentence(problem: str, action: str, errors: Any = Exception):
-    """Turns errors into an InputError of one sentence."""
+    """Converts errors to a one-sentence InputError."""
     try:
         yield
     except errors as error:

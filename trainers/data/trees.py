@@ -1,15 +1,13 @@
-"""Treebanks: a bracketed tree a line, to learn parsing from.
+"""Treebanks for training parsers: one bracketed tree per line.
 
 `trees:PREFIX` reads `PREFIX.train.ptb`, `PREFIX.dev.ptb` and
 `PREFIX.test.ptb`; a PREFIX that ends with "/" is a folder with `train.ptb`
-and so on. Each file may be packed (`.gz`); of both forms the plain file is
-read.
+and so on. Files may be compressed (`.gz`); the uncompressed file has priority.
 
-`trees:GOLD*4,SILVER` trains on the trees of several prefixes, and repeats the
-first four times in an epoch: semi-supervised, as the paper's second parser
-(section 6.3), where a parser made the trees of SILVER. Dev and test belong to
-the first prefix. A text that file names begin with is one prefix, whatever it
-contains.
+`trees:GOLD*4,SILVER` trains on several treebanks and repeats the first one four
+times per epoch, for semi-supervised training (section 6.3) where a parser
+predicted the trees of SILVER. Dev and test belong to the first prefix. If
+files start with the whole text, it is a single prefix, whatever it contains.
 """
 
 import contextlib
@@ -40,17 +38,14 @@ _MEGABYTE = 1 << 20
 
 
 class TreeCorpus(Corpus):
-    """Sentences and their trees, normalised; see the module for the files.
+    """Sentences and normalized trees; see the module docstring for the files.
 
-    The source of a pair is the sentence's words, its target the symbols of
-    the tree (`linearize`), joined by single spaces. In evaluation
-    sets the target is the tree in brackets on one line. Line n of a file is
-    the n-th pair and the n-th sentence of the evaluation set. The first tree
-    of each split is checked at once, the rest as it is read.
-
-    Raises:
-        InputError: a language is no code or the target is not trees; there is
-            no split, or one without a tree.
+    The source of a pair is the words of the sentence, its target the symbols
+    of the tree (`linearize`), joined by single spaces. In evaluation sets, the
+    target is the bracketed tree on one line. Line n of a file is pair n and
+    sentence n of the evaluation set. Checks the first tree of each file at
+    once, the others when they are read. Raises InputError for an invalid
+    language code, a target other than trees, and a missing split or tree.
     """
 
     kind = "trees"
@@ -84,11 +79,11 @@ class TreeCorpus(Corpus):
                 )
 
     def splits(self) -> tuple[str, ...]:
-        """Returns the splits that exist."""
+        """Returns the available splits."""
         return tuple(self._files)
 
     def fingerprint(self) -> str:
-        """Returns `file_fingerprint` of the files of all splits."""
+        """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(self._paths())
 
     def _paths(self) -> Iterator[Path]:
@@ -96,18 +91,18 @@ class TreeCorpus(Corpus):
         return (path for path, _ in files)
 
     def trees(self, split: str) -> Iterator[Tree]:
-        """Streams the trees of a split, normalised and repeated."""
+        """Yields the trees of a split, normalized and repeated."""
         self._validate_split(split)
         return (
             tree
             for path, times in self._files[split]
-            # Read once: nothing that follows takes as long.
+            # Parsed once, because parsing is slower than all later steps.
             for tree in read_trees(path)
             for _ in range(times)
         )
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Streams pairs from a temporary file, made at the first call.
+        """Yields pairs from a temporary file, written at the first call.
 
         Pairs are read several times, and parsing is slow.
         """
@@ -133,7 +128,7 @@ class TreeCorpus(Corpus):
         return file
 
     def _read_pairs(self, file: IO[bytes]) -> Iterator[tuple[str, str]]:
-        # Each reader keeps its own position.
+        # Several readers may share the file.
         position = 0
         while True:
             file.seek(position)
@@ -150,7 +145,7 @@ class TreeCorpus(Corpus):
             yield " ".join(tree_words(tree)), (format_tree(tree),)
 
     def _find_files(self) -> dict[str, list[tuple[Path, int]]]:
-        """Returns the files of each split, and how often each is repeated."""
+        """Returns the (path, repetitions) of each split's files."""
         (first, times), *others = self._prefixes
         files = {}
         for split in _SPLITS:
@@ -179,9 +174,9 @@ class TreeCorpus(Corpus):
 
 
 def _parse_prefixes(dataset: str) -> list[tuple[str, int]]:
-    """Returns the prefixes and how often each is repeated."""
+    """Returns a list of (prefix, repetitions)."""
     text = dataset.removeprefix("trees:")
-    # A path may have a comma, or end like a number of times.
+    # A path may contain a comma or end with "*4".
     if text and any(_find(text, split) for split in _SPLITS):
         return [(text, 1)]
     prefixes = []
@@ -204,7 +199,7 @@ def _names(prefix: str, split: str) -> tuple[str, str]:
 
 
 def _find(prefix: str, split: str) -> Path | None:
-    """Returns the file of a split that exists."""
+    """Returns the existing file of a split, or None."""
     try:
         paths = [Path(name).expanduser() for name in _names(prefix, split)]
         return next((path for path in paths if path.exists()), None)

@@ -1,4 +1,4 @@
-"""A joint SentencePiece vocabulary, trained on the train split alone."""
+"""Trains a joint SentencePiece vocabulary."""
 
 import io
 import itertools
@@ -19,14 +19,14 @@ from trainers.data.normalization import (
     make_normalizer,
 )
 
-# Rarer characters do not show how they are translated.
+# Rarer characters occur too seldom to learn their translation.
 _MIN_COUNT = 3
 _SENTENCES = 10_000
-# SentencePiece writes the first for white space, also within what U+FDFA and
-# U+FDFB become, and the second for the unknown, and splits text at the third;
-# it takes none as a character, and skips the sentences with the second.
+# SentencePiece writes the first for white space (also within what U+FDFA and
+# U+FDFB become) and the second for unknown text, and splits text at the third.
+# None of them can be a character; sentences with the second are skipped.
 _SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
-# SentencePiece skips longer sentences; UTF-8 has at most 4 bytes a character.
+# SentencePiece skips longer sentences; UTF-8 has at most 4 bytes per character.
 _MAX_BYTES = 4192
 _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
@@ -34,22 +34,20 @@ _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
-    SentencePiece alone skips those that make up the last 0.05 % of a text: in
-    everyday sentences most digits, brackets and capitals.
-
-    Returns:
-        str of normalised characters that occur at least three times, most
-        frequent first, without white space and what SentencePiece reserves.
+    SentencePiece by itself drops the characters in the last 0.05 % of a text:
+    most digits, brackets and capitals in everyday sentences. The result is a
+    str of normalized characters that occur at least three times, most frequent
+    first, without white space and reserved characters.
     """
-    # Whole sentences: letters and marks become one character.
+    # Whole sentences, because letters and marks combine.
     normalizer = make_normalizer(normalization)
     sentences, counts = iter(sentences), count_code_points([])
     while part := list(itertools.islice(sentences, _SENTENCES)):
         counts += count_code_points(normalizer.normalize(part))
-    # NUL is dropped by the tokenizer, but not by normalisation.
+    # The tokenizer drops NUL, but normalization does not.
     for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
         counts[ord(character)] = 0
-    # Of equal counts, the lower code point first.
+    # Ties: the lower code point first.
     order = np.argsort(-counts, kind="stable")[:limit]
     return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
 
@@ -57,24 +55,17 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
 def train_vocabulary(
     sentences, size, characters="", normalization=DEFAULT_RULES
 ):
-    """Trains a byte-pair encoding (section 5.1).
+    """Trains a byte-pair encoding; returns the bytes of its model.
 
-    Args:
-        sentences: iterable of str, both languages.
-        size: number of pieces, the four special ones included.
-        characters: str of those that get a piece each, however rare; others
-            get one if they are among the first 99.95 % of the text.
-        normalization: name of the rules, as `make_normalizer` takes it.
-
-    Returns:
-        bytes of the SentencePiece model.
-
-    Raises:
-        InputError: the text cannot give so many or so few pieces.
+    As in section 5.1, `sentences` are those of both languages. `size` includes
+    the four special pieces. Each of `characters` gets a piece, however rare;
+    others get one if they are within the first 99.95 % of the text.
+    `normalization` is a name for `make_normalizer`. Raises InputError if the
+    text cannot give so many or so few pieces.
     """
     model = io.BytesIO()
     iterator = _SentenceIterator(sentences)
-    # An interrupt inside SentencePiece's callbacks may get lost there.
+    # SentencePiece's callbacks may swallow a KeyboardInterrupt.
     with StopSignals(iterator.stop) as signals:
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -104,11 +95,7 @@ def train_vocabulary(
 
 
 class _SentenceIterator:
-    """Prepares sentences so that SentencePiece skips none.
-
-    Keeps the error of the sentences, which SentencePiece would turn into its
-    own.
-    """
+    """Splits long sentences, and stores errors hidden by SentencePiece."""
 
     def __init__(self, sentences):
         self.error = None
@@ -125,7 +112,7 @@ class _SentenceIterator:
                     return
                 sentence = sentence.replace(_UNKNOWN, " ")
                 if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
-                    # Words are all that it learns of a sentence.
+                    # Training counts words only, so sentences may be split.
                     yield from _PART.findall(sentence)
                 else:
                     yield sentence
@@ -135,7 +122,7 @@ class _SentenceIterator:
 
 
 def _explain(message, size):
-    """Returns a message of SentencePiece in the user's terms."""
+    """Translates a SentencePiece error message for users."""
     if "sentences_.empty" in message or "all_chars_count" in message:
         return (
             "No vocabulary can be trained on a text without any character; "

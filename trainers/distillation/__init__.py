@@ -1,6 +1,6 @@
-"""Sequence-level distillation: runs the commands that make a student.
+"""Sequence-level distillation: runs the commands that train a student.
 
 `steps` lists the commands and writes the student's corpus, `journal` records
-finished steps, and `student` has its configuration and its comparison with the
-teachers. This package imports `synthesis`, `data` and `scores`.
+finished steps, and `student` configures the student and compares it with its
+teachers. Imports `synthesis`, `data` and `scores` of `trainers`.
 """

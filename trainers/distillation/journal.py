@@ -1,6 +1,6 @@
-"""Runs steps in order; `distill.json` records the finished ones.
+"""Runs steps in order and records finished ones in `distill.json`.
 
-When a step is repeated, all later steps are repeated.
+If a step is repeated, all later steps are repeated.
 """
 
 import json
@@ -19,14 +19,13 @@ _FORMAT = 1
 
 
 class Step(typing.NamedTuple):
-    """One step of a distillation.
+    """A step of a distillation.
 
     Attributes:
         title: for the user, such as "Training the student".
-        command: module and flags, list of str; another command is another
-            step.
+        command: module and flags, list of str; identifies the step.
         output: pathlib.Path that exists once the step is finished.
-        function: called instead of the command, if given.
+        function: called instead of the command, if set.
     """
 
     title: str
@@ -36,17 +35,11 @@ class Step(typing.NamedTuple):
 
 
 def run_steps(steps, folder, facts, run_command):
-    """Runs the steps that are not finished.
+    """Runs the unfinished steps; returns 0 or a failed command's exit code.
 
-    Args:
-        steps: list of Step.
-        folder: pathlib.Path of the distillation.
-        facts: as for `read_finished_commands`.
-        run_command: function of a module and its flags that returns the exit
-            code, such as `processes.run_subcommand`.
-
-    Returns:
-        0, or the exit code of the command that failed.
+    `facts` are those of `read_finished_commands`. `run_command` is a function
+    of a module and its flags that returns the exit code, such as
+    `processes.run_subcommand`.
     """
     done = read_finished_commands(folder, facts)
     remove_temporary_files(folder, JOURNAL_FILE)
@@ -78,13 +71,9 @@ def run_steps(steps, folder, facts, run_command):
 def read_finished_commands(folder, facts):
     """Returns the commands of the finished steps.
 
-    Args:
-        folder: pathlib.Path of the distillation.
-        facts: JSON dict of all settings that change the student.
-
-    Raises:
-        InputError: the folder holds other files, or a distillation with other
-            facts.
+    `facts` is a JSON dict of all settings that change the student. Raises
+    InputError if the folder holds other files, or a distillation with
+    different facts.
     """
     validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
     path = folder / JOURNAL_FILE
@@ -101,7 +90,7 @@ def read_finished_commands(folder, facts):
             f"{path} is not the journal of a distillation ({error!r}); give "
             "another --output_dir."
         ) from error
-    # Until a step is done, other facts do no harm.
+    # Before a step is finished, different facts do no harm.
     for name, value in facts.items() if done else ():
         if before.get(name) != value:
             change = f"with {name} {before.get(name)}, not {value}"

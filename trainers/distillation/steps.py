@@ -1,4 +1,4 @@
-"""The steps of a distillation: commands with their flags."""
+"""Commands of a distillation, and the student's training corpus."""
 
 import dataclasses
 import pathlib
@@ -16,21 +16,21 @@ from trainers.training import config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distillation:
-    """A distillation as the flags give it.
+    """Settings of a distillation, from the flags.
 
     Attributes:
         folder: pathlib.Path of the output.
         corpus: Corpus whose sources the teachers translate.
         teachers: list of ModelDirectory.
         config: TransformerConfig of the student.
-        init_layers: whether the student starts with layers of the first
+        init_layers: whether to initialize the student with layers of the first
             teacher.
-        keep_original: whether it learns from the pairs of the corpus.
-        each_alone: whether it learns from the translations of each single
+        keep_original: whether to train on the original pairs, too.
+        each_alone: whether to train on the translations of each single
             teacher, too.
-        split: that student and teachers are scored on, or None.
-        flags: more flags of commands, lists of str by purpose: "data",
-            "workers", "tokenize", "synthesize" and "wmt".
+        split: split for scoring, or None.
+        flags: additional flags, lists of str by purpose: "data", "workers",
+            "tokenize", "synthesize" and "wmt".
     """
 
     folder: pathlib.Path
@@ -45,16 +45,16 @@ class Distillation:
 
     @property
     def student(self):
-        """The student's model directory, a pathlib.Path."""
+        """Path of the student's model directory."""
         return self.folder / "student"
 
     @property
     def scored_files(self):
-        """The files of student and teachers, a list of pathlib.Path."""
+        """Paths of the translations of student and teachers."""
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
     def steps(self):
-        """Returns the list of Step."""
+        """Returns all steps, a list of Step."""
         corpus = self.folder / "corpus"
         synthetic = self._synthetic()
         return [
@@ -71,7 +71,7 @@ class Distillation:
         ]
 
     def _synthetic(self):
-        """Returns folders of translations, with the teachers of each."""
+        """Returns a dict of translation folders to paths of their teachers."""
         paths = [each.path for each in self.teachers]
         groups = {"all": paths}
         if self.each_alone and len(paths) > 1:
@@ -129,7 +129,7 @@ class Distillation:
             *(f"--set={each}" for each in assignments),
             *(initial if self.init_layers else []),
             *self.flags["tokenize"],
-            # It is scored in a step of its own.
+            # A later step scores the student.
             "--noscore",
             *self.flags["wmt"],
         ]
@@ -147,7 +147,7 @@ class Distillation:
             f"--output={student}",
             *self.flags["tokenize"],
         ]
-        # trainers.evaluate takes one model, and writes into its folder.
+        # trainers.evaluate takes only one model, and writes to its folder.
         translate = [
             "export.translate",
             *(f"--model={each.path}" for each in self.teachers),
@@ -161,22 +161,12 @@ class Distillation:
 
 
 def write_mixture(folder, corpus, synthetic, keep_original):
-    """Writes a corpus that `text:FOLDER/` names, each pair once.
+    """Writes the student's corpus; returns the number of train pairs.
 
-    Its dev and test splits are those of the original.
-
-    Args:
-        folder: pathlib.Path.
-        corpus: Corpus, the original.
-        synthetic: list of pathlib.Path, output folders of
-            trainers.synthesize.
-        keep_original: whether the original's pairs are included.
-
-    Returns:
-        The number of pairs in the train split.
-
-    Raises:
-        InputError: something cannot be read, or the system refused to write.
+    Its name is `text:FOLDER/`; dev and test are those of `corpus`. The train
+    split has the distinct pairs of `synthetic`, a list of output folders of
+    trainers.synthesize, and of `corpus` with `keep_original`. Raises InputError
+    if a file cannot be read or written.
     """
     languages = corpus.source_language, corpus.target_language
 
@@ -204,7 +194,7 @@ def write_mixture(folder, corpus, synthetic, keep_original):
         if split in corpus.splits():
             written = corpus.evaluation_set(split)
             most = max(map(len, written.references))
-            # A blank line is no reference.
+            # Blank lines stand for missing references.
             rows = (
                 (source, *references, *[""] * (most - len(references)))
                 for source, references in zip(

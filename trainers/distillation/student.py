@@ -1,4 +1,4 @@
-"""The student: its configuration, its initial layers, and its BLEU."""
+"""Configuration of the student, and its BLEU compared with the teachers."""
 
 import dataclasses
 
@@ -15,15 +15,9 @@ _LAYERS = ("num_layers", "num_decoder_layers")
 def student_config(teacher, preset, assignments):
     """Returns the student's TransformerConfig, with the teacher's vocabulary.
 
-    Args:
-        teacher: TransformerConfig of the first teacher.
-        preset: name of a preset; None for the teacher's own configuration
-            with one decoder layer.
-        assignments: list of "field=value" that change it.
-
-    Raises:
-        InputError: an unknown preset or field, a value out of range, or
-            another vocabulary size.
+    Without `preset`, it is the teacher's with one decoder layer. `assignments`
+    is a list of "field=value" that change it. Raises InputError for an unknown
+    preset or field, a value out of range, or another vocabulary size.
     """
     changes = config_flags.parse_assignments(assignments)
     sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
@@ -45,9 +39,9 @@ def student_config(teacher, preset, assignments):
 
 
 def find_mismatch(student, teacher):
-    """Returns why a student cannot start with layers of a teacher.
+    """Returns why a teacher's layers do not fit a student, or "".
 
-    Such as "d_model=64, not 128", or "" if it can.
+    An example is "d_model=64, not 128".
     """
     own, expected = student.architecture(), teacher.architecture()
     for name, value in expected.items():
@@ -57,16 +51,10 @@ def find_mismatch(student, teacher):
 
 
 def compare_bleu(paths, evaluation_set, tokenize, output):
-    """Scores the translations of student and teachers, and writes the scores.
+    """Scores translations of student and teachers; returns lines to print.
 
-    Args:
-        paths: of the student's and the teachers' translations.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
-        output: pathlib.Path of the .json file for the scores.
-
-    Returns:
-        Lines to print, a list of str.
+    `paths` are the student's and the teachers' translations, `tokenize` names
+    sacreBLEU's tokenizer, and `output` is the .json file for the scores.
     """
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)

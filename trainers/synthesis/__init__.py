@@ -1,6 +1,6 @@
-"""Synthetic training text: pairs of lines and their translations, filtered.
+"""Synthetic training data: lines paired with their filtered translations.
 
-`job.synthesize` is the entry point. Lines are cut into shards (`shards`), which
+The entry point is `job.synthesize`. `shards` splits lines into shards, which
 `workers` translate (`generate`) on this machine or a Ray cluster; only the main
-process writes. This package imports `scores`.
+process writes. Imports `trainers.scores`.
 """

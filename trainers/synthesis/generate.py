@@ -1,4 +1,4 @@
-"""From lines to pairs: filters, search or sampling, and noise on sources."""
+"""Generates pairs from lines: filters, beam search or sampling, and noise."""
 
 import collections
 import itertools
@@ -17,18 +17,9 @@ _NUM_SEEDS = 2**31
 
 
 def generate_pairs(translator, lines, options):
-    """Translates lines and filters the pairs.
+    """Translates Lines and filters the pairs; returns a ShardResult.
 
-    Args:
-        translator: Translator.
-        lines: sequence of Line.
-        options: SynthesisOptions.
-
-    Returns:
-        ShardResult.
-
-    Raises:
-        InputError: `best_of` is more than the beams.
+    Raises InputError if `best_of` exceeds the beam size.
     """
     counts = collections.Counter(read=len(lines))
     lengths = translator.lengths([line.text for line in lines])
@@ -55,14 +46,14 @@ def _reject_line(text, length, options):
     """Returns why a line is not translated, or None."""
     if not text:
         return "blank"
-    # It is None for a line that is longer than the model takes.
+    # Lines longer than the model's maximum have length None.
     if length is None or length > options.max_pieces:
         return "too_long"
     return None
 
 
 def _translate(translator, lines, options):
-    """Yields (line, its translation, why that is rejected or None)."""
+    """Yields (line, translation, reason for rejection or None)."""
     if not lines:
         return
     texts = [line.text for line in lines]
@@ -77,15 +68,11 @@ def _translate(translator, lines, options):
 
 
 def _reject_answer(answer, length, answer_length, score, options):
-    """Returns why a translation is rejected, or None.
-
-    Lengths include the end token; the log-probability `score` is None without
-    `min_score`.
-    """
+    """Returns why a translation is rejected, or None."""
     if not answer:
         return "empty_translation"
     if options.max_ratio is not None:
-        # Without the end tokens, which would be most of a short side.
+        # Without end tokens, which would distort ratios of short sentences.
         short, long = sorted((length - 1, answer_length - 1))
         if long > options.max_ratio * short:
             return "length_ratio"
@@ -107,7 +94,7 @@ def _generate_translations(translator, lines, options):
         return [texts[0] for texts in candidates]
     score = sentence_metric(options.metric, options.tokenize)
     return [
-        # The first of equals: the likelier, or the one sampled before.
+        # Ties: the more probable candidate, or the one sampled first.
         max(texts, key=lambda text: score(text, line.reference))
         for texts, line in zip(candidates, lines)
     ]
@@ -120,7 +107,7 @@ def _search(translator, lines, options):
             f"{translator.beam_size}; search with "
             f"--beam_size={options.best_of}, or compare fewer."
         )
-    # A sentence may occur several times, with other references.
+    # A sentence may occur several times with different references.
     texts = [*dict.fromkeys(line.text for line in lines)]
     found = dict(zip(texts, translator.n_best(texts, options.best_of)))
     return [found[line.text] for line in lines]
@@ -136,11 +123,10 @@ def _sample(translator, lines, options):
 
 
 def sentence_metric(name, tokenize):
-    """Returns a function that scores a text against a reference, 0 to 100.
+    """Returns a function of (text, reference) that scores from 0 to 100.
 
-    Args:
-        name: "chrf" or "bleu", which is `sacrebleu.sentence_bleu`.
-        tokenize: sacreBLEU's tokenizer, for BLEU.
+    `name` is "chrf" or "bleu" (`sacrebleu.sentence_bleu`); `tokenize` is
+    sacreBLEU's tokenizer for BLEU.
     """
     if name == "chrf":
         metric = sacrebleu.CHRF()
@@ -152,9 +138,9 @@ def sentence_metric(name, tokenize):
 
 
 def add_noise(text, number, options):
-    """Returns a source with words dropped, permuted, and the tag before it.
+    """Drops and permutes words of a source, and prepends the tag.
 
-    It depends on the seed and the number of the line, from 0, alone.
+    The noise depends only on the seed and the line number, from 0.
     """
     if options.word_drop or options.word_swap:
         generator = np.random.default_rng((options.seed, number))
@@ -164,16 +150,16 @@ def add_noise(text, number, options):
 
 
 def drop_words(words, probability, generator):
-    """Drops each word with a probability, but keeps a random one at least."""
+    """Drops each word with a probability, but never all words."""
     keep = generator.random(len(words)) >= probability
     keep[generator.integers(len(words))] |= not keep.any()
     return list(itertools.compress(words, keep))
 
 
 def permute_words(words, distance, generator):
-    """Permutes words at random, none of them by more than `distance`.
+    """Permutes words at random, each by at most `distance` positions.
 
-    As in Lample et al. (2018), section 2.3.
+    Source: Lample et al. (2018), section 2.3.
     """
     keys = np.arange(len(words))
     keys = keys + generator.uniform(0, distance + 1, len(words))

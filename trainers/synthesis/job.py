@@ -1,4 +1,4 @@
-"""From lines to a corpus; shards that are finished are skipped."""
+"""Translates all lines to a corpus; skips finished shards."""
 
 import collections
 import contextlib
@@ -29,11 +29,10 @@ from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
 
 
 def synthesize(folder, source, models, options, workers):
-    """Translates lines into a corpus, or resumes that.
+    """Translates lines to a corpus, or resumes that; returns the Manifest.
 
     Args:
-        folder: str, path or URL of the output; `text:FOLDER/` is then the
-            corpus' name.
+        folder: path or URL of the output; the corpus is `text:FOLDER/`.
         source: LineSource.
         models: tuple of ModelFiles.
         options: SynthesisOptions.
@@ -41,13 +40,10 @@ def synthesize(folder, source, models, options, workers):
             yields (Shard, ShardResult) in any order, such as
             `workers.run_local`.
 
-    Returns:
-        Manifest with counts.
-
     Raises:
         InputError: the lines cannot be read, a model cannot be used, the
-            folder holds something else or pairs of other lines, models or
-            options, or the system refused to write.
+            folder cannot be written or holds other files, or pairs of other
+            lines, models or options.
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
@@ -71,7 +67,7 @@ def synthesize(folder, source, models, options, workers):
                 job, source, keys, manifest.input["lines"], store, workers
             )
         except InputError:
-            # Most likely a wrong flag: there is nothing to resume.
+            # Probably a wrong flag; there is nothing to resume.
             if store.is_empty():
                 store.remove()
                 with explain_file_errors(folder):
@@ -94,7 +90,7 @@ def synthesize(folder, source, models, options, workers):
 
 
 def _describe(source, models, options):
-    """Reads all lines; returns the shards' keys, and the Manifest."""
+    """Reads all lines; returns the keys of the shards and the Manifest."""
     num_lines, keys, digest = 0, [], hashlib.sha256()
     for shard in cut_into_shards(source, options.shard_lines):
         num_lines += len(shard.lines)
@@ -115,7 +111,7 @@ def _describe(source, models, options):
 
 
 def _translate_shards(job, source, keys, total, store, workers):
-    """Writes the shards that are missing; returns the counts of all."""
+    """Writes the missing shards; returns the counts of all shards."""
     counts = collections.Counter()
     with ProgressBar("Translating", total, "lines") as bar:
 
@@ -143,7 +139,7 @@ def _translate_shards(job, source, keys, total, store, workers):
 
 
 def _lock(folder):
-    # No lock works with everything that fsspec opens.
+    # fsspec has no lock that works on all its file systems.
     if not is_local(folder):
         return contextlib.nullcontext()
     return folder_lock(folder, "synthesis")

@@ -1,4 +1,4 @@
-"""The manifest in an output folder: what synthetic pairs are made from."""
+"""Manifest of a folder of synthetic pairs: input, models and options."""
 
 import dataclasses
 import json
@@ -7,13 +7,13 @@ from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, error_reason, list_names
 
 MANIFEST_FILE = "manifest.json"
-# Names of the counts of lines and pairs, in the order of the report.
+# Names of the counts, in the order of the report.
 OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
     *("low_score", "duplicate", "written"),
 )
 _FORMAT = 1
-# What reading any other JSON raises.
+# Errors raised by JSON of any other form.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
@@ -21,7 +21,7 @@ _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 class SynthesisOptions:
     """The flags of trainers.synthesize that determine the pairs.
 
-    None for a search option is the model's own value. `batch_tokens` and
+    Search options of None mean the model's own value. `batch_tokens` and
     `threads` may change the last bit of a score.
     """
 
@@ -59,7 +59,7 @@ class SynthesisOptions:
 
     @property
     def search(self):
-        """The search options that are set, as Translator takes them."""
+        """The search options that are set, as arguments of Translator."""
         names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
         values = {name: getattr(self, name) for name in names}
         return {name: each for name, each in values.items() if each is not None}
@@ -67,14 +67,11 @@ class SynthesisOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a folder of synthetic pairs is made from. All fields are JSON.
+    """Input, models and options of synthetic pairs, as JSON values.
 
-    Attributes:
-        format: version of this form.
-        input: name, number of lines and SHA-256 of the input.
-        models: path and SHA-256 of each file of each model.
-        options: fields of SynthesisOptions.
-        counts: number of lines or pairs by `OUTCOMES`; {} until the end.
+    `input` has the name, number of lines and SHA-256, `models` the path and
+    file digests of each model, `options` the fields of SynthesisOptions.
+    `counts` are lines or pairs by `OUTCOMES`, and {} until the end.
     """
 
     format: int = _FORMAT
@@ -84,7 +81,7 @@ class Manifest:
     counts: dict = dataclasses.field(default_factory=dict)
 
     def facts(self):
-        """Returns what decides the pairs, by name, in words for a message."""
+        """Returns a dict of all that determines the pairs, for messages."""
         digests = [
             f"{name} of SHA-256 {digest[:12]}"
             for model in self.models
@@ -99,7 +96,7 @@ class Manifest:
 
 
 def format_counts(counts):
-    """Returns the `counts` of a Manifest in words."""
+    """Formats the `counts` of a Manifest."""
     words = [f"{count:,} {name}" for name, count in counts.items() if count]
     return ", ".join(words).replace("_", " ")
 
@@ -107,7 +104,7 @@ def format_counts(counts):
 def validate_output_folder(folder, *own_names):
     """Raises InputError if a folder holds files, but none of `own_names`.
 
-    Names of unfinished files contain these.
+    Temporary files count, because their names contain the final name.
     """
     try:
         names = list_names(folder)
@@ -125,11 +122,7 @@ def validate_output_folder(folder, *own_names):
 
 
 def read_manifest(folder):
-    """Returns the Manifest of a folder, None if there is none.
-
-    Raises:
-        InputError: it cannot be read, or is not such a manifest.
-    """
+    """Returns the Manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
         with convert_remote_errors(path):
@@ -137,7 +130,7 @@ def read_manifest(folder):
         manifest = Manifest(**json.loads(text))
         if manifest.format != _FORMAT:
             raise ValueError(f"format {manifest.format}, not {_FORMAT}")
-        # These fail on other values.
+        # These raise on malformed values.
         manifest.facts()
         format_counts(manifest.counts)
         return manifest
@@ -155,9 +148,9 @@ def read_manifest(folder):
 
 
 def validate_same(folder, before, manifest):
-    """Raises InputError if two manifests of a folder make other pairs.
+    """Raises InputError if two manifests describe different pairs.
 
-    Names of files do not count, their contents do.
+    File contents are compared, file names are not.
     """
     now = manifest.facts()
     for name, value in before.facts().items():

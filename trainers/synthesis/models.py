@@ -1,4 +1,4 @@
-"""Model files: their digests, loading, and copies on other machines."""
+"""Model files: digests, loading, and copies for other machines."""
 
 import dataclasses
 import functools
@@ -10,28 +10,22 @@ import tempfile
 from export.common.errors import InputError
 from trainers.synthesis.manifest import SynthesisOptions
 
-# All that decides what a translator generates.
+# The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model directory.
-
-    Attributes:
-        path: of the folder.
-        sha256: hex digest of each of `FILES`.
-    """
+    """Path of a model directory, with the hex digest of each of `FILES`."""
 
     path: str
     sha256: tuple[str, ...]
 
 
 def hash_model_files(path):
-    """Returns the ModelFiles of a model directory.
+    """Returns the ModelFiles of a translator's model directory.
 
-    Raises:
-        InputError: it is not the model directory of a translator.
+    Raises InputError if it is not such a directory.
     """
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
@@ -54,11 +48,11 @@ def hash_model_files(path):
 
 
 def validate_model_direction(path, source, target):
-    """Raises InputError if a model's run.json names the other direction."""
+    """Raises InputError if run.json records the opposite direction."""
     try:
         run = json.loads(pathlib.Path(path, "run.json").read_text("utf-8"))
         languages = run["source_language"], run["target_language"]
-    # A model that was not trained here need not have one.
+    # Imported models have no run.json.
     except (OSError, ValueError, TypeError, KeyError):
         return
     if languages == (target, source):
@@ -70,7 +64,7 @@ def validate_model_direction(path, source, target):
 
 
 def validate_unchanged(models):
-    """Raises InputError if a file of a ModelFiles changed."""
+    """Raises InputError if a file of any ModelFiles changed."""
     for model in models:
         if hash_model_files(model.path) != model:
             raise InputError(
@@ -81,14 +75,10 @@ def validate_unchanged(models):
 
 @dataclasses.dataclass(frozen=True)
 class TranslationJob:
-    """A picklable function from lines to pairs, which workers call.
+    """A picklable function from lines to pairs, called by workers.
 
-    On machines of one kind its result depends on nothing but the lines with
-    their numbers, the models' files and the options.
-
-    Attributes:
-        models: tuple of ModelFiles, an ensemble.
-        options: SynthesisOptions.
+    On machines of one kind, its result depends only on the numbered lines, the
+    model files and the options. Several models form an ensemble.
     """
 
     models: tuple[ModelFiles, ...]
@@ -96,7 +86,7 @@ class TranslationJob:
 
     def __call__(self, lines):
         """Returns the ShardResult of a sequence of Line."""
-        # The process that starts workers needs no TensorFlow.
+        # The main process does not need TensorFlow.
         from trainers.synthesis.generate import generate_pairs
 
         return generate_pairs(load_translator(self), lines, self.options)
@@ -104,10 +94,9 @@ class TranslationJob:
 
 @functools.lru_cache(maxsize=1)
 def load_translator(job):
-    """Returns the Translator of a TranslationJob, loaded once in a process.
+    """Returns the Translator of a TranslationJob, cached per process.
 
-    Raises:
-        InputError: a model changed or cannot be loaded.
+    Raises InputError if a model changed or cannot be loaded.
     """
     import tensorflow as tf
 
@@ -117,7 +106,7 @@ def load_translator(job):
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     for gpu in tf.config.list_physical_devices("GPU"):
-        # Otherwise the first worker takes all of its memory.
+        # Otherwise the first worker reserves all GPU memory.
         tf.config.experimental.set_memory_growth(gpu, True)
     validate_unchanged(job.models)
     return Translator(
@@ -129,7 +118,7 @@ def load_translator(job):
 
 
 def read_model_files(models):
-    """Returns a list of the bytes of `FILES` for each of the ModelFiles."""
+    """Returns, for each ModelFiles, a list of the bytes of `FILES`."""
     return [
         [pathlib.Path(model.path, name).read_bytes() for name in FILES]
         for model in models
@@ -140,23 +129,19 @@ _LOADED = {}
 
 
 def load_shipped_models(job, fetch):
-    """Loads the models of a job from another machine, once per process.
+    """Loads the models of another machine's job, once per process.
 
-    Args:
-        job: TranslationJob with the paths of the other machine.
-        fetch: returns what `read_model_files` returned there.
-
-    Returns:
-        TranslationJob for this machine.
+    `job` has paths on the other machine, and `fetch` returns the result of
+    `read_model_files` there. Returns a TranslationJob for this machine.
     """
     if job not in _LOADED:
-        # A killed worker could not remove files on disk.
+        # Removed after loading: a killed worker could not clean up later.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
             models = []
             for number, (model, contents) in enumerate(
                 zip(job.models, fetch())
             ):
-                # Messages name the model's own folder.
+                # Error messages contain the folder's name.
                 name = pathlib.Path(model.path).resolve().name
                 path = pathlib.Path(folder, f"{number}", name)
                 path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Files of parallel text, written line by line and without duplicates."""
+"""Writes parallel text files, optionally without duplicate pairs."""
 
 import contextlib
 import hashlib
@@ -9,19 +9,13 @@ from export.common.errors import InputError
 
 
 def drop_duplicates(pairs):
-    """Yields each pair once, in order, with constant memory.
+    """Yields each distinct tuple of str once, in order, in constant memory.
 
-    Digests are stored in a temporary database on disk. Two pairs that differ
-    have the same 128 bits with probability 1e-20 among 1e9 pairs.
-
-    Args:
-        pairs: iterable of tuples of str.
-
-    Raises:
-        InputError: the disk of temporary files is full.
+    Stores 128-bit digests in a temporary database; among 1e9 pairs, a
+    collision has probability 1e-20. Raises InputError if the disk is full.
     """
     try:
-        # A file without a name, which goes with the process.
+        # An unnamed file, which is removed when the process ends.
         with contextlib.closing(sqlite3.connect("")) as seen:
             seen.execute("PRAGMA journal_mode = OFF")
             seen.execute("PRAGMA cache_size = -262144")  # KiB
@@ -41,17 +35,10 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes rows of texts to one file for each column, atomically.
+    """Writes tuples of texts, one file per column; returns their number.
 
-    Args:
-        paths: list of pathlib.Path or UPath.
-        rows: iterable of tuples of str, a text for each file.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        InputError: the system refused to write.
+    Files are written atomically; `paths` are pathlib.Path or UPath. Raises
+    InputError if a file cannot be written.
     """
     count = 0
     with contextlib.ExitStack() as stack:

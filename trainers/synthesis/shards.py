@@ -14,17 +14,15 @@ from export.common.paths import convert_remote_errors, explain_file_errors
 from export.lines.files import read_lines
 from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
-# What reading any other file raises.
+# Errors raised by files of any other form.
 _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 class Line(typing.NamedTuple):
     """A line to translate.
 
-    Attributes:
-        number: position in the input, from 0.
-        text: stripped; "" for a blank line.
-        reference: human translation; "" if there is none.
+    `number` is its position in the input, from 0. `text` is stripped, and ""
+    if blank. `reference` is a human translation, or "".
     """
 
     number: int
@@ -34,13 +32,7 @@ class Line(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LineSource:
-    """Where lines come from.
-
-    Attributes:
-        name: for messages.
-        read: returns an iterator of (text, reference).
-        has_references: whether lines have references.
-    """
+    """Lines from a file or a corpus; `read` yields (text, reference)."""
 
     name: str
     read: Callable[[], Iterable[tuple[str, str]]]
@@ -48,7 +40,7 @@ class LineSource:
 
 
 def text_source(path):
-    """Returns the LineSource of a text file, plain or .gz, or its URL."""
+    """Returns the LineSource of a text file or URL, plain or .gz."""
 
     def read():
         return ((text.strip(), "") for text in read_lines(path))
@@ -57,12 +49,10 @@ def text_source(path):
 
 
 def corpus_source(corpus, split, direction):
-    """Returns the LineSource of a Corpus, the other side as references.
+    """Returns the LineSource of a corpus split, with references.
 
-    Args:
-        corpus: Corpus.
-        split: "train", "dev" or "test".
-        direction: "forward" for the sources, "backward" for the targets.
+    `direction` "forward" translates sources, "backward" translates targets; the
+    other side becomes the references.
     """
     order = 1 if direction == "forward" else -1
 
@@ -75,10 +65,7 @@ def corpus_source(corpus, split, direction):
 class Shard(typing.NamedTuple):
     """Lines that one worker translates.
 
-    Attributes:
-        number: of the shard, from 0.
-        key: hex digest of its lines.
-        lines: tuple of Line.
+    `number` counts shards from 0; `key` is a hex digest of the lines.
     """
 
     number: int
@@ -87,11 +74,7 @@ class Shard(typing.NamedTuple):
 
 
 def cut_into_shards(source, shard_lines):
-    """Yields the Shards of a LineSource, of `shard_lines` lines each.
-
-    Raises:
-        InputError: the lines cannot be read.
-    """
+    """Yields the Shards of a LineSource, of `shard_lines` lines each."""
     lines = (Line(n, *pair) for n, pair in enumerate(source.read()))
     for number in itertools.count():
         chunk = tuple(itertools.islice(lines, shard_lines))
@@ -103,12 +86,7 @@ def cut_into_shards(source, shard_lines):
 
 
 class ShardResult(typing.NamedTuple):
-    """The pairs of a shard.
-
-    Attributes:
-        counts: collections.Counter of what became of its lines.
-        pairs: list of (source, target), in the order of the lines.
-    """
+    """Pairs (source, target) in line order, and a Counter of outcomes."""
 
     counts: collections.Counter
     pairs: list[tuple[str, str]]
@@ -130,11 +108,7 @@ class ShardStore:
             temporary.write_bytes(_json_line(header).encode() + content)
 
     def read(self, number, key):
-        """Returns the ShardResult of a shard.
-
-        It is None if the file is missing, damaged, or of lines with another
-        key.
-        """
+        """Returns a ShardResult; None if missing, damaged or of another key."""
         try:
             with convert_remote_errors(self.folder):
                 file = self._path(number).read_bytes()
@@ -150,16 +124,16 @@ class ShardStore:
             return None
 
     def is_empty(self):
-        """Returns whether there is no shard."""
+        """Returns whether there are no shards."""
         with explain_file_errors(self.folder):
             return not any(self.folder.glob("*.jsonl"))
 
     def remove_temporary_files(self):
-        """Removes files that a killed process did not finish."""
+        """Removes the temporary files of killed processes."""
         remove_temporary_files(self.folder, "*.jsonl")
 
     def remove(self):
-        """Removes all shards, and the folder if it is empty then."""
+        """Removes all shards, and the folder if that leaves it empty."""
         self.remove_temporary_files()
         with explain_file_errors(self.folder):
             for path in self.folder.glob("*.jsonl"):
@@ -172,24 +146,15 @@ class ShardStore:
 
 
 def _json_line(content):
-    # ASCII: other line breaks are escaped.
+    # ASCII output escapes Unicode line breaks.
     return json.dumps(content) + "\n"
 
 
 def assemble(paths, store, keys, keep_duplicates):
-    """Writes the pairs of all shards, sources and targets.
+    """Writes a source and a target file; returns the number of pairs.
 
-    Args:
-        paths: of the two files, pathlib.Path or UPath.
-        store: ShardStore.
-        keys: list of the shards' keys.
-        keep_duplicates: whether repeated pairs are written.
-
-    Returns:
-        The number of pairs written.
-
-    Raises:
-        InputError: a shard is damaged, or the system refused to write.
+    `paths` are pathlib.Path or UPath, and `keys` the keys of the shards. Raises
+    InputError if a shard is damaged or a file cannot be written.
     """
 
     def pairs():

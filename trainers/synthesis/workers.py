@@ -1,8 +1,8 @@
-"""Workers that translate shards: local processes, or tasks of a Ray cluster.
+"""Workers that translate shards: local processes or Ray tasks.
 
-On Ray, lines go to the tasks and pairs come back, so that the machines need no
-common disk. Models and this program's code go with them, once to each machine;
-what requirements.txt pins must be installed there.
+Ray tasks receive lines and return pairs, so the machines share no disk. Models
+and this program's code are sent once to each machine, where the packages of
+requirements.txt must be installed.
 """
 
 import concurrent.futures
@@ -21,9 +21,9 @@ from concurrent.futures.process import BrokenProcessPool
 from export.common.errors import InputError
 from trainers.synthesis.models import load_shipped_models, read_model_files
 
-# Submitted shards for each worker, so that none is idle.
+# Submitted shards per worker, so that none is idle.
 _SHARDS_PER_WORKER = 2
-# Deaths of Ray's workers or machines over one shard.
+# How often a shard is retried after its worker or machine died.
 _RAY_RETRIES = 10
 _RAY_TIMEOUT = 10  # seconds
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -31,18 +31,11 @@ _PACKAGES = ("trainers", "export", "keras_transformer")
 
 
 def run_local(job, shards, num_workers):
-    """Translates shards in processes of their own.
+    """Translates shards in worker processes.
 
-    Args:
-        job: TranslationJob, or another picklable function of lines.
-        shards: iterable of Shard.
-        num_workers: number of processes.
-
-    Yields:
-        (Shard, ShardResult), as they finish.
-
-    Raises:
-        InputError: raised by `job`; or a process was killed.
+    Yields (Shard, ShardResult) as they finish. `job` is a TranslationJob or
+    another picklable function of lines. Raises InputError if `job` does, or if
+    a process was killed.
     """
     with _process_pool(num_workers) as pool:
         try:
@@ -60,10 +53,7 @@ def run_local(job, shards, num_workers):
 
 
 def _run_bounded(shards, submit, limit):
-    """Yields (shard, result) as they finish, with `limit()` pending at most.
-
-    `submit` is a function of lines that returns a concurrent.futures.Future.
-    """
+    """Yields (shard, result) as they finish, with at most `limit()` pending."""
     shards, pending = iter(shards), {}
     while True:
         room = max(limit() - len(pending), 0)
@@ -80,7 +70,7 @@ def _run_bounded(shards, submit, limit):
 
 @contextlib.contextmanager
 def _process_pool(num_workers):
-    """A pool that outlives neither the block nor this process."""
+    """Process pool that outlives neither the block nor this process."""
     # A fork would copy TensorFlow's locks without its threads.
     spawn = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(
@@ -89,7 +79,7 @@ def _process_pool(num_workers):
     try:
         yield pool
     except BaseException:
-        # A shard may take minutes, and nobody waits for it.
+        # A running shard may take minutes, and its result is not needed.
         for process in multiprocessing.active_children():
             process.kill()
         raise
@@ -112,21 +102,11 @@ def _end_with_parent():
 def run_on_ray(job, shards, address, gpus=0.0):
     """Translates shards as tasks of a Ray cluster.
 
-    Args:
-        job: TranslationJob.
-        shards: iterator of Shard.
-        address: "auto" for the cluster of this machine, or host:port of its
-            head.
-        gpus: GPUs that Ray reserves for a shard, which may be a fraction.
-            With any, Ray starts a new process for each shard.
-
-    Yields:
-        (Shard, ShardResult), as they finish.
-
-    Raises:
-        InputError: Ray is not installed, the cluster cannot be reached or is
-            too small, or a shard's workers die again and again; or raised by
-            `job`.
+    Yields (Shard, ShardResult) as they finish. `address` is "auto" for this
+    machine's cluster, or host:port of the head. `gpus`, possibly a fraction,
+    are reserved per shard; if not 0, Ray starts a new process for each shard.
+    Raises InputError if Ray is not installed, the cluster cannot be reached or
+    is too small, or a shard's workers die repeatedly, or if `job` does.
     """
     try:
         import ray
@@ -150,7 +130,7 @@ def run_on_ray(job, shards, address, gpus=0.0):
             num_gpus=gpus,
             max_retries=_RAY_RETRIES,
         )(_translate_on_ray)
-        # In a list, so that each process fetches it once and not each task.
+        # In a list, so that each process fetches it once, not each task.
         files = [ray.put(read_model_files(job.models))]
         yield from _run_bounded(
             shards,
@@ -188,7 +168,7 @@ def _ray_connection(ray, address):
 
 
 def _validate_answers(address):
-    """Raises InputError at once; Ray would try for a minute."""
+    """Raises InputError at once, while Ray would retry for a minute."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -202,7 +182,7 @@ def _validate_answers(address):
 
 
 def _count_slots(ray, resources):
-    """Returns how many shards the cluster's machines can translate at once."""
+    """Returns how many shards the cluster can translate concurrently."""
     return sum(
         min(
             int(node["Resources"].get(name, 0) // amount)
