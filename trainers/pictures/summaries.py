@@ -1,4 +1,4 @@
-"""TensorBoard's event files, with attention while a model is trained."""
+"""Writes TensorBoard event files, with attention during training."""
 
 import contextlib
 import re
@@ -18,13 +18,13 @@ from trainers.pictures.attention_pictures import (
     draw_overview,
 )
 
-# Tokens of the longer side: enough to see something, and few enough that two
+# Tokens of the longer side: enough to show a pattern, and few enough that two
 # heads fit side by side.
 _LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
-    """Writes the summaries that tf.summary creates inside its blocks.
+    """Writes the tf.summary events of its blocks to a run.
 
     Args:
         log_dir: pathlib.Path, TensorBoard's folder.
@@ -41,10 +41,10 @@ class EventWriter:
 
     @contextlib.contextmanager
     def at_step(self, step):
-        """A block whose events belong to a step, and are on disk at its end.
+        """Opens a block whose events belong to a step, and flushes at its end.
 
-        The last event should be a scalar: TensorFlow reports that a large
-        event found no space only when it writes a small one.
+        The last event should be a scalar: TensorFlow reports that the disk was
+        full for a large event only when it writes a small one.
         """
         with self._explain_errors(), self._writer.as_default(step):
             yield
@@ -54,7 +54,7 @@ class EventWriter:
         try:
             yield
         except tf.errors.OpError as error:
-            # TensorFlow puts names of operations around it.
+            # TensorFlow surrounds the reason with names of operations.
             reason = error.message.splitlines()[0].rpartition("}} ")[2]
             reason = reason.partition(" [Op:")[0]
             raise InputError(
@@ -66,16 +66,16 @@ class EventWriter:
 class AttentionSummaries(keras.callbacks.Callback):
     """Translates the same sentences every N updates, and draws attention.
 
-    With the current weights and the model's own beam search. Writes the run
-    `attention` of TensorBoard:
+    Uses the current weights and the model's own beam search. Writes the
+    TensorBoard run `attention`:
 
     - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
       encoder, decoder or cross, a sample for each sentence,
-    - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of
-      all sentences,
+    - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of all
+      sentences,
     - `translations`: text.
 
-    Training stays the same to the bit: no random number is drawn.
+    It draws no random numbers, so training is unchanged bit for bit.
 
     Args:
         counter: StepCounter.
@@ -84,7 +84,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         sources: list of str; if empty, nothing is written.
         references: list of str, shown beside the translations.
         log_dir: TensorBoard's folder; InputError if it cannot be written.
-        every: updates between pictures; the last update has some as well.
+        every: updates between pictures; the last update is drawn as well.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._writer = EventWriter(log_dir, "attention")
 
     def on_train_batch_end(self, batch, logs=None):
-        """Writes every N updates and at the end."""
+        """Writes summaries every N updates and at the end."""
         due = self._counter.is_multiple_of(self._every)
         if self._sources and (due or self._counter.finished):
             maps = self._reader.read(self._sources)
@@ -125,7 +125,7 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def choose_attention_sentences(pairs, count):
-    """Chooses sentences that can be drawn well, always the same.
+    """Selects sentences of a length that can be drawn well.
 
     Args:
         pairs: TokenPairs.
@@ -134,11 +134,11 @@ def choose_attention_sentences(pairs, count):
     Returns:
         int [N], numbers of pairs without blank sources, evenly spread over
         those with 5 to 12 tokens on the longer side; if there are too few,
-        those with the nearest lengths.
+        those with the nearest lengths. The choice is deterministic.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
     distance = np.abs(longer - longer.clip(*_LENGTHS))
-    # A blank source has the end id alone.
+    # A blank source consists of the end id.
     numbers = np.flatnonzero(pairs.source_lengths >= 2)
     good = numbers[distance[numbers] == 0]
     if len(good) < count:
@@ -148,13 +148,13 @@ def choose_attention_sentences(pairs, count):
 
 
 def two_column_table(rows):
-    """Returns a Markdown table of pairs of str, a heading and any text."""
+    """Returns a Markdown table of pairs of str: a heading and any text."""
     lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
 
 
 def _escape(text):
-    # As entities punctuation is neither Markdown nor HTML.
+    # Entities prevent punctuation from being read as Markdown or HTML.
     text = " ".join(text.split())
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
@@ -188,7 +188,7 @@ def _write_pictures(maps, kind):
             draw_layer(each, kind, layer) for each in maps
         ]
     for name, samples in pictures.items():
-        # Samples of a tag have one size: white below those that are lower.
+        # TensorBoard needs samples of equal size: pads the bottom with white.
         height = max(sample.height for sample in samples)
         samples = [
             ImageOps.expand(each, (0, 0, 0, height - each.height), "white")

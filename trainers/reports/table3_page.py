@@ -1,4 +1,4 @@
-"""Table 3 in the paper's layout, as Markdown."""
+"""Formats Table 3 as Markdown, in the paper's layout."""
 
 import dataclasses
 
