@@ -68,8 +68,7 @@ def round_rows(weights):
         weights: float [..., K], not negative; rows sum to 1 up to rounding.
 
     Returns:
-        uint16 [..., K]: each at most 1 from 4095 times its weight, and 0 for a
-        weight of 0.
+        uint16 [..., K]: each at most 1 from 4095 times its weight; 0 stays 0.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)

@@ -61,11 +61,7 @@ class AttentionMaps:
 
 
 class AttentionReader:
-    """Reads the attention weights of sentences and their translations.
-
-    Args:
-        translator: Translator of one model, not of an ensemble.
-    """
+    """Reads attention weights with a Translator of one model, no ensemble."""
 
     def __init__(self, translator):
         self._translator = translator

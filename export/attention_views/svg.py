@@ -39,10 +39,6 @@ def attention_svg(sentence, view):
     strength the weight. Weights under 2 % are omitted; if a single word is
     shown, with stronger lines, those under 1 %. Text is text, black on a
     transparent ground.
-
-    Args:
-        sentence: SentenceAttention.
-        view: AttentionView.
     """
     part = sentence.part(view.unit, view.kind)
     left = _MARGIN + max(map(text_width, part.rows)) + 6

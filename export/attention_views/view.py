@@ -31,20 +31,13 @@ class AttentionView:
 def update_view(
     view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
 ):
-    """Returns a view with the given attributes changed.
+    """Returns a view of a sentence with the given attributes changed.
 
     If encoder and decoder differ in their number of layers, a change of `kind`
     also selects the layer at the depth of the paper's, unless `layer` is given.
-
-    Args:
-        view: AttentionView.
-        sentence: SentenceAttention to show.
-        kind: one of `KINDS`.
-        layer: number of the layer, from 1.
-        heads: list of str: numbers of the heads from 1, or ["all"].
-        unit: one of `UNITS`.
-        word: str, selects the first query with this text, or "#4" the fourth
-            query if the text of none is "#4".
+    `layer` and `heads` count from 1; `heads` is a list of str, or ["all"].
+    `word` selects the first query with this text, or "#4" the fourth query if
+    the text of none is "#4".
 
     Raises:
         InputError: there is no such layer, head or word.
@@ -110,15 +103,12 @@ FIGURE_SENTENCES = {
 
 
 def paper_figure(number, sentence):
-    """Returns the views of a figure of the paper for another model.
+    """Returns the views of figure 3, 4 or 5 of the paper for another model.
 
     Head numbers are arbitrary, so heads are chosen by the subject of the
     figure: for Figure 4 the two that put the largest weight on one word, seen
-    from "its"; for Figure 5 the two whose maps differ most.
-
-    Args:
-        number: 3, 4 or 5.
-        sentence: SentenceAttention of `FIGURE_SENTENCES[number]`.
+    from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
+    SentenceAttention of `FIGURE_SENTENCES[number]`.
 
     Returns:
         (views, note): pairs of a name and an AttentionView, in the paper's

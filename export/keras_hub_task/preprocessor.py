@@ -110,13 +110,8 @@ class TransformerSeq2SeqLMPreprocessor(
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 
     As in training, a source ends with the end id, and a target also begins with
-    the begin id. Longer texts are truncated.
-
-    Args:
-        tokenizer: TransformerTokenizer.
-        encoder_sequence_length: ids of every source, including padding.
-        decoder_sequence_length: ids of every target, including padding.
-        **kwargs: arguments of Seq2SeqLMPreprocessor.
+    the begin id. Texts are padded or truncated to `encoder_sequence_length` and
+    `decoder_sequence_length` ids.
     """
 
     backbone_cls = TransformerBackbone

@@ -32,9 +32,7 @@ def write_preset(directory, path):
 def write_model_directory(preset, directory):
     """Writes a preset of TransformerSeq2SeqLM as a new ModelDirectory.
 
-    Args:
-        preset: path of a preset folder, or a handle that KerasHub knows.
-        directory: ModelDirectory that does not exist yet.
+    `preset` is the path of a preset folder, or a handle that KerasHub knows.
 
     Raises:
         InputError: `preset` is not such a preset, or the directory exists.

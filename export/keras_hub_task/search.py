@@ -36,8 +36,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     Args:
         beam_size: K.
         alpha: exponent of the length penalty.
-        max_extra_tokens: maximum number of tokens of an output beyond the
-            length of its source.
+        max_extra_tokens: maximum tokens of an output beyond its source's
+            length.
         stop_criterion: see kt.BeamSearchConfig.
         **kwargs: arguments of Sampler.
 
@@ -81,10 +81,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     def search(self, transformer, inputs):
         """Returns the best translations of one batch; XLA can compile it.
 
-        Args:
-            transformer: kt.Transformer.
-            inputs: dict of TransformerBackbone's inputs; the decoder's ids are
-                the prefixes of translations, padded to the maximum length.
+        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        prefixes of translations, padded to the maximum length.
 
         Returns:
             int32 [B, T]: the begin id, the best translation, padding.
@@ -116,13 +114,9 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 class FixedShapeTranslator(ModelTranslator):
     """Translates in batches of few shapes, each compiled once.
 
-    Args:
-        function: maps a dict of TransformerBackbone's inputs to a dict with
-            `decoder_token_ids`.
-        tokenizer: Tokenizer.
-        config: TransformerConfig updated with the settings of the search.
-        max_output_tokens: maximum number of tokens of a translation, its end
-            included, or None.
+    `function` maps a dict of TransformerBackbone's inputs to a dict with
+    `decoder_token_ids`; `config` includes the settings of the search;
+    `max_output_tokens` limits translations, the end included, or is None.
     """
 
     batch_tokens = _BATCH_TOKENS

@@ -224,10 +224,9 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; `generate` compiles this function.
 
-        Args:
-            inputs: dict of TransformerBackbone's inputs; the decoder's ids are
-                the prefixes of translations, padded to the maximum length.
-            stop_token_ids: several ids, or None, for KerasHub samplers.
+        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        prefixes of translations, padded to the maximum length. `stop_token_ids`
+        are several ids or None, for KerasHub samplers only.
 
         Returns:
             dict of `decoder_token_ids` and `decoder_padding_mask`, int32

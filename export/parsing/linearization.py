@@ -37,10 +37,6 @@ def linearize(tree):
 def delinearize(symbols, words):
     """Returns the normalised nltk.Tree of symbols and words.
 
-    Args:
-        symbols: list of str, as `linearize` returns them.
-        words: list of str.
-
     Raises:
         ValueError: the symbols are not one tree over exactly these words.
     """

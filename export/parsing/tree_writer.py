@@ -12,11 +12,7 @@ from export.parsing.trees import ROOT, ROOTS
 
 
 class TreeWriter:
-    """Writes trees from the ids of their symbols and from their words.
-
-    Args:
-        symbols: SymbolVocabulary.
-    """
+    """Writes trees from ids of a SymbolVocabulary and from words."""
 
     def __init__(self, symbols):
         self._first_tag_id = symbols.first_tag_id

@@ -36,10 +36,7 @@ _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
 def read_trees(path):
-    """Yields the normalised trees of a file with one tree a line.
-
-    Args:
-        path: file of bracketed trees, plain or .gz.
+    """Yields the normalised trees of a file (or .gz) with one tree a line.
 
     Raises:
         InputError: the file cannot be read, or a line is not a complete tree
@@ -58,8 +55,7 @@ def read_trees(path):
 def read_tree(text):
     """Returns the normalised nltk.Tree of a bracketed text.
 
-    Args:
-        text: str, such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
+    Such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
 
     Raises:
         ValueError: brackets do not match or are nested deeper than nltk reads

@@ -193,12 +193,9 @@ _OPENERS = {
 
 
 def open_checkpoint(folder, names):
-    """Returns the Checkpoint of the first existing file of a folder.
+    """Returns the Checkpoint of the first of `names` that a folder has.
 
-    Args:
-        folder: pathlib.Path.
-        names: file names, the preferred one first; each may be split into
-            shards with an index.
+    Each file may also be split into shards with an index.
 
     Raises:
         InputError: none of the files exists, or the file is damaged.

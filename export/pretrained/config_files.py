@@ -187,10 +187,7 @@ MARIAN_DECODER = expand_names(
 
 
 def check_fields(fields, table, file):
-    """Validates the fields of a file by one of the tables above.
-
-    Returns:
-        A list of str: notes on settings that have no effect here.
+    """Returns notes on fields of a file without effect here, a list of str.
 
     Raises:
         InputError: a field or its value is not in the table.
@@ -240,13 +237,8 @@ def shorten(value):
 def find_unsupported_fields(config, supported):
     """Returns the fields of a TransformerConfig that a format lacks.
 
-    Args:
-        config: TransformerConfig.
-        supported: dict, name to the values that the format supports, or ANY.
-            Other fields must have their default.
-
-    Returns:
-        A list of str, each as "name=value".
+    `supported` is a dict of name to the values that the format supports, or
+    ANY; other fields must have their default. Returns a list of "name=value".
     """
     unsupported = []
     for field in dataclasses.fields(config):

@@ -255,10 +255,9 @@ class GenerationSettings(typing.NamedTuple):
 def read_generation(config, generation):
     """Returns the GenerationSettings as transformers interprets them.
 
-    Args:
-        config: dict of config.json, whose settings apply if there is no
-            generation_config.json.
-        generation: dict of generation_config.json, or None.
+    `config` and `generation` are the dicts of config.json and
+    generation_config.json; if the latter is None, the settings of the former
+    apply.
 
     Raises:
         InputError: a field is unknown, or its value is invalid.

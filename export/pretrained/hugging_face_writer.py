@@ -72,13 +72,10 @@ def check_marian_config(config):
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
-    """Writes the files of a MarianMTModel and its tokenizer.
+    """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
-    Args:
-        model: Transformer.
-        vocabulary: bytes of a `vocabulary.model`.
-        languages: codes of the source and the target; None if unknown.
-        folder: pathlib.Path of an empty folder.
+    `vocabulary` are the bytes of a `vocabulary.model`, `languages` the codes of
+    source and target, None if unknown.
 
     Raises:
         InputError: MarianMTModel does not support such a model.

@@ -116,10 +116,8 @@ class MarianTokenizerFiles:
     def make_vocabularies(self, sizes, begin, end):
         """Returns the Vocabulary of the source and of the target.
 
-        Args:
-            sizes: rows of the embeddings of the source and of the target.
-            begin: id that the decoder begins with.
-            end: id that ends an output.
+        `sizes` are the rows of the embeddings of both sides, `begin` is the id
+        that the decoder begins with, `end` the id that ends an output.
         """
         paths = [self._folder / "vocab.json"] * 2
         tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
@@ -225,7 +223,7 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         unknown: id of the unknown piece in the table.
         begin: id that the decoder begins with; None if it has no row.
         end: id of the end.
-        name: name of the SentencePiece model's file, for messages.
+        name: file name of the SentencePiece model, for messages.
 
     Raises:
         InputError: the SentencePiece model is damaged or not supported.

@@ -85,10 +85,8 @@ _LAYER = (
 def layer_slots(config, is_hugging_face):
     """Returns the WeightSlots of all arrays but embeddings and output bias.
 
-    Args:
-        config: TransformerConfig of a post-norm network with biases.
-        is_hugging_face: whether the names are those of a MarianMTModel's
-            `state_dict`; otherwise of Marian's `model.npz`.
+    The network must be post-norm with biases. The names are those of a
+    MarianMTModel's `state_dict`, or of Marian's `model.npz`.
     """
     slots = []
     for side, num_layers in (
@@ -169,11 +167,8 @@ def _get_weight(model, path):
 def load_transformer(config, checkpoint, slots, other_names):
     """Returns a Transformer with the layers of a checkpoint.
 
-    Args:
-        config: TransformerConfig.
-        checkpoint: Checkpoint.
-        slots: list of WeightSlot, of all layers.
-        other_names: set of names of the other arrays in the checkpoint.
+    `slots` are the WeightSlots of all layers, `other_names` the set of names of
+    the other arrays in the checkpoint.
 
     Raises:
         InputError: an array is missing, damaged or of another network.
@@ -215,13 +210,10 @@ def read_layers(model, slots):
 def set_embeddings(model, tables, bias, source, target):
     """Sets the embeddings and the output bias of a Transformer.
 
-    Args:
-        model: Transformer.
-        tables: dict of the checkpoint's matrices [V', D] of the "source",
-            "target" and "output", without those that are tied to another.
-        bias: float32 [V'] of the output; ignored if the model has none.
-        source: Vocabulary of the source.
-        target: Vocabulary of the target.
+    `tables` is a dict of the checkpoint's matrices [V', D] of the "source",
+    "target" and "output", without those that are tied to another. `bias`,
+    float32 [V'], is ignored if the model has none. `source` and `target` are
+    Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}

@@ -49,17 +49,10 @@ INPUT = "input, overlapped"
 def update_seconds(config, shape, micro_batches, precision, device, count):
     """Estimates the seconds of an update on `count` devices, by part.
 
-    Args:
-        config: TransformerConfig.
-        shape: BatchShape of one micro-batch of one device.
-        micro_batches: number of micro-batches in each device's share.
-        precision: one of `trainers.cost.memory.PRECISIONS`, or "float16" for a
-            trainer that computes all products in float16, logits too.
-        device: Device.
-        count: number of devices.
-
-    Returns:
-        A dict of part to seconds; see `total_seconds`.
+    `shape` is the BatchShape of one micro-batch of one device, `micro_batches`
+    the number of them in each device's share. `precision` is one of
+    `trainers.cost.memory.PRECISIONS`, or "float16" for a trainer that computes
+    all products in float16, logits too. Returns a dict for `total_seconds`.
     """
     stored = "mixed_bfloat16" if precision == "float16" else precision
     activations = sum(activation_bytes(config, shape, stored).values())

@@ -51,14 +51,9 @@ class Label(typing.NamedTuple):
 def draw_layer(maps, kind, layer):
     """Draws every head of a layer, with the tokens of rows and columns.
 
-    Args:
-        maps: AttentionMaps.
-        kind: "encoder", "decoder" or "cross".
-        layer: number of the layer, from 1.
-
-    Returns:
-        PIL.Image, WIDTH pixels wide. Of longer sentences the first MAX_TOKENS
-        tokens are shown, with a note.
+    `maps` are AttentionMaps; `layer` counts from 1. Returns a PIL.Image, WIDTH
+    pixels wide. Of longer sentences the first MAX_TOKENS tokens are shown, with
+    a note.
     """
     sides = {
         name: getattr(maps, side)
@@ -109,12 +104,7 @@ def draw_layer(maps, kind, layer):
 def draw_overview(maps, kind):
     """Draws all heads of all layers of a kind, small and without labels.
 
-    Args:
-        maps: AttentionMaps.
-        kind: "encoder", "decoder" or "cross".
-
-    Returns:
-        PIL.Image, WIDTH pixels wide for up to 17 heads.
+    Returns a PIL.Image, WIDTH pixels wide for up to 17 heads.
     """
     weights = getattr(maps, kind)
     layers, heads = weights.shape[:2]

@@ -24,14 +24,10 @@ _LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
-    """Writes the tf.summary events of its blocks to a run.
-
-    Args:
-        log_dir: pathlib.Path, TensorBoard's folder.
-        run: name of the run in TensorBoard.
+    """Writes the tf.summary events of its blocks to a TensorBoard run.
 
     Raises:
-        InputError: the files cannot be written, here or in a block.
+        InputError: `log_dir` cannot be written, here or in a block.
     """
 
     def __init__(self, log_dir, run):
@@ -125,11 +121,7 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def choose_attention_sentences(pairs, count):
-    """Selects sentences of a length that can be drawn well.
-
-    Args:
-        pairs: TokenPairs.
-        count: maximum number of sentences.
+    """Selects up to `count` sentences of TokenPairs that can be drawn well.
 
     Returns:
         int [N], numbers of pairs without blank sources, evenly spread over
@@ -160,13 +152,10 @@ def _escape(text):
 
 
 def row_entropies(weights):
-    """Returns the entropy of each row, in nats.
+    """Returns the entropy of each row in nats, float64 [L, H, Q].
 
-    Args:
-        weights: float [L, H, Q, M], rows that sum to 1.
-
-    Returns:
-        float64 [L, H, Q], from 0 for attention to a single token to log M.
+    The rows of `weights`, float [L, H, Q, M], sum to 1. The entropy is from 0,
+    for attention to a single token, to log M.
     """
     weights = weights.astype(np.float64)
     logarithms = np.log(np.where(weights > 0.0, weights, 1.0))

@@ -148,11 +148,7 @@ class BracketScores:
 
 
 def score_brackets(predicted, gold):
-    """Returns the BracketScores of predicted trees.
-
-    Args:
-        predicted: list of nltk.Tree, normalised (`export.parsing.trees`).
-        gold: list of normalised nltk.Tree over the same words.
+    """Returns the BracketScores of lists of normalised nltk.Trees.
 
     Raises:
         InputError: the lists are empty or differ in length, or two trees have

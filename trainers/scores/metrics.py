@@ -72,12 +72,9 @@ class Interval:
 
 
 def score_bleu(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of case-sensitive BLEU.
+    """Returns the Score of case-sensitive BLEU, a translation for each source.
 
-    Args:
-        hypotheses: translations, list of str, one for each source.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
+    `tokenize` is the name of sacreBLEU's tokenizer.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     return _score(metric, hypotheses, evaluation_set)

@@ -54,10 +54,9 @@ def save_scores(directory, model, scores, config, data, provenance):
 def score_test_split(prepared, tokenize, provenance):
     """Scores the test split, if there is one, and prints translations.
 
-    Args:
-        prepared: TrainingInputs, whose directory has the weights to use.
-        tokenize: name of sacreBLEU's tokenizer.
-        provenance: dict of command, hardware and date.
+    `prepared` are TrainingInputs, whose directory has the weights to use;
+    `tokenize` is the name of sacreBLEU's tokenizer, `provenance` a dict of
+    command, hardware and date.
     """
     evaluation_set = prepared.test
     if evaluation_set is None:
