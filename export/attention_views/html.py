@@ -25,19 +25,14 @@ _SCRIPTS = (
 
 
 def attention_html(sentence, view, texts, views=()):
-    """Returns a self-contained HTML page of a sentence's attention.
+    """Returns a self-contained HTML page of a SentenceAttention.
 
-    The content security policy of the page allows its own style and script
-    only, and no network. Text of the sentence is embedded as data, never as
-    markup.
-
-    Args:
-        sentence: SentenceAttention.
-        view: AttentionView that the page opens with.
-        texts: dict of the texts above the picture: `about` the model,
-            `translation_term`, the heading of the translation, and `note`,
-            which may be "".
-        views: pairs of a name and an AttentionView, shown as buttons.
+    The page opens with `view`, and has a button for each pair of a name and an
+    AttentionView in `views`. `texts` is a dict of the texts above the picture:
+    `about` the model, `translation_term`, the heading of the translation, and
+    `note`, which may be "". The content security policy allows the page's own
+    style and script only, and no network. Text of the sentence is embedded as
+    data, never as markup.
     """
     style = _read("page.css")
     script = "\n".join(map(_read, _SCRIPTS))
@@ -63,12 +58,8 @@ def round_rows(weights):
     """Rounds rows that sum to 1 to integers that sum to 4095.
 
     Rounding each weight by itself would let the sums of long rows drift.
-
-    Args:
-        weights: float [..., K], not negative; rows sum to 1 up to rounding.
-
-    Returns:
-        uint16 [..., K]: each at most 1 from 4095 times its weight; 0 stays 0.
+    Weights are float [..., K], not negative. Returns uint16 [..., K]: each at
+    most 1 from 4095 times its weight; 0 stays 0.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)

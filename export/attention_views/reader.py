@@ -86,10 +86,8 @@ class AttentionReader:
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
 
-        Args:
-            texts: list of str, one sentence each.
-            translations: list of str, one for each text, that the model is
-                forced to generate; by default those of its beam search.
+        The model is forced to generate `translations`, one for each text; by
+        default those of its beam search.
 
         Raises:
             InputError: a text is blank.

@@ -26,9 +26,9 @@ class CTranslate2Translator:
 
     Args:
         path: folder written by `save_ctranslate2`.
-        config: TransformerConfig of the model, with the search's settings.
-        max_source_tokens: longer sources are truncated to as many pieces, the
-            end included.
+        config: TransformerConfig with the settings of the search.
+        max_source_tokens: maximum pieces of a source, the end included; longer
+            ones are truncated.
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:

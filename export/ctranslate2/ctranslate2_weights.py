@@ -59,8 +59,7 @@ def save_ctranslate2(
         vocabulary: bytes of its `vocabulary.model`.
         path: path of the folder, which must not exist.
         quantization: one of QUANTIZATIONS, the type of the stored matrices.
-        target_pieces: target ids to write, see `kt.OutputVocabulary`; None for
-            all.
+        target_pieces: ids to write, see `kt.OutputVocabulary`; None for all.
 
     Raises:
         InputError: ctranslate2 is not installed or does not support the model,

@@ -51,12 +51,9 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T]; outputs a dict
     of `encoder_sequence_output`, float [B, S, D], and
     `decoder_sequence_output`, float [B, T, D]. Positions with mask 0 or id 0
-    are padding.
-
-    Args:
-        dtype: a Keras dtype policy.
-        **kwargs: fields of TransformerConfig, such as `vocabulary_size`, and
-            arguments of Backbone. ValueError if a field is wrong.
+    are padding. Keyword arguments are fields of TransformerConfig, such as
+    `vocabulary_size`, and arguments of Backbone; ValueError if a field is
+    wrong.
 
     Attributes:
         transformer: kt.Transformer with the weights.

@@ -26,10 +26,8 @@ class TransformerTokenizer(
 ):
     """Tokenizes text with the `vocabulary.model` of a model directory.
 
-    Args:
-        proto: SentencePiece model with pad, unknown, begin and end ids 0 to 3:
-            its bytes, or anything that SentencePieceTokenizer accepts.
-        **kwargs: arguments of SentencePieceTokenizer.
+    `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
+    3: its bytes, or anything else that SentencePieceTokenizer accepts.
 
     Raises:
         ValueError: `proto` is not such a model; in a call: text is not UTF-8

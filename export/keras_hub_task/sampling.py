@@ -16,14 +16,9 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text gives an empty translation.
-
-    Args:
-        task: TransformerSeq2SeqLM, compiled with a KerasHub sampler.
-        transformer: kt.Transformer.
-        inputs: dict of TransformerBackbone's inputs; the decoder's ids are the
-            prefixes of translations.
-        stop_token_ids: ids that end a translation, or None.
+    more than its source, and blank text gives an empty translation. `inputs`
+    are those of TransformerBackbone; the decoder's ids are the prefixes of
+    translations. `stop_token_ids` end a translation, or are None.
 
     Returns:
         Ids, int32 [B, T], and a mask, boolean [B, T], that is True for the
@@ -77,9 +72,9 @@ def _decode_step(decoder, state, tokens, index):
 
 
 def _decode_prompt(decoder, state, prompt, index):
-    """Fills the cache with all prompt tokens but the last shared one.
+    """Caches the shared prompt but its last token.
 
-    Returns the state, and the hidden states of these tokens, float [B, T, D].
+    Returns the state, and the hidden states of the tokens, float [B, T, D].
     """
     rows, length = ops.shape(prompt)
     _, _, first = _decode_step(decoder, state, prompt, 0)

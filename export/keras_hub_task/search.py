@@ -31,15 +31,9 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     Gives the translations of `export.translate`. KerasHub's "beam" sampler
     neither keeps finished hypotheses apart nor has a length penalty. Arguments
-    that are None take the values of the model's configuration.
-
-    Args:
-        beam_size: K.
-        alpha: exponent of the length penalty.
-        max_extra_tokens: maximum tokens of an output beyond its source's
-            length.
-        stop_criterion: see kt.BeamSearchConfig.
-        **kwargs: arguments of Sampler.
+    are those of kt.BeamSearchConfig, and `max_extra_tokens`, the maximum number
+    of tokens of an output beyond its source's length; None takes the value of
+    the model's configuration.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))

@@ -30,13 +30,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     """Translates strings, and trains on pairs of strings.
 
     Called on inputs of TransformerBackbone, it returns logits, float32
-    [B, T, V].
-
-    Args:
-        backbone: TransformerBackbone.
-        preprocessor: TransformerSeq2SeqLMPreprocessor, or None for ids.
-            ValueError if its vocabulary size differs from the backbone's.
-        **kwargs: arguments of Seq2SeqLM.
+    [B, T, V]. `preprocessor` is a TransformerSeq2SeqLMPreprocessor, or None for
+    ids; ValueError if its vocabulary size differs from the backbone's.
 
     Example:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
@@ -226,11 +221,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
 
         `inputs` are those of TransformerBackbone; the decoder's ids are the
         prefixes of translations, padded to the maximum length. `stop_token_ids`
-        are several ids or None, for KerasHub samplers only.
-
-        Returns:
-            dict of `decoder_token_ids` and `decoder_padding_mask`, int32
-            [B, T].
+        are several ids or None, for KerasHub samplers only. Returns a dict of
+        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):

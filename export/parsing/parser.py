@@ -73,14 +73,13 @@ class Parser:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: SymbolVocabulary.
-        beam_size: K; by default from the model's configuration.
-        alpha: exponent of the length penalty; by default from the model's
-            configuration.
+        beam_size: K; None for that of the model's configuration.
+        alpha: exponent of the length penalty; None as for `beam_size`.
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:
-        beam_size: K.
         search_config: BeamSearchConfig, for the best tree alone.
+        beam_size: K.
         model, symbols, tokenizer: the arguments.
 
     Raises:
@@ -130,12 +129,10 @@ class Parser:
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
-        """Opens one or several model directories of trainers.parsing.
+        """Opens model directories of trainers.parsing, several as an ensemble.
 
-        Args:
-            *paths: several models parse together, as a kt.Ensemble.
-            ensemble_mean: `mean` of kt.Ensemble, or None for its default.
-            **settings: arguments of Parser.
+        `ensemble_mean` is `mean` of kt.Ensemble, `settings` are arguments of
+        Parser.
 
         Raises:
             InputError: a directory is damaged or has no parser, or the

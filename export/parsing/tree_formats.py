@@ -26,14 +26,11 @@ _ABOVE, _BELOW = svg.FONT_SIZE + 1, 5
 def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
     """Returns the output format for the flags of export.parse.
 
-    Args:
-        is_n_best: whether to write all trees of a sentence, with scores.
-        scores: whether to write the score of the best tree.
-        pretty: whether to indent trees as Penn treebanks do.
-        skip_blank: whether to write nothing for a sentence without words.
-        pictures: path of a new folder for a picture of each tree, or None. The
-            tree of line 12, counted from 1, is `line-000012.svg`; with
-            `is_n_best` its second best tree is `line-000012-tree-2.svg`.
+    With `is_n_best` it writes all trees of a sentence, with scores. `pretty`
+    indents trees as Penn treebanks do; `skip_blank` omits sentences without
+    words. `pictures` is the path of a new folder for a picture of each tree, or
+    None: the tree of line 12, counted from 1, is `line-000012.svg`; with
+    `is_n_best` its second best tree is `line-000012-tree-2.svg`.
 
     Raises:
         InputError: the folder exists or cannot be created; in a call: a picture

@@ -34,16 +34,12 @@ class TreeWriter:
             self._is_root[number] = label in ROOTS
 
     def write(self, tokens, words):
-        """Writes trees, each on one line.
+        """Returns trees as lines, string [B, K]; undefined for other rows.
 
         Args:
             tokens: int32 [B, K, T], symbols that TreeGrammar allows, the end
                 id, then padding.
-            words: RaggedTensor string [B, None], as `WordTokenizer.split_words`
-                returns them.
-
-        Returns:
-            string [B, K]; undefined for rows that are not a tree.
+            words: RaggedTensor string [B, None] of `WordTokenizer.split_words`.
         """
         is_tag = tokens >= self._first_tag_id
         position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1

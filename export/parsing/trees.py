@@ -201,7 +201,6 @@ def _check_bracket(node, is_root):
 
 
 def _nltk_reason(error):
-    """Returns the reason in nltk's message."""
     found = re.match(
         r"Tree\.read\(\): (expected .*?)\.?\n\s*(at index \d+)", str(error)
     )

@@ -14,13 +14,11 @@ _SPACE = "\u2581".encode()
 class WordTokenizer(tf.Module):
     """Splits words that are separated by white space into pieces.
 
-    The ids of SentencePiece are reordered: pieces that begin a word have the
-    highest ids, and each word has exactly one of them, as its first piece. A
-    word that normalisation removes becomes the piece of a lone space; where
-    normalisation splits a word, the first piece of its second part is unknown.
-
-    Args:
-        proto: bytes of a SentencePiece model that Tokenizer accepts.
+    The ids of a SentencePiece model are reordered: pieces that begin a word
+    have the highest ids, and each word has exactly one of them, as its first
+    piece. A word that normalisation removes becomes the piece of a lone space;
+    where normalisation splits a word, the first piece of its second part is
+    unknown.
 
     Attributes:
         pieces: Tokenizer.
@@ -28,8 +26,8 @@ class WordTokenizer(tf.Module):
         first_word_id: the lowest id of a piece that begins a word.
 
     Raises:
-        ValueError: the bytes are not such a model, or it has no piece of a lone
-            space.
+        ValueError: `proto` is not a SentencePiece model, or has no piece of a
+            lone space.
     """
 
     def __init__(self, proto):

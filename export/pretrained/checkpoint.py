@@ -27,12 +27,8 @@ _DAMAGED = (
 class Checkpoint:
     """Named arrays of a file, each read on demand.
 
-    Args:
-        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of the
-            `.index.json` of shards.
-
-    Attributes:
-        names: set of the names of all arrays.
+    The file is `.safetensors`, `.bin` or `.npz`, or the `.index.json` of
+    shards. `names` is the set of the names of all arrays.
 
     Raises:
         InputError: the file is missing or damaged.

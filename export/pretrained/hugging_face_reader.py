@@ -73,12 +73,10 @@ STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 def read_hugging_face(folder):
     """Reads a directory of `save_pretrained` as a PretrainedModel.
 
-    Args:
-        folder: pathlib.Path: config.json; model.safetensors or
-            pytorch_model.bin, or shards of one and their index; source.spm,
-            target.spm, vocab.json and, for separate vocabularies,
-            target_vocab.json; optionally generation_config.json and the files
-            of the tokenizer.
+    The files are config.json; model.safetensors or pytorch_model.bin, or shards
+    of one and their index; source.spm, target.spm, vocab.json and, for separate
+    vocabularies, target_vocab.json; optionally generation_config.json and the
+    files of the tokenizer.
 
     Raises:
         InputError: a file is missing, damaged or of another architecture.
@@ -329,7 +327,6 @@ def _read_end(fields, file):
 
 
 def _read_suppressed(fields, end, file, notes):
-    """Returns the set of ids that are never generated."""
     single = fields.get("suppress_tokens", [])
     words = fields.get("bad_words_ids", [])
     if not _is_ids(single):

@@ -134,7 +134,6 @@ def _order_ids(model):
 
 
 def _make_configs(config, source_ids, target_ids):
-    """Returns the dicts of config.json and generation_config.json."""
     special = {
         "pad_token_id": target_ids.index(BEGIN_ID),
         "eos_token_id": target_ids.index(END_ID),

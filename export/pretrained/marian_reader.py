@@ -51,14 +51,11 @@ _BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def read_marian(folder):
-    """Reads a directory of Marian's own files.
+    """Reads a directory of Marian's own files as a PretrainedModel.
 
-    Args:
-        folder: pathlib.Path: decoder.yml, the model and the vocabularies that
-            it names, source.spm and target.spm.
-
-    Returns:
-        PretrainedModel, with `export.tokenizers.opus_normalization`.
+    The files are decoder.yml, the model and the vocabularies that it names,
+    source.spm and target.spm. Sources are normalised by
+    `export.tokenizers.opus_normalization`.
 
     Raises:
         InputError: a file is missing, damaged or of another architecture.

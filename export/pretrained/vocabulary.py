@@ -293,7 +293,6 @@ def _check_pieces(pieces, name):
 
 
 def _rename_special(pieces):
-    """Renames pieces that have the names of special pieces."""
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

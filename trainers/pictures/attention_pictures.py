@@ -206,7 +206,6 @@ def _write(picture, position, text, size, anchor="lm"):
 
 
 def _paste(picture, pasted, position):
-    """Pastes a picture and draws a frame around it."""
     picture.paste(pasted, position)
     (x, y), (width, height) = position, pasted.size
     box = (x - 1, y - 1, x + width, y + height)

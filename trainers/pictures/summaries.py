@@ -62,25 +62,19 @@ class EventWriter:
 class AttentionSummaries(keras.callbacks.Callback):
     """Translates the same sentences every N updates, and draws attention.
 
-    Uses the current weights and the model's own beam search. Writes the
-    TensorBoard run `attention`:
+    Uses the current weights and the model's own beam search, and no random
+    numbers, so that training is unchanged bit for bit. Writes the TensorBoard
+    run `attention`:
 
     - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
       encoder, decoder or cross, a sample for each sentence,
     - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of all
       sentences,
-    - `translations`: text.
+    - `translations`: text, beside the references.
 
-    It draws no random numbers, so training is unchanged bit for bit.
-
-    Args:
-        counter: StepCounter.
-        model: Transformer that is trained.
-        tokenizer: Tokenizer.
-        sources: list of str; if empty, nothing is written.
-        references: list of str, shown beside the translations.
-        log_dir: TensorBoard's folder; InputError if it cannot be written.
-        every: updates between pictures; the last update is drawn as well.
+    Without sources nothing is written. `counter` is a StepCounter, `every` the
+    number of updates between pictures; the last update is drawn as well.
+    InputError if `log_dir` cannot be written.
     """
 
     def __init__(

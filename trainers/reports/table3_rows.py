@@ -35,14 +35,10 @@ class Table3Row(typing.NamedTuple):
 def make_table3_rows(names, own, common, scale, train_steps):
     """Returns the rows as a list of Table3Row, base first.
 
-    Args:
-        names: list of str, rows of the paper.
-        own: list of "name:field=value,field=value": the user's rows, as
-            differences from base.
-        common: list of "field=value" for all rows; values of `own` override
-            them.
-        scale: factor on d_model, d_ff, d_k and d_v, not on the heads.
-        train_steps: updates of each row.
+    `names` are rows of the paper, `own` the user's rows as
+    "name:field=value,field=value", differences from base, and `common` a list
+    of "field=value" for all rows, which `own` overrides. `scale` is the factor
+    on d_model, d_ff, d_k and d_v, not on the heads.
 
     Raises:
         InputError: a name is unknown or repeated, or a value is invalid.
@@ -114,15 +110,11 @@ def _make_row(name, assignments, scale):
 
 
 class Table3Runs:
-    """Trains and scores rows, each in `rows/NAME`, on the same data.
+    """Trains and scores rows, each in `rows/NAME` of a folder, on one data set.
 
-    Args:
-        folder: parent of `rows` and `data`.
-        data_flags: flags that name the data set, list of str.
-        training_flags: more flags of trainers.wmt.
-        scoring_flags: more flags of trainers.evaluate.
-        run: function of a command's module and its flags that returns its exit
-            code.
+    The flags are lists of str: those that name the data set, and more for
+    trainers.wmt and for trainers.evaluate. `run` is a function of a command's
+    module and its flags that returns its exit code.
     """
 
     def __init__(self, folder, data_flags, training_flags, scoring_flags, run):

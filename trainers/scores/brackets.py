@@ -209,7 +209,6 @@ def _flatten(tree):
 
 
 def _word_mask(tree):
-    """Returns for each word whether it is not punctuation."""
     return [tag not in _DELETED for tag in tree.tags]
 
 

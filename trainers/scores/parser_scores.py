@@ -46,9 +46,6 @@ def score_parser(
         batch_tokens: source positions in a batch, padding included.
         unconstrained: whether to search also without the grammar, and count the
             outputs that are not trees.
-
-    Returns:
-        ParserScores.
     """
     search = search or {}
     parser = Parser.from_directory(
