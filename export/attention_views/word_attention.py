@@ -102,9 +102,9 @@ class SentenceAttention:
         return AttentionPart(rows, columns, getattr(maps, kind))
 
     def find(self, unit, kind, word):
-        """Returns the number of the first row with this word, or None.
+        """Returns the number of the first row with a word, or None.
 
-        The word may have its punctuation or not.
+        The word is given with or without its punctuation.
         """
         rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
         for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):

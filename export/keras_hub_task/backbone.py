@@ -90,12 +90,10 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         """Freezes all weights and adapts projections with LoRA.
 
         Compile the task again afterwards. Saving stores the adapted model;
-        `save_lora_weights` stores the LoRA weights alone. `rank` is at least 1,
-        `target_layer_names` are `default_lora_layer_names()` by default.
-
-        Raises:
-            ValueError: the rank is wrong, none of the layers supports LoRA, or
-                LoRA is enabled already.
+        `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
+        are `default_lora_layer_names()` by default. ValueError if the rank is
+        not a positive integer, no layer supports LoRA, or LoRA is enabled
+        already.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [

@@ -13,11 +13,7 @@ from export.model_directory import ModelDirectory
 
 
 def write_preset(directory, path):
-    """Writes a ModelDirectory as a new preset folder.
-
-    Raises:
-        InputError: the directory is damaged, or the path exists.
-    """
+    """Writes a preset folder; InputError if damaged, or if the path exists."""
     path = pathlib.Path(path)
     command.require_new(path, "--preset")
     # Raises a clearer error than KerasHub.

@@ -37,8 +37,7 @@ def linearize(tree):
 def delinearize(symbols, words):
     """Returns the normalised nltk.Tree of symbols and words.
 
-    Raises:
-        ValueError: the symbols are not one tree over exactly these words.
+    ValueError if the symbols are not one tree over exactly these words.
     """
     remaining = iter(words)
     opened = [(None, [])]
@@ -185,11 +184,7 @@ class SymbolVocabulary:
         }
 
     def encode(self, symbols):
-        """Returns the ids of symbols, a list of int, without begin and end.
-
-        Raises:
-            ValueError: a label or tag is not in the vocabulary.
-        """
+        """Returns the ids of symbols; ValueError if a symbol is unknown."""
         try:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
@@ -201,11 +196,7 @@ class SymbolVocabulary:
             ) from None
 
     def decode(self, ids):
-        """Returns the symbols of ids without begin, end and padding.
-
-        Raises:
-            ValueError: an id has no symbol.
-        """
+        """Returns the symbols of ids; ValueError if an id has no symbol."""
         for id_ in ids:
             if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:
                 raise ValueError(f"There is no symbol with the id {id_}.")

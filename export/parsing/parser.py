@@ -48,11 +48,7 @@ class Parse(typing.NamedTuple):
 
 
 def load_symbols(directory):
-    """Returns the SymbolVocabulary of a parser's ModelDirectory.
-
-    Raises:
-        InputError: the directory has no parser, or its symbols are damaged.
-    """
+    """Returns a parser's SymbolVocabulary; InputError if it has none."""
     text = directory.read_symbols()
     try:
         return SymbolVocabulary.from_json(text)
@@ -151,10 +147,10 @@ class Parser:
             raise InputError(f"{paths[0]} cannot be used: {error}") from error
 
     def parse(self, sentences, n_best=1, on_progress=None):
-        """Parses sentences.
+        """Parses sentences, words separated by white space.
 
         Args:
-            sentences: list of str, words separated by white space.
+            sentences: list of str.
             n_best: number of trees for each sentence, at most `beam_size`.
             on_progress: function of the number of sentences just parsed.
 

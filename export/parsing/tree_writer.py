@@ -34,7 +34,9 @@ class TreeWriter:
             self._is_root[number] = label in ROOTS
 
     def write(self, tokens, words):
-        """Returns trees as lines, string [B, K]; undefined for other rows.
+        """Returns trees as lines of text, string [B, K].
+
+        Text of rows without a tree is undefined.
 
         Args:
             tokens: int32 [B, K, T], symbols that TreeGrammar allows, the end

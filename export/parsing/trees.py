@@ -148,11 +148,7 @@ def tree_tags(tree):
 
 
 def format_tree(tree):
-    """Returns a normalised tree as a bracketed line for `read_tree`.
-
-    Raises:
-        ValueError: a word is empty or contains white space.
-    """
+    """Returns a tree as a line for `read_tree`; ValueError if impossible."""
     parts = []
     for event, node in traverse(tree):
         if event is OPEN:
@@ -167,8 +163,7 @@ def format_tree(tree):
 def escape_brackets(word):
     """Replaces brackets in a word by -LRB- and -RRB-, as Penn trees do.
 
-    Raises:
-        ValueError: the word is empty or contains white space.
+    ValueError if the word is empty or contains white space.
     """
     if word.split() != [word]:
         raise ValueError(

@@ -65,9 +65,8 @@ class WordTokenizer(tf.Module):
     def tokenize(self, text):
         """Splits sentences, string [B], into ids.
 
-        Returns:
-            RaggedTensor int32 [B, None], every row ending with the end id; and
-            int32 [B], the number of words of each.
+        Returns a RaggedTensor int32 [B, None], every row ending with the end
+        id, and the number of words of each sentence, int32 [B].
         """
         words = tf.strings.split(self.pieces.clean_text(text))
         return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)

@@ -58,12 +58,9 @@ class Vocabulary(typing.NamedTuple):
 class MarianTokenizerFiles:
     """The files of `MarianTokenizer.save_pretrained`.
 
-    Attributes:
-        languages: codes of the source and the target, None where missing.
-        notes: list of str: differences between the tokenizers.
-
-    Raises:
-        InputError: a file cannot be read, or has an unknown field.
+    InputError if one cannot be read, or has an unknown field. `languages` are
+    the codes of source and target, None where missing; `notes` are differences
+    between the tokenizers.
     """
 
     def __init__(self, folder):
@@ -181,11 +178,8 @@ def read_table(path):
 def complete_table(table, size, path):
     """Completes the piece-to-id table of a file for `size` ids.
 
-    Returns:
-        A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.
-
-    Raises:
-        InputError: an id exceeds the size, or has several pieces.
+    Returns a dict with the ids 0 to `size` - 1, and a list of str, notes on it.
+    InputError if an id exceeds the size, or has several pieces.
     """
     table = dict(table)
     # Tables of OPUS-MT lack ids whose pieces differed only in a trailing space

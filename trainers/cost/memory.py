@@ -77,10 +77,8 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     """Estimates the bytes that a forward pass stores for the backward pass.
 
     `logits_arrays` is the number of arrays of the logits' size held at once;
-    they are float32 in both precisions.
-
-    Returns:
-        A dict of bytes: `activations` of the stacks, `logits and softmax`.
+    they are float32 in both precisions. Returns a dict of `activations` of the
+    stacks and `logits and softmax`.
     """
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
@@ -178,8 +176,7 @@ def largest_rows(config, row, precision, device, micro_batches):
 def needed_micro_batches(config, row, rows, precision, device):
     """Returns the minimum number of micro-batches for a device's `rows`.
 
-    Raises:
-        InputError: not even one row fits.
+    InputError if not even one row fits.
     """
     if device.memory is None:
         return 1

@@ -24,11 +24,7 @@ _LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
-    """Writes the tf.summary events of its blocks to a TensorBoard run.
-
-    Raises:
-        InputError: `log_dir` cannot be written, here or in a block.
-    """
+    """Writes tf.summary events to a run; InputError if it cannot."""
 
     def __init__(self, log_dir, run):
         self._log_dir = log_dir
@@ -117,10 +113,9 @@ class AttentionSummaries(keras.callbacks.Callback):
 def choose_attention_sentences(pairs, count):
     """Selects up to `count` sentences of TokenPairs that can be drawn well.
 
-    Returns:
-        int [N], numbers of pairs without blank sources, evenly spread over
-        those with 5 to 12 tokens on the longer side; if there are too few,
-        those with the nearest lengths. The choice is deterministic.
+    Returns numbers of pairs without blank sources, int [N], evenly spread over
+    those with 5 to 12 tokens on the longer side; if there are too few, those
+    with the nearest lengths. The choice is deterministic.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
     distance = np.abs(longer - longer.clip(*_LENGTHS))

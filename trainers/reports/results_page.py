@@ -44,10 +44,8 @@ def make_results_page(records):
 def replace_between_marks(page, text):
     """Replaces the text between the two marks of a page.
 
-    If the page has no marks, appends them with the text.
-
-    Raises:
-        InputError: one mark is missing, or they are in the wrong order.
+    If the page has no marks, appends them with the text. InputError if one mark
+    is missing, or they are in the wrong order.
     """
     marked = f"{BEGIN}\n\n{text}\n\n{END}"
     if BEGIN not in page and END not in page:

@@ -56,10 +56,8 @@ def choose_tokenizer(language, requested=None):
     """Returns the name of the tokenizer to score with.
 
     `requested` is the user's choice, or None for the default of the target
-    language, a code such as "de" or "zh_TW".
-
-    Raises:
-        InputError: the tokenizer is unknown or not usable here.
+    language, a code such as "de" or "zh_TW". InputError if it is unknown or not
+    usable here.
     """
     name = requested or _recommended_tokenizer(language)
     if requested is None and not _is_installed(name):
@@ -84,11 +82,7 @@ def require_explicit_tokenizer(language, requested):
 
 
 def make_bleu(name, **options):
-    """Returns a case-sensitive sacrebleu.BLEU with one of `TOKENIZERS`.
-
-    Raises:
-        InputError: the tokenizer is unknown or not usable here.
-    """
+    """Returns a case-sensitive BLEU; InputError if not usable here."""
     if name not in TOKENIZERS:
         raise InputError(
             f"sacreBLEU has no tokenizer {name!r}; choose one of "

@@ -11,10 +11,8 @@ from trainers.scores import metrics
 class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
-    Attributes:
-        per_token: not comparable between vocabularies.
-        tokens: number of scored tokens, end tokens included.
-        skipped: pairs that exceed the model's maximum length.
+    `per_token` is not comparable between vocabularies; `tokens` includes end
+    tokens; `skipped` pairs exceed the model's maximum length.
     """
 
     per_token: float

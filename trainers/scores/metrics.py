@@ -23,14 +23,10 @@ BOOTSTRAP_SEED = 12345
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A corpus score and its signature.
+    """A corpus score, 0 to 100, and its signature.
 
-    Attributes:
-        score: 0 to 100.
-        signature: sacreBLEU's signature: tokenizer, smoothing, version and so
-            on.
-        line: the score and its parts in sacreBLEU's format.
-        reference_length: tokens of the references; 0 for chrF.
+    `signature` and `line` are in sacreBLEU's format. `reference_length` is the
+    number of tokens of the references; 0 for chrF.
     """
 
     score: float
