@@ -1,5 +1,4 @@
-"""Attention of a model as an HTML page or an SVG picture.
+"""Shows the attention of a model as an HTML page or an SVG picture.
 
-`reader` gets the weights from a translator; the rest is NumPy and text, and
-`page/` holds the files of the page. They import translators.
+`reader` reads the weights from a translator; `page/` holds the page's files.
 """

@@ -12,12 +12,12 @@ import numpy as np
 
 from export.attention_views.word_attention import KINDS, UNITS
 
-# The integer of a weight of 1. Steps of 0.02 % are finer than the numbers on
-# the page, and compress to half of the size of 16 bits.
+# Stands for a weight of 1. Steps of 0.02 % are finer than the numbers on the
+# page, and compress to half the size of 16 bits.
 WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")
-# Joined in this order into one script.
+# The script is these files, joined in this order.
 _SCRIPTS = (
     *("maps.js", "elements.js", "lines.js", "matrix.js"),
     *("word.js", "controls.js", "words.js", "page.js"),
@@ -25,20 +25,14 @@ _SCRIPTS = (
 
 
 def attention_html(sentence, view, texts, views=()):
-    """Packs the page.
+    """Returns a self-contained HTML page of a SentenceAttention.
 
-    Args:
-        sentence: SentenceAttention.
-        view: AttentionView that the page opens with.
-        texts: dict of what the page says above the picture: `about` the
-            model, `translation_term`, the heading of the translation, and
-            `note`, which may be "".
-        views: pairs of a name and an AttentionView, buttons of the page.
-
-    Returns:
-        The HTML as str. It asks nothing of any network: its content security
-        policy allows its own style and script alone. Text of the sentence is
-        data, never markup.
+    The page opens with `view`, and has a button for each pair of a name and an
+    AttentionView in `views`. `texts` is a dict of the texts above the picture:
+    `about` the model, `translation_term`, the heading of the translation, and
+    `note`, which may be "". The content security policy allows the page's own
+    style and script only, and no network. Text of the sentence is embedded as
+    data, never as markup.
     """
     style = _read("page.css")
     script = "\n".join(map(_read, _SCRIPTS))
@@ -47,12 +41,12 @@ def attention_html(sentence, view, texts, views=()):
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        # "<" alone could end the element that holds the data.
+        # "<" could end the HTML element that holds the data.
         "data": json.dumps(
             _data(sentence, view, texts, views), allow_nan=False
         ).replace("<", "\\u003c"),
     }
-    # In one pass: inserted text is not searched again.
+    # In one pass, so that inserted text is not searched for placeholders.
     return re.sub(
         r"\{\{(\w+)\}\}",
         lambda found: parts[found[1]],
@@ -63,15 +57,9 @@ def attention_html(sentence, view, texts, views=()):
 def round_rows(weights):
     """Rounds rows that sum to 1 to integers that sum to 4095.
 
-    Plain rounding would let the sum of long rows drift.
-
-    Args:
-        weights: float [..., K], not negative; rows sum to 1, except for
-            floating-point rounding.
-
-    Returns:
-        uint16 [..., K]: each at most 1 from 4095 times its weight, and 0 for
-        a weight of 0.
+    Rounding each weight by itself would let the sums of long rows drift.
+    Weights are float [..., K], not negative. Returns uint16 [..., K]: each at
+    most 1 from 4095 times its weight; 0 stays 0.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Reads what a model attends to while it translates."""
+"""Reads the attention weights of translations."""
 
 import dataclasses
 
@@ -24,27 +24,26 @@ from keras_transformer.config import END_ID
 class AttentionMaps:
     """Attention weights of one translation, without padding.
 
-    Letters: L layers of the encoder or the decoder, H heads, S source tokens,
-    T target tokens. Rows are queries, columns keys; every row sums to 1. Row t
-    of `decoder` and `cross` belongs to the step that predicts
-    `target_tokens[t]` from `target_inputs[: t + 1]`, which are the columns of
-    `decoder`.
+    Letters: L layers of the encoder or the decoder, H heads, S source tokens, T
+    target tokens. Rows are queries, columns keys; every row sums to 1. Row t of
+    `decoder` and `cross` belongs to the step that predicts `target_tokens[t]`
+    from `target_inputs[: t + 1]`, which are the columns of `decoder`.
 
     Attributes:
-        text: the source.
+        text: source text.
         translation: str.
-        source_tokens: [S] str, such as "\u2581the", the last one "</s>".
+        source_tokens: [S] str, such as "\u2581the"; the last one is "</s>".
             Unknown tokens are spelt as in the text.
         target_tokens: [T] str, the tokens of the translation.
-        target_inputs: [T] str: "<s>", then `target_tokens` but the last.
+        target_inputs: [T] str: "<s>", then all `target_tokens` but the last.
         encoder: float32 [L, H, S, S].
         decoder: float32 [L, H, T, T].
         cross: float32 [L, H, T, S].
         source_words: int32 [S, 2]: the first and the last word of `text` that
-            each token belongs to, -1 for the end; see `word_numbers`.
+            each token belongs to, -1 for the end token.
         target_words: int32 [T, 2], the same for `translation`.
-        source_truncated: whether the text was longer than the model's maximum.
-        target_truncated: whether a given translation was.
+        source_truncated: whether the text exceeded the model's maximum length.
+        target_truncated: whether a given translation exceeded it.
     """
 
     text: str
@@ -62,11 +61,7 @@ class AttentionMaps:
 
 
 class AttentionReader:
-    """Attention weights of sentences as they are decoded.
-
-    Args:
-        translator: Translator of one model, not of an ensemble.
-    """
+    """Reads attention weights with a Translator of one model, no ensemble."""
 
     def __init__(self, translator):
         self._translator = translator
@@ -81,20 +76,18 @@ class AttentionReader:
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Opens a model directory, with settings of Translator.
+        """Opens a model directory; `settings` are arguments of Translator.
 
         Raises:
-            InputError: it is not a whole model directory.
+            InputError: the model directory is incomplete.
         """
         return cls(Translator.from_directory(path, **settings))
 
     def read(self, texts, translations=None):
-        """Returns the attention of sentences, a list of AttentionMaps.
+        """Returns a list of AttentionMaps, one for each text.
 
-        Args:
-            texts: list of str, a sentence each.
-            translations: list of str, one for each text, that the model is
-                forced to generate; those of its beam search by default.
+        The model is forced to generate `translations`, one for each text; by
+        default those of its beam search.
 
         Raises:
             InputError: a text is blank.
@@ -139,7 +132,7 @@ class AttentionReader:
         return [_maps(*arguments) for arguments in each]
 
     def _weights(self, pairs):
-        """Returns a dict of arrays without padding for each pair."""
+        """Returns a dict of unpadded arrays for each pair."""
         sources = [pair.source for pair in pairs]
         targets = [pair.target for pair in pairs]
         found = self._attend(pad_ids(sources), pad_ids(targets))

@@ -10,8 +10,8 @@ from export.common.svg import (
     text_width,
 )
 
-# After Okabe and Ito's, darker where white paper needs it, as in
-# page/page.css. Further heads repeat them, dashed.
+# The palette of Okabe and Ito, darker where white paper needs it, as in
+# page/page.css. Further heads repeat the colours with dashes.
 COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
     *("#cf9a3a", "#449cff", "#643a00", "#1b1f24"),
@@ -27,24 +27,18 @@ _ROW = 22
 _GAP = 220
 _MARGIN = 12
 _LEGEND = 34
-# Weaker lines would only make the picture grey.
+# Lines of smaller weights would only make the picture grey.
 _MIN_WEIGHT = 0.02
 _MIN_WEIGHT_OF_WORD = 0.01
 
 
 def attention_svg(sentence, view):
-    """Draws two columns of tokens and a line for each weight.
+    """Returns an SVG with two columns of tokens and a line for each weight.
 
     As in the paper's Figures 3 to 5, the colour of a line is the head and its
-    strength the weight. Weights under 2 % are omitted; of a single word, whose
-    lines are stronger, those under 1 %.
-
-    Args:
-        sentence: SentenceAttention.
-        view: AttentionView.
-
-    Returns:
-        The SVG as str, with text as text, black on a transparent ground.
+    strength the weight. Weights under 2 % are omitted; if a single word is
+    shown, with stronger lines, those under 1 %. Text is text, black on a
+    transparent ground.
     """
     part = sentence.part(view.unit, view.kind)
     left = _MARGIN + max(map(text_width, part.rows)) + 6

@@ -1,4 +1,4 @@
-"""Chooses the layer and heads to show, by flags or as in the paper."""
+"""Selects the layer and heads to show, by flags or as in the paper."""
 
 import dataclasses
 import itertools
@@ -11,14 +11,14 @@ from export.common.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """Selects what is shown; all numbers count from 0.
+    """Selects a part of a sentence's attention; numbers count from 0.
 
     Attributes:
-        kind: "encoder" or "decoder" for their self-attention, or "cross".
+        kind: "encoder" or "decoder" for self-attention, or "cross".
         layer: number of the layer.
-        heads: tuple of the numbers of the heads, ascending.
+        heads: ascending numbers of the heads.
         unit: "words" or "pieces".
-        word: number of the only row that is shown; None for all rows.
+        word: number of the single row to show; None for all rows.
     """
 
     kind: str
@@ -31,27 +31,20 @@ class AttentionView:
 def update_view(
     view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
 ):
-    """Changes the given attributes of a view.
+    """Returns a view of a sentence with the given attributes changed.
 
-    If encoder and decoder differ in layers, another kind is shown in the layer
-    at the depth of the paper's, unless a layer is given.
-
-    Args:
-        view: AttentionView.
-        sentence: SentenceAttention that is to be shown.
-        kind: one of `KINDS`.
-        layer: number of the layer, from 1.
-        heads: list of str: numbers of the heads from 1, or ["all"].
-        unit: one of `UNITS`.
-        word: str, the first such query, or "#4" for the fourth query if no
-            query is "#4" itself.
+    If encoder and decoder differ in their number of layers, a change of `kind`
+    also selects the layer at the depth of the paper's, unless `layer` is given.
+    `layer` and `heads` count from 1; `heads` is a list of str, or ["all"].
+    `word` selects the first query with this text, or "#4" the fourth query if
+    the text of none is "#4".
 
     Raises:
         InputError: there is no such layer, head or word.
     """
     changes = {}
     if kind or unit:
-        # The number of a row means another word there.
+        # A row number stands for another word in another kind or unit.
         changes = {"word": None}
         changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
     layers = sentence.layers[kind or view.kind]
@@ -110,19 +103,16 @@ FIGURE_SENTENCES = {
 
 
 def paper_figure(number, sentence):
-    """Fits a figure of the paper to a model.
+    """Returns the views of figure 3, 4 or 5 of the paper for another model.
 
-    The numbers of heads are arbitrary, so heads are chosen by the subject of
-    the figure: for Figure 4 the two that put the largest weight on one word,
-    seen from "its"; for Figure 5 the two whose maps differ most.
-
-    Args:
-        number: 3, 4 or 5.
-        sentence: SentenceAttention of `FIGURE_SENTENCES[number]`.
+    Head numbers are arbitrary, so heads are chosen by the subject of the
+    figure: for Figure 4 the two that put the largest weight on one word, seen
+    from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
+    SentenceAttention of `FIGURE_SENTENCES[number]`.
 
     Returns:
         (views, note): pairs of a name and an AttentionView, in the paper's
-        order; and how they differ from the paper's figure.
+        order; and a sentence on how they differ from the paper's figure.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
@@ -135,7 +125,7 @@ def paper_figure(number, sentence):
 
 
 def paper_layer(layers):
-    """Returns the layer, from 0, at the depth of the paper's: 5 of 6."""
+    """Returns the layer, from 0, at the relative depth of layer 5 of 6."""
     return max(1, (10 * layers + 6) // 12) - 1
 
 

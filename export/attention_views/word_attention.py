@@ -1,4 +1,4 @@
-"""Attention of a sentence between words and between pieces."""
+"""Attention of a sentence between words or between pieces."""
 
 import dataclasses
 import itertools
@@ -6,7 +6,7 @@ import typing
 
 import numpy as np
 
-# The tokens of rows and columns of each kind, in AttentionMaps.
+# By kind: the attributes of AttentionMaps with the rows' and columns' tokens.
 KINDS = {
     "encoder": ("source_tokens", "source_tokens"),
     "decoder": ("target_tokens", "target_inputs"),
@@ -23,8 +23,8 @@ def merge_pieces(maps):
 
     The weight on a word is the sum over its pieces; the row of a word is the
     mean over its pieces; a piece of several words counts for each in equal
-    parts. So every row still sums to 1. Begin and end stay alone; words
-    without a piece are not shown.
+    parts. So every row still sums to 1. The begin and end tokens are not
+    merged; words without a piece are omitted.
     """
     source = _ranges(maps.source_words, maps.text)
     target = _ranges(maps.target_words, maps.translation)
@@ -44,7 +44,7 @@ def merge_pieces(maps):
 
 
 def _ranges(words, text):
-    # The end is numbered as a word after the last one of the text.
+    # The end token counts as a word after the last one of the text.
     return np.where(words < 0, len(text.split()), words)
 
 
@@ -65,11 +65,11 @@ def _merge(weights, queries, keys):
 
 
 class AttentionPart(typing.NamedTuple):
-    """One kind of attention, between words or between pieces.
+    """Attention of one kind, between words or between pieces.
 
     Attributes:
-        rows: tuple of str [Q], the queries.
-        columns: tuple of str [M], the keys.
+        rows: [Q] str, the queries.
+        columns: [M] str, the keys.
         weights: float32 [L, H, Q, M] of L layers with H heads; rows sum to 1.
     """
 
@@ -82,10 +82,10 @@ class SentenceAttention:
     """Attention of one sentence pair, between words and between pieces.
 
     Args:
-        maps: AttentionMaps of pieces, kept as an attribute.
+        maps: AttentionMaps between pieces, also an attribute.
 
     Attributes:
-        layers: dict, the number of layers of each of `KINDS`.
+        layers: dict of each of `KINDS` to its number of layers.
         heads: number of heads of a layer.
     """
 
@@ -96,18 +96,15 @@ class SentenceAttention:
         self._units = {"words": merge_pieces(maps), "pieces": maps}
 
     def part(self, unit, kind):
-        """Returns the AttentionPart of a unit and a kind."""
+        """Returns the AttentionPart of one of `UNITS` and one of `KINDS`."""
         maps = self._units[unit]
         rows, columns = (getattr(maps, side) for side in KINDS[kind])
         return AttentionPart(rows, columns, getattr(maps, kind))
 
     def find(self, unit, kind, word):
-        """Returns the number of the first row that is a word, or None.
+        """Returns the number of the first row with a word, or None.
 
-        Args:
-            unit: one of `UNITS`.
-            kind: one of `KINDS`.
-            word: str, with its punctuation or without.
+        The word is given with or without its punctuation.
         """
         rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
         for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):

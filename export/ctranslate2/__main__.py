@@ -1,11 +1,9 @@
 """Writes a model for CTranslate2: `python -m export.ctranslate2`.
 
 `ctranslate2.Translator` loads the folder, which has the vocabulary as
-`vocabulary.model`.
-
-With --compare=FILE the folder and our own search translate the sentences of
-FILE, one a line, and the differences are printed; with --references also the
-BLEU of both.
+`vocabulary.model`. With --compare=FILE both CTranslate2 and the search of this
+package translate the sentences of FILE, one a line, and the differences are
+printed; with --references also the BLEU of both.
 """
 
 import pathlib
@@ -64,7 +62,7 @@ flags.DEFINE_multi_string(
 
 
 def main(arguments):
-    """Exports a model, and compares it with ours if asked to."""
+    """Exports a model, and compares the translations if --compare is set."""
     del arguments
     require_ctranslate2()
     path = pathlib.Path(FLAGS.output_dir)
@@ -101,7 +99,7 @@ def _read_comparison():
 
 
 def _compare(translator, path, sentences, references):
-    """Returns lines on how far CTranslate2 and our search agree."""
+    """Returns lines on how far CTranslate2 and this package's search agree."""
     config = translator.model.config
     limit = truncation_limit(config, MAX_SOURCE_TOKENS)
     peer = CTranslate2Translator(path, config, limit)
@@ -159,7 +157,7 @@ def _compare(translator, path, sentences, references):
 
 
 def _make_program(path, config):
-    """Returns the lines of a program that translates as our search does."""
+    """Returns a program that translates like this package's search."""
     source = path / SOURCE_VOCABULARY_FILE
     lines = [
         "import ctranslate2, sentencepiece",
@@ -168,7 +166,7 @@ def _make_program(path, config):
         "pieces = target.encode('...', out_type=str)",
     ]
     if source.exists():
-        # It also knows tags and the normalization of the text.
+        # This tokenizer also handles tags and the normalization of the text.
         lines[-1:] = [
             "from export.tokenizers.python_tokenizers import "
             "load_python_source_tokenizer",

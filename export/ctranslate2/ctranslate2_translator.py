@@ -22,17 +22,17 @@ _END = "</s>"
 
 
 class CTranslate2Translator:
-    """Beam search by CTranslate2 on a CPU, with the vocabulary of its folder.
+    """Beam search by CTranslate2 on a CPU.
 
     Args:
-        path: folder of `save_ctranslate2`.
-        config: TransformerConfig of the model: its beam, penalty and limits.
-        max_source_tokens: longer sources are truncated to as many pieces, the
-            end included.
+        path: folder written by `save_ctranslate2`.
+        config: TransformerConfig with the settings of the search.
+        max_source_tokens: maximum pieces of a source, the end included; longer
+            ones are truncated.
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:
-        compute_type: the type of its products, such as "int8_float32".
+        compute_type: type of the matrix products, such as "int8_float32".
 
     Raises:
         InputError: CTranslate2 cannot load the folder.
@@ -64,23 +64,18 @@ class CTranslate2Translator:
         self.compute_type = self._translator.compute_type
 
     def translate(self, texts, on_progress=None):
-        """Translates a list of sentences.
+        """Translates a list of str to a list of Translation, in order.
 
-        Args:
-            texts: list of str.
-            on_progress: function of the number of sentences just done.
-
-        Returns:
-            A list of Translation in the same order. CTranslate2 ranks by
-            log-probability / length ** alpha; the score is the
-            log-probability / the length penalty of the configuration.
+        CTranslate2 ranks by log-probability / length ** alpha; the returned
+        score is log-probability / length penalty of the configuration.
+        `on_progress` is called with the number of sentences just translated.
         """
         sources = [
             self._source.pieces(text)[: self._limit - 1]
             for text in list_of_texts(texts)
         ]
         answers = translate_in_batches(
-            # CTranslate2 adds the end.
+            # CTranslate2 appends the end token.
             [len(pieces) + 1 for pieces in sources],
             self._batch_tokens,
             lambda batch: self._search([sources[number] for number in batch]),
@@ -89,8 +84,8 @@ class CTranslate2Translator:
         return [answer or BLANK for answer in answers]
 
     def _search(self, sources):
-        # CTranslate2 has one length limit for a batch, and an answer must not
-        # depend on the other sentences.
+        # CTranslate2 has one length limit for a batch, and a translation must
+        # not depend on the other sentences.
         return [
             translation
             for _, group in itertools.groupby(sources, len)
@@ -103,14 +98,14 @@ class CTranslate2Translator:
             sources,
             beam_size=config.beam_size,
             length_penalty=config.alpha,
-            # As in the search of this package.
+            # Both as in this package's search.
             disable_unk=True,
             min_decoding_length=1,
             max_decoding_length=len(sources[0]) + config.max_extra_tokens,
             return_end_token=True,
         )
         outputs = [result.hypotheses[0] for result in results]
-        # The scores of its search are among the allowed tokens only.
+        # The search's own scores are normalized over the allowed tokens only.
         texts = [
             pieces[:-1] if pieces[-1:] == [_END] else pieces
             for pieces in outputs

@@ -21,14 +21,14 @@ from export.tokenizers.vocabulary_file import (
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
-# Only if the source has a vocabulary of its own.
+# Written only if source and target have separate vocabularies.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
-# CTranslate2 needs a table of sinusoids, and truncates sources to as many
-# pieces by default.
+# CTranslate2 needs a table of sinusoids, and by default truncates sources to
+# this number of pieces.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-# The values of fields that a folder can hold; others must be the default. A
-# search's are arguments of CTranslate2, which the command prints.
+# Supported values by field; other fields must have their default. Settings of
+# the search are arguments of CTranslate2, which the command prints.
 _SUPPORTED = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
@@ -51,20 +51,19 @@ def save_ctranslate2(
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
-    Its sources and targets are SentencePiece pieces; CTranslate2 adds the end
-    of the source. The folder also has the SentencePiece models.
+    The model reads and generates SentencePiece pieces; CTranslate2 appends the
+    end of the source. The folder also has the SentencePiece models.
 
     Args:
         model: Transformer.
         vocabulary: bytes of its `vocabulary.model`.
-        path: path of the folder, which does not exist yet.
-        quantization: one of QUANTIZATIONS, how matrices are stored.
-        target_pieces: ids of the target's vocabulary that are written, see
-            `kt.OutputVocabulary`; None for all.
+        path: path of the folder, which must not exist.
+        quantization: one of QUANTIZATIONS, the type of the stored matrices.
+        target_pieces: ids to write, see `kt.OutputVocabulary`; None for all.
 
     Raises:
-        InputError: ctranslate2 is not installed or cannot hold the model, the
-            vocabulary is of another model, or writing fails.
+        InputError: ctranslate2 is not installed or does not support the model,
+            the vocabulary is of another model, or writing fails.
     """
     require_ctranslate2()
     if quantization not in QUANTIZATIONS:
@@ -122,7 +121,7 @@ def _list_pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
     if len(pieces) > size == count_table_pieces(vocabulary):
-        # Of a pretrained model: the others count as unknown.
+        # A pretrained model treats the remaining pieces as unknown.
         return pieces[:size]
     if len(pieces) != size:
         raise InputError(

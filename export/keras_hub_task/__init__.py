@@ -1,9 +1,8 @@
-"""A trained translator as a task of KerasHub.
+"""A trained translator as a KerasHub task.
 
-`task` is its `Seq2SeqLM`, over `backbone` and `preprocessor`; `search` is the
-beam search as its sampler, and `presets` turns a model directory into a preset
-and back. They import translators, tokenizers and the model directory; no other
-package imports keras_hub, which takes seconds to load.
+`task` is the `Seq2SeqLM`, over `backbone` and `preprocessor`; `search` is the
+beam search as a sampler; `presets` converts between model directories and
+presets. No other package imports keras_hub, which takes seconds to load.
 """
 
 from export.keras_hub_task.backbone import TransformerBackbone

@@ -1,4 +1,4 @@
-"""The Transformer as KerasHub's backbone."""
+"""The Transformer as a KerasHub backbone."""
 
 import dataclasses
 import json
@@ -12,16 +12,16 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
 _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
-# A field of config.json in presets, but not in model directories.
+# Only presets have this field in config.json, model directories do not.
 _PRESET_FIELD = "registered_name"
 
 
 class ModelDirectoryMixin:
-    """A mixin: `from_preset` takes a model directory, too."""
+    """Lets `from_preset` also load a model directory."""
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
-        """Loads a model directory, or whatever KerasHub takes as a preset.
+        """Loads a model directory, or any preset that KerasHub accepts.
 
         Raises:
             ValueError: the preset is of another class, or does not exist.
@@ -33,7 +33,7 @@ class ModelDirectoryMixin:
 
 
 def is_model_directory(path):
-    """Returns whether a path is a model directory and not a preset."""
+    """Returns whether a path is a model directory rather than a preset."""
     directory = ModelDirectory(path)
     try:
         fields = json.loads(directory.config_path.read_bytes())
@@ -46,17 +46,14 @@ def is_model_directory(path):
 class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
-    Letters: B batch, S source length, T target length, D d_model. Inputs are
-    a dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S], and
-    `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T]; outputs a
-    dict of `encoder_sequence_output`, float [B, S, D], and
+    Letters: B batch, S source length, T target length, D d_model. Inputs are a
+    dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S], and
+    `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T]; outputs a dict
+    of `encoder_sequence_output`, float [B, S, D], and
     `decoder_sequence_output`, float [B, T, D]. Positions with mask 0 or id 0
-    are padding.
-
-    Args:
-        dtype: a Keras dtype policy.
-        **kwargs: fields of TransformerConfig, such as `vocabulary_size`, and
-            arguments of Backbone. ValueError if a field is wrong.
+    are padding. Keyword arguments are fields of TransformerConfig, such as
+    `vocabulary_size`, and arguments of Backbone; ValueError if a field is
+    wrong.
 
     Attributes:
         transformer: kt.Transformer with the weights.
@@ -90,19 +87,13 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         return ["query_key_value", "query", "key_value"]
 
     def enable_lora(self, rank, target_layer_names=None):
-        """Freezes all weights, and adapts projections by LoRA.
+        """Freezes all weights and adapts projections with LoRA.
 
         Compile the task again afterwards. Saving stores the adapted model;
-        `save_lora_weights` stores the adaptation alone.
-
-        Args:
-            rank: at least 1.
-            target_layer_names: list of str; `default_lora_layer_names()` by
-                default.
-
-        Raises:
-            ValueError: the rank is wrong, no such layer has LoRA, or it is
-                enabled already.
+        `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
+        are `default_lora_layer_names()` by default. ValueError if the rank is
+        not a positive integer, no layer supports LoRA, or LoRA is enabled
+        already.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [
@@ -126,7 +117,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
             )
         super().enable_lora(rank, names)
         for layer in layers:
-            # KerasHub would train biases, which `save_lora_weights` omits.
+            # `save_lora_weights` omits biases, so they must not be trained.
             if layer.bias is not None:
                 layer.bias.trainable = False
         self.lora_rank = rank

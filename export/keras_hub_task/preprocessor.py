@@ -1,4 +1,4 @@
-"""KerasHub's tokenizer and preprocessor: strings to ids and back."""
+"""KerasHub tokenizer and preprocessor: strings to ids and back."""
 
 import hashlib
 
@@ -24,15 +24,13 @@ _NOT_UTF_8 = "Text is not UTF-8; convert it first."
 class TransformerTokenizer(
     ModelDirectoryMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
-    """Splits text into the ids of a model directory's `vocabulary.model`.
+    """Tokenizes text with the `vocabulary.model` of a model directory.
 
-    Args:
-        proto: SentencePiece model with pad, unknown, begin and end ids 0 to
-            3: its bytes, or whatever SentencePieceTokenizer takes.
-        **kwargs: arguments of SentencePieceTokenizer.
+    `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
+    3: its bytes, or anything else that SentencePieceTokenizer accepts.
 
     Raises:
-        ValueError: it is not such a model; in a call: text is not UTF-8
+        ValueError: `proto` is not such a model; in a call: text is not UTF-8
             (InvalidArgumentError in a TensorFlow graph).
     """
 
@@ -55,7 +53,7 @@ class TransformerTokenizer(
                 f"Expected the vocabulary to begin with {_SPECIAL}, got "
                 f"{found}; give the vocabulary.model of a model directory."
             )
-        # Validates its control pieces.
+        # Raises if control pieces are wrong.
         Tokenizer(self.proto)
 
     def _set_proto_tf(self, proto):
@@ -79,8 +77,8 @@ class TransformerTokenizer(
     def _tokenize_tf(self, inputs):
         inputs = tf.convert_to_tensor(inputs)
         text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
-        # SentencePiece would silently read other text. The message omits the
-        # text, which could not be decoded.
+        # SentencePiece would silently accept other encodings. The message
+        # omits the text, because it could not be decoded.
         tf.debugging.Assert(tf.reduce_all(text == inputs), [_NOT_UTF_8])
         return super()._tokenize_tf(inputs)
 
@@ -92,7 +90,7 @@ class TransformerTokenizer(
 
     @classmethod
     def from_directory(cls, directory, **kwargs):
-        """Returns the tokenizer of a ModelDirectory with one vocabulary."""
+        """Returns the tokenizer of a ModelDirectory with a joint vocabulary."""
         tokenizer = directory.load_tokenizer()
         if tokenizer.source is not tokenizer.target:
             raise InputError(
@@ -109,14 +107,9 @@ class TransformerSeq2SeqLMPreprocessor(
 ):
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 
-    As in training, a source ends with the end id, and a target also begins
-    with the begin id. Longer texts are truncated.
-
-    Args:
-        tokenizer: TransformerTokenizer.
-        encoder_sequence_length: ids of every source, including padding.
-        decoder_sequence_length: ids of every target, including padding.
-        **kwargs: arguments of Seq2SeqLMPreprocessor.
+    As in training, a source ends with the end id, and a target also begins with
+    the begin id. Texts are padded or truncated to `encoder_sequence_length` and
+    `decoder_sequence_length` ids.
     """
 
     backbone_cls = TransformerBackbone
@@ -137,7 +130,7 @@ class TransformerSeq2SeqLMPreprocessor(
         )
 
     def build(self, input_shape):
-        """Makes the packers."""
+        """Creates the packers."""
         super().build(input_shape)
         self.encoder_packer = keras_hub.layers.StartEndPacker(
             end_value=self.tokenizer.end_token_id,

@@ -1,4 +1,4 @@
-"""A model directory as a preset folder of KerasHub, and back."""
+"""Converts a model directory to a KerasHub preset folder and back."""
 
 import os
 import pathlib
@@ -13,14 +13,10 @@ from export.model_directory import ModelDirectory
 
 
 def write_preset(directory, path):
-    """Writes a new preset folder of a ModelDirectory.
-
-    Raises:
-        InputError: the directory is damaged, or the path exists.
-    """
+    """Writes a preset folder; InputError if damaged, or if the path exists."""
     path = pathlib.Path(path)
     command.require_new(path, "--preset")
-    # Its message is clearer than KerasHub's.
+    # Raises a clearer error than KerasHub.
     directory.read_config()
     task = TransformerSeq2SeqLM.from_preset(str(directory.path))
     with atomic_write(path) as temporary:
@@ -30,14 +26,12 @@ def write_preset(directory, path):
 
 
 def write_model_directory(preset, directory):
-    """Writes a new ModelDirectory of a preset of TransformerSeq2SeqLM.
+    """Writes a preset of TransformerSeq2SeqLM as a new ModelDirectory.
 
-    Args:
-        preset: path of a preset folder, or a handle that KerasHub knows.
-        directory: ModelDirectory that does not exist yet.
+    `preset` is the path of a preset folder, or a handle that KerasHub knows.
 
     Raises:
-        InputError: it is not such a preset, or the directory exists.
+        InputError: `preset` is not such a preset, or the directory exists.
     """
     command.require_new(directory.path, "--model_dir")
     if is_model_directory(preset):

@@ -1,4 +1,4 @@
-"""KerasHub's samplers over the cached step of the model."""
+"""Runs KerasHub samplers on the cached decoding step of the model."""
 
 import functools
 
@@ -8,33 +8,27 @@ from export.keras_hub_task.backbone import mask_ids
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 
-# The logit of an excluded token: samplers make probabilities of it.
+# Logit of an excluded token. Finite, because samplers apply a softmax.
 _EXCLUDED = -1e9
 
 
 def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence with the task's sampler.
 
-    As in the beam search a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text has none.
-
-    Letters: B batch, T length of translations.
-
-    Args:
-        task: TransformerSeq2SeqLM, compiled with one of KerasHub's samplers.
-        transformer: kt.Transformer.
-        inputs: dict, as TransformerBackbone takes; the decoder's ids are the
-            prefixes of translations.
-        stop_token_ids: ids that end a translation, or None.
+    As in the beam search, a translation has at most `max_extra_tokens` tokens
+    more than its source, and blank text gives an empty translation. `inputs`
+    are those of TransformerBackbone; the decoder's ids are the prefixes of
+    translations. `stop_token_ids` end a translation, or are None.
 
     Returns:
-        int32 [B, T], and boolean [B, T]: the translation with its end.
+        Ids, int32 [B, T], and a mask, boolean [B, T], that is True for the
+        translation with its end.
     """
     prompt = mask_ids(inputs, "decoder")
     prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
     source = mask_ids(inputs, "encoder")
     decoder = transformer.beam_decoder(1)
-    # The first step that is not given for some sentence.
+    # The first position at which the prefix of some sentence has ended.
     index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     state = decoder.start(source, ops.shape(prompt)[1])
     state, hidden_states = _decode_prompt(decoder, state, prompt, index)
@@ -46,7 +40,7 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     lengths = ops.minimum(lengths, ops.shape(prompt)[1] - 1)
 
     def next_logits(tokens, cache, index):
-        # Samplers that repeat rows do so with all of the cache.
+        # In the cache, because samplers that repeat rows repeat all of it.
         state, lengths = cache
         logits, state, states = _decode_step(decoder, state, tokens, index - 1)
         logits = _exclude_impossible(logits[:, 0], index, lengths)
@@ -78,9 +72,9 @@ def _decode_step(decoder, state, tokens, index):
 
 
 def _decode_prompt(decoder, state, prompt, index):
-    """Caches all but the last token that every sentence has.
+    """Caches the shared prompt but its last token.
 
-    Returns the state, and the hidden states of these tokens, float [B, T, D].
+    Returns the state, and the hidden states of the tokens, float [B, T, D].
     """
     rows, length = ops.shape(prompt)
     _, _, first = _decode_step(decoder, state, prompt, 0)

@@ -18,27 +18,22 @@ from keras_transformer.decoding.translate import (
     output_limits,
 )
 
-# Compiled source lengths are multiples of it.
+# Compiled source lengths are multiples of this number.
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
-# The settings that are fields of a TransformerConfig.
+# Settings that are also fields of a TransformerConfig.
 _FIELDS = ("beam_size", "alpha", "max_extra_tokens")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TranslationSearch(keras_hub.samplers.Sampler):
-    """Beam search with a length penalty: section 6.1, as in export.translate.
+    """Beam search with a length penalty (section 6.1 of the paper).
 
-    KerasHub's own "beam" neither keeps finished hypotheses apart nor has a
-    length penalty. Arguments that are None take the configuration's values.
-
-    Args:
-        beam_size: K.
-        alpha: exponent of the length penalty.
-        max_extra_tokens: maximum tokens of an output beyond those of its
-            source.
-        stop_criterion: that of kt.BeamSearchConfig.
-        **kwargs: arguments of Sampler.
+    Gives the translations of `export.translate`. KerasHub's "beam" sampler
+    neither keeps finished hypotheses apart nor has a length penalty. Arguments
+    are those of kt.BeamSearchConfig, and `max_extra_tokens`, the maximum number
+    of tokens of an output beyond its source's length; None takes the value of
+    the model's configuration.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -65,25 +60,23 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return {**super().get_config(), **self.settings}
 
     def __call__(self, *args, **kwargs):
-        """Raises ValueError: KerasHub gives samplers no model."""
+        """Raises ValueError: KerasHub does not pass the model to samplers."""
         raise ValueError(
             "TranslationSearch is for TransformerSeq2SeqLM alone; give another "
             "task one of KerasHub's samplers."
         )
 
     def update_config(self, transformer):
-        """Returns the model's TransformerConfig with the settings in it."""
+        """Returns the model's TransformerConfig updated with the settings."""
         changes = {name: self.settings[name] for name in _FIELDS}
         changes = {n: each for n, each in changes.items() if each is not None}
         return transformer.config.replace(**changes)
 
     def search(self, transformer, inputs):
-        """Searches for one batch; XLA can compile it.
+        """Returns the best translations of one batch; XLA can compile it.
 
-        Args:
-            transformer: kt.Transformer.
-            inputs: dict, as TransformerBackbone takes; the decoder's ids are
-                the prefixes of translations, padded to their maximum length.
+        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        prefixes of translations, padded to the maximum length.
 
         Returns:
             int32 [B, T]: the begin id, the best translation, padding.
@@ -99,7 +92,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         capacity = ops.shape(prompt)[1] - 1
         longest = output_limits(source, config.max_extra_tokens)
         longest = ops.minimum(longest, capacity)
-        # One token and the end.
+        # At least one token and the end.
         shortest = ops.minimum(longest, 2)
         found = kt.translate_ids(
             transformer,
@@ -113,15 +106,11 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
 
 class FixedShapeTranslator(ModelTranslator):
-    """Translates in batches of few shapes, each of which is compiled.
+    """Translates in batches of few shapes, each compiled once.
 
-    Args:
-        function: maps a dict as TransformerBackbone takes to a dict of
-            `decoder_token_ids`.
-        tokenizer: Tokenizer.
-        config: TransformerConfig, with the settings of the search in it.
-        max_output_tokens: maximum tokens of a translation with its end, or
-            None.
+    `function` maps a dict of TransformerBackbone's inputs to a dict with
+    `decoder_token_ids`; `config` includes the settings of the search;
+    `max_output_tokens` limits translations, the end included, or is None.
     """
 
     batch_tokens = _BATCH_TOKENS
@@ -136,7 +125,7 @@ class FixedShapeTranslator(ModelTranslator):
         longest = max(sentence.length for sentence in sentences)
         width = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
         width = truncation_limit(self._config, width)
-        # Missing rows of the last batch are padding.
+        # The last batch is filled with rows of padding.
         rows = max(_BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)
         length = output_capacity(source, self._config)

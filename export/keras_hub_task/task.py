@@ -1,4 +1,4 @@
-"""The translator as KerasHub's sequence-to-sequence task."""
+"""The translator as a KerasHub sequence-to-sequence task."""
 
 import contextlib
 import itertools
@@ -27,16 +27,11 @@ from keras_transformer.schedule import update_schedule
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
-    """Translates strings, and learns from pairs of strings.
+    """Translates strings, and trains on pairs of strings.
 
     Called on inputs of TransformerBackbone, it returns logits, float32
-    [B, T, V].
-
-    Args:
-        backbone: TransformerBackbone.
-        preprocessor: TransformerSeq2SeqLMPreprocessor, or None for ids.
-            ValueError if its vocabulary is of another size.
-        **kwargs: arguments of Seq2SeqLM.
+    [B, T, V]. `preprocessor` is a TransformerSeq2SeqLMPreprocessor, or None for
+    ids; ValueError if its vocabulary size differs from the backbone's.
 
     Example:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
@@ -81,16 +76,16 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         """Configures training and generation.
 
         Args:
-            optimizer: "auto" for Adam with the paper's schedule and the
-                configuration's numbers (section 5.3).
+            optimizer: "auto" for Adam with the paper's schedule and the numbers
+                of the configuration (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
-            sampler: "auto" for TranslationSearch, or one of KerasHub's
-                samplers or its name: "greedy", "random", "top_k", "top_p" or
-                "beam". ValueError for any other.
-            jit_compile: "auto" to compile on JAX alone; with TensorFlow XLA
-                gains nothing on a CPU.
-            **kwargs: arguments of `keras.Model.compile`; `weighted_metrics`
-                is the accuracy of tokens by default.
+            sampler: "auto" for TranslationSearch, or a KerasHub sampler or its
+                name: "greedy", "random", "top_k", "top_p" or "beam". ValueError
+                for any other.
+            jit_compile: "auto" to compile on JAX alone; with TensorFlow, XLA is
+                no faster on a CPU.
+            **kwargs: arguments of `keras.Model.compile`; `weighted_metrics` is
+                the accuracy of tokens by default.
         """
         sampler = _resolve_sampler(sampler)
         config = self.backbone.config
@@ -124,29 +119,28 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     ):
         """Translates, or samples translations.
 
-        With TranslationSearch the texts are those of `export.translate`:
-        sentences of similar length are searched together. KerasHub's samplers
-        take the inputs as one batch, or the batches of a data set. Limits are
-        the same on every backend.
+        With TranslationSearch the texts are those of `export.translate`, and
+        sentences of similar length are searched together. KerasHub samplers
+        take the inputs as one batch, or the batches of a data set.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
                 `decoder_text`, the prefixes of translations, or a
                 tf.data.Dataset of batches of these.
-            max_length: maximum tokens of a translation with begin and end, at
-                least 2; by default that of the configuration, or with
-                KerasHub's samplers of the preprocessor.
-            stop_token_ids: several ids, or None, for KerasHub's samplers.
-            strip_prompt: whether to remove the prefixes, as the vocabulary
-                spells them.
+            max_length: maximum number of tokens of a translation, begin and end
+                included, at least 2; by default from the configuration, or with
+                KerasHub samplers from the preprocessor.
+            stop_token_ids: several ids, or None, for KerasHub samplers.
+            strip_prompt: whether to remove the prefixes, as spelt by the
+                vocabulary.
 
         Returns:
             A string, or a list of strings.
 
         Raises:
             ValueError: text is not UTF-8, `encoder_text` and `decoder_text`
-                differ in number, `decoder_text` has an unknown character, or
-                an option is out of range or not for TranslationSearch.
+                differ in number, `decoder_text` has an unknown character, or an
+                option is out of range or not for TranslationSearch.
         """
         if self._compiled_rank != self.backbone.lora_rank:
             self._forget_compiled()
@@ -193,13 +187,13 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         return outputs[0] if is_single else outputs
 
     def _forget_compiled(self):
-        # A function that was compiled before LoRA would ignore it.
+        # A function compiled before LoRA was enabled would ignore LoRA.
         self.generate_function = None
         self._translators = {}
         self._compiled_rank = self.backbone.lora_rank
 
     def _get_translator(self, max_length):
-        """Returns the translator, which for samplers only limits texts."""
+        """Returns the translator; samplers use it only to truncate texts."""
         if max_length in self._translators:
             return self._translators[max_length]
         transformer = self.backbone.transformer
@@ -223,16 +217,12 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         return translator
 
     def generate_step(self, inputs, stop_token_ids=None):
-        """Translates one batch of ids; `generate` compiles it.
+        """Translates one batch of ids; `generate` compiles this function.
 
-        Args:
-            inputs: dict, as TransformerBackbone takes; the decoder's ids are
-                the prefixes of translations, padded to their maximum length.
-            stop_token_ids: several ids, or None, for KerasHub's samplers.
-
-        Returns:
-            dict of `decoder_token_ids` and `decoder_padding_mask`, int32
-            [B, T].
+        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        prefixes of translations, padded to the maximum length. `stop_token_ids`
+        are several ids or None, for KerasHub samplers only. Returns a dict of
+        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):
@@ -280,7 +270,7 @@ def _resolve_sampler(sampler):
     samplers = keras_hub.samplers
     with contextlib.suppress(KeyError, TypeError, ValueError):
         found = samplers.get(sampler)
-        # These choose among impossible tokens, or need a second model.
+        # These sample excluded tokens, or need a second model.
         unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
         is_sampler = isinstance(found, samplers.Sampler)
         if is_sampler and not isinstance(found, unsupported):

@@ -1,10 +1,9 @@
-"""Trees as lines of symbols, and the vocabulary of those symbols.
+"""Trees as sequences of symbols, and the vocabulary of those symbols.
 
-A parser reads words and generates brackets with labels, and a part-of-speech
-tag for each word (Vinyals et al. 2015, "Grammar as a Foreign Language",
-section 2). `(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))` becomes
-`(S (NP DT NN )NP (VP VBZ )VP )S`. The root TOP is written only if it has
-several children.
+A parser reads words and generates labelled brackets and a part-of-speech tag
+for each word (Vinyals et al. 2015, "Grammar as a Foreign Language", section 2).
+`(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))` becomes `(S (NP DT NN )NP
+(VP VBZ )VP )S`. The root TOP is written only if it has several children.
 """
 
 import dataclasses
@@ -15,8 +14,8 @@ from nltk.tree import Tree
 
 from export.parsing.trees import OPEN, ROOT, WORD, add_root, traverse
 
-# The ids of padding, unknown, begin and end come before the symbols, as in
-# keras_transformer.config, which cannot be imported here without Keras.
+# After padding, unknown, begin and end of keras_transformer.config, which
+# cannot be imported here without Keras.
 FIRST_SYMBOL_ID = 4
 
 
@@ -36,14 +35,9 @@ def linearize(tree):
 
 
 def delinearize(symbols, words):
-    """Returns the normalised nltk.Tree that symbols make over words.
+    """Returns the normalised nltk.Tree of symbols and words.
 
-    Args:
-        symbols: list of str, as `linearize` returns them.
-        words: list of str.
-
-    Raises:
-        ValueError: the symbols are not one tree over exactly these words.
+    ValueError if the symbols are not one tree over exactly these words.
     """
     remaining = iter(words)
     opened = [(None, [])]
@@ -73,7 +67,7 @@ def delinearize(symbols, words):
 
 
 def measure_nesting(symbols):
-    """Returns how many brackets are open at once, and open in a row."""
+    """Returns the maximum depth of brackets, and of openings in a row."""
     depth = max_depth = run = max_open = 0
     for symbol in symbols:
         is_open = symbol.startswith("(")
@@ -88,7 +82,7 @@ class SymbolVocabulary:
     """The target vocabulary of a parser.
 
     The ids from `FIRST_SYMBOL_ID` on belong to the opening brackets in the
-    order of `labels`, to the closing brackets, and to the tags.
+    order of `labels`, then to the closing brackets, then to the tags.
 
     Attributes:
         labels: sorted tuple of str, the labels of brackets.
@@ -117,12 +111,12 @@ class SymbolVocabulary:
 
     @classmethod
     def from_trees(cls, trees):
-        """Returns the symbols of normalised trees; ValueError if none."""
+        """Builds the vocabulary of normalised trees; ValueError if none."""
         return cls.from_lines(map(linearize, trees))
 
     @classmethod
     def from_lines(cls, lines):
-        """Returns the symbols of linearised trees; ValueError if none."""
+        """Builds the vocabulary of linearised trees; ValueError if none."""
         seen, max_depth, max_open = set(), 0, 0
         for symbols in lines:
             seen.update(symbols)
@@ -135,7 +129,7 @@ class SymbolVocabulary:
 
     @classmethod
     def from_json(cls, text):
-        """Returns the symbols that `to_json` wrote; ValueError otherwise."""
+        """Reads the output of `to_json`; ValueError for any other text."""
         fields = json.loads(text)
         expected = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(fields, dict) or set(fields) != expected:
@@ -149,13 +143,13 @@ class SymbolVocabulary:
         return cls(**fields)
 
     def to_json(self):
-        """Returns the symbols as an indented JSON object."""
+        """Returns the vocabulary as an indented JSON object."""
         fields = dataclasses.asdict(self)
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
     @functools.cached_property
     def symbols(self):
-        """All symbols, a tuple of str; the first has the id FIRST_ID."""
+        """All symbols, a tuple of str; the first has the id FIRST_SYMBOL_ID."""
         opening = [f"({label}" for label in self.labels]
         closing = [f"){label}" for label in self.labels]
         return (*opening, *closing, *self.tags)
@@ -163,8 +157,7 @@ class SymbolVocabulary:
     def describe_difference(self, other):
         """Names a label or tag that only one of two vocabularies has.
 
-        Returns:
-            str, such as "the label 'NP'"; empty if all ids mean the same.
+        Such as "the label 'NP'"; empty if both vocabularies have the same ids.
         """
         for kind in ("label", "tag"):
             one, two = (
@@ -176,7 +169,7 @@ class SymbolVocabulary:
 
     @property
     def vocabulary_size(self):
-        """Number of ids, including those before FIRST_ID."""
+        """Number of ids, including those before FIRST_SYMBOL_ID."""
         return FIRST_SYMBOL_ID + len(self.symbols)
 
     @property
@@ -191,11 +184,7 @@ class SymbolVocabulary:
         }
 
     def encode(self, symbols):
-        """Returns the ids of symbols, a list of int, without begin and end.
-
-        Raises:
-            ValueError: a label or tag is not in the vocabulary.
-        """
+        """Returns the ids of symbols; ValueError if a symbol is unknown."""
         try:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
@@ -207,11 +196,7 @@ class SymbolVocabulary:
             ) from None
 
     def decode(self, ids):
-        """Returns the symbols of ids without begin, end and padding.
-
-        Raises:
-            ValueError: an id is not of a symbol.
-        """
+        """Returns the symbols of ids; ValueError if an id has no symbol."""
         for id_ in ids:
             if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:
                 raise ValueError(f"There is no symbol with the id {id_}.")

@@ -19,10 +19,10 @@ from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
-# Maximum ids of a sentence, several times those of the longest sentence of any
-# treebank: attention takes memory that grows with their square.
+# Maximum ids of a sentence, several times the longest sentence of any treebank.
+# The memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
-# Maximum symbols of a tree for each of its words, far more than trees have.
+# Maximum symbols of a tree per word, far more than trees have.
 _MAX_SYMBOLS_PER_WORD = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
@@ -34,7 +34,7 @@ class Parse(typing.NamedTuple):
     Attributes:
         tree: nltk.Tree; None for a sentence without words.
         score: log-probability / length penalty.
-        source_truncated: always False, for output formats of translations.
+        source_truncated: always False; output formats of translations read it.
     """
 
     tree: typing.Any
@@ -48,12 +48,7 @@ class Parse(typing.NamedTuple):
 
 
 def load_symbols(directory):
-    """Returns the Symbols of a parser's ModelDirectory.
-
-    Raises:
-        InputError: the directory is not a parser's, or its symbols are
-            damaged.
-    """
+    """Returns a parser's SymbolVocabulary; InputError if it has none."""
     text = directory.read_symbols()
     try:
         return SymbolVocabulary.from_json(text)
@@ -67,20 +62,20 @@ class Parser:
     """Finds the trees with the highest penalised log-probability.
 
     The search generates only trees over the words of the sentence (see
-    `TreeGrammar`), with brackets nested and opened in a row no deeper than
-    in the trees that the model was trained on.
+    `TreeGrammar`), with brackets nested and opened in a row no deeper than in
+    the training data.
 
     Args:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: SymbolVocabulary.
-        beam_size: K; the model's own by default.
-        alpha: exponent of the length penalty; the model's own by default.
+        beam_size: K; None for that of the model's configuration.
+        alpha: exponent of the length penalty; None as for `beam_size`.
         batch_tokens: source positions in a batch, padding included.
 
     Attributes:
-        beam_size: K.
         search_config: BeamSearchConfig, for the best tree alone.
+        beam_size: K.
         model, symbols, tokenizer: the arguments.
 
     Raises:
@@ -130,16 +125,14 @@ class Parser:
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
-        """Opens one or several model directories of trainers.parsing.
+        """Opens model directories of trainers.parsing, several as an ensemble.
 
-        Args:
-            *paths: several models parse together, as a kt.Ensemble.
-            ensemble_mean: `mean` of kt.Ensemble, or None for its default.
-            **settings: arguments of Parser.
+        `ensemble_mean` is `mean` of kt.Ensemble, `settings` are arguments of
+        Parser.
 
         Raises:
-            InputError: one is not a parser's or damaged, or they differ in
-                vocabularies.
+            InputError: a directory is damaged or has no parser, or the
+                vocabularies differ.
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [load_symbols(directory) for directory in directories]
@@ -154,11 +147,11 @@ class Parser:
             raise InputError(f"{paths[0]} cannot be used: {error}") from error
 
     def parse(self, sentences, n_best=1, on_progress=None):
-        """Parses sentences.
+        """Parses sentences, words separated by white space.
 
         Args:
-            sentences: list of str, words separated by white space.
-            n_best: number of trees of each, at most `beam_size`.
+            sentences: list of str.
+            n_best: number of trees for each sentence, at most `beam_size`.
             on_progress: function of the number of sentences just parsed.
 
         Returns:
@@ -166,21 +159,18 @@ class Parser:
             one Parse without a tree.
 
         Raises:
-            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it
-                or its tree needs more learned positions than there are.
+            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it or
+                its tree needs more learned positions than the model has.
         """
         words = self._words(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
     def parse_ids(self, ids, words, n_best=1, on_progress=None):
-        """Parses sentences that are ids already; see `parse`.
+        """Parses tokenized sentences; see `parse`.
 
-        Args:
-            ids: list of int32 arrays, as WordTokenizer makes them.
-            words: list of lists of str, the words of each sentence.
-            n_best: number of trees of each.
-            on_progress: function of the number of sentences just parsed.
+        `ids` are a list of int32 arrays of WordTokenizer, `words` a list of
+        lists of str, the words of each sentence.
         """
         numbers = [number for number, each in enumerate(words) if each]
         lengths = [len(ids[number]) for number in numbers]
@@ -204,7 +194,7 @@ class Parser:
         return parses
 
     def _check_length(self, words, pieces):
-        # The smallest tree has a bracket around the words, and an end.
+        # The smallest tree has one bracket around the words, and the end id.
         if max(pieces, len(words) + 3) > self._max_ids:
             raise InputError(
                 f"Expected a sentence a line of at most {self._max_ids:,} "
@@ -213,7 +203,7 @@ class Parser:
             )
 
     def _words(self, sentences):
-        """Returns each sentence's words as a tree can hold them."""
+        """Returns each sentence's words in the form that trees use."""
         if not sentences:
             return []
         self.tokenizer.pieces.restore_resources()
@@ -253,12 +243,12 @@ class Parser:
             source: int32 [B, S], each sentence ending with the end id, then
                 padding.
             words: int32 [B], the number of words of each, at least 1.
-            n_best: number of trees of each.
+            n_best: number of trees for each sentence.
 
         Returns:
-            ids of symbols, int32 [B, K, T], each tree ending with the end id,
-            and scores, float32 [B, K], best first; rows without the end id
-            are no trees.
+            Ids of symbols, int32 [B, K, T], each tree ending with the end id,
+            and scores, float32 [B, K], best first; rows without the end id are
+            not trees.
         """
         longest = tf.minimum(
             _MAX_SYMBOLS_PER_WORD * words + 2, words + self._extra

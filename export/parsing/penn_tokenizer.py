@@ -7,13 +7,13 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from export.parsing.trees import escape_brackets, remove_unicode_spaces
 
-# Typographic quotation marks as the Penn Treebank types them.
+# Typographic quotation marks as the Penn Treebank writes them.
 _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
 
 # A hyphen within a word, or a slash.
 _HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
-# Affixes that stay with their word, by LDC2007T02's guidelines for hyphenated
-# items, as far as CRAFT keeps to them.
+# Affixes that are not split from their word by LDC2007T02's guidelines for
+# hyphenated items, as far as CRAFT follows them.
 _PREFIX = re.compile(
     "(?i)ante|anti|arch|auto|be|bi|bio|co|counter|cross|cyber|de|eco|ex|extra|"
     "hetero|homo|inter|intra|macro|mega|micro|mid|mini|multi|neo|non|over|pan|"
@@ -24,10 +24,10 @@ _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
 
 def split_at_spaces(text):
-    """Splits a sentence at ASCII's white space, as `read_tree` does.
+    """Splits a sentence at ASCII white space, as `read_tree` does.
 
-    Returns:
-        list of str, as `escape_brackets` writes them; empty for blank text.
+    Returns a list of str, with brackets as `escape_brackets` writes them; empty
+    for blank text.
     """
     text = remove_unicode_spaces(text.replace("\0", ""))
     return [escape_brackets(word) for word in text.split()]
@@ -36,19 +36,20 @@ def split_at_spaces(text):
 def penn_tokenize(text):
     """Splits a sentence of raw text as the Penn Treebank does.
 
-    Punctuation stands alone, quotation marks are `` and '', contractions are
-    two words (do n't, can not), brackets -LRB- and -RRB-. Only a period at the
-    end is split off: one line is one sentence. Returns a list of str.
+    Punctuation becomes separate words, quotation marks `` and '', brackets
+    -LRB- and -RRB-; contractions become two words (do n't, can not). Only a
+    period at the end is split off: one line is one sentence. Returns a list of
+    str.
     """
     words = _tokenizer().tokenize(text.translate(_QUOTES))
     return split_at_spaces(" ".join(words))
 
 
 def ontonotes_tokenize(text):
-    """As `penn_tokenize`, with hyphens and slashes as words of their own.
+    """Splits like `penn_tokenize`, and also at hyphens and slashes.
 
     English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
-    "and / or"; a word with one of some prefixes stays whole (non-zero).
+    "and / or"; words with certain prefixes are not split (non-zero).
     """
     return [part for word in penn_tokenize(text) for part in _parts(word)]
 
@@ -56,9 +57,7 @@ def ontonotes_tokenize(text):
 def tokenizer_for_tags(tags):
     """Returns the function that splits raw text as a treebank does.
 
-    Args:
-        tags: part-of-speech tags of the treebank. With HYPH among them, its
-            hyphens are words.
+    Hyphens are words in treebanks with the part-of-speech tag HYPH.
     """
     return ontonotes_tokenize if "HYPH" in tags else penn_tokenize
 

@@ -1,4 +1,4 @@
-"""Output formats of trees: bracketed lines, indented text and SVG pictures.
+"""Output formats of trees: bracketed lines, indented text and SVG.
 
 As in `export.lines.formats`, a format is a function of the number of a
 sentence, from 0, and of its list of Parse, best first, that returns lines.
@@ -15,28 +15,25 @@ from export.parsing.trees import CLOSE, OPEN, WORD, traverse, tree_words
 
 _LINE_LENGTH = 79
 
-# Of pictures, in pixels.
+# In pixels.
 _GAP = 12
 _ROW = 2 * svg.FONT_SIZE + _GAP
 _MARGIN = 12
-# From the base line of a text to the line above it, and to the one below it.
+# Distances from the base line of a text to the lines above and below it.
 _ABOVE, _BELOW = svg.FONT_SIZE + 1, 5
 
 
 def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
-    """Returns the format for the flags of export.parse.
+    """Returns the output format for the flags of export.parse.
 
-    Args:
-        is_n_best: whether to write all trees of a sentence, with scores.
-        scores: whether to write the score of the best tree.
-        pretty: whether to indent trees as Penn treebanks do.
-        skip_blank: whether to write nothing for a sentence without words.
-        pictures: path of a new folder for a picture of each tree, or None.
-            `line-000012.svg` is of line 12, counted from 1, or if there may be
-            several `line-000012-tree-2.svg` of its second best tree.
+    With `is_n_best` it writes all trees of a sentence, with scores. `pretty`
+    indents trees as Penn treebanks do; `skip_blank` omits sentences without
+    words. `pictures` is the path of a new folder for a picture of each tree, or
+    None: the tree of line 12, counted from 1, is `line-000012.svg`; with
+    `is_n_best` its second best tree is `line-000012-tree-2.svg`.
 
     Raises:
-        InputError: the folder exists or cannot be made; in a call: a picture
+        InputError: the folder exists or cannot be created; in a call: a picture
             cannot be written.
     """
     to_lines = line_format(is_n_best, scores)
@@ -79,13 +76,11 @@ def _indented_format(is_n_best, scores):
 
 
 def draw_tree(tree):
-    """Draws a normalised tree, with tags and words in the last two rows.
+    """Returns an SVG of a normalised tree.
 
-    nltk's own drawing has columns of equal width, in which longer words
+    The last two rows are tags and words, as text, black on a transparent
+    ground. nltk's own drawing has columns of equal width, in which longer words
     overlap.
-
-    Returns:
-        The SVG as str, with text as text, black on a transparent ground.
     """
     widths, rows = _measure(tree)
     last = _base(rows)
@@ -98,8 +93,8 @@ def draw_tree(tree):
         position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
         svg.add_element(texts, "text", position | attributes, text)
 
-    # For each open bracket, where its next child begins, and the positions of
-    # the children so far: the middle and the upper end.
+    # For each open bracket: the left edge of its next child, and the middle and
+    # upper end of each child so far.
     opened = [(_MARGIN, [])]
     for event, node in traverse(tree):
         if event is CLOSE:
@@ -119,14 +114,14 @@ def draw_tree(tree):
         else:
             middle = left + widths[id(node)] / 2
             add_text(middle, last, node.label())
-            # Colour tells words from tags.
+            # Words and tags differ in colour.
             add_text(middle, last + svg.FONT_SIZE + 4, node[0], fill="#0072b2")
             siblings.append((middle, last - _ABOVE))
     return svg.picture_to_string(picture)
 
 
 def _measure(tree):
-    """Returns the width of each bracket, by its id, and the tree's depth."""
+    """Returns the width of each bracket by its id, and the tree's depth."""
     widths, depth, max_depth = {}, 0, 0
     for event, node in traverse(tree):
         width = svg.text_width(node.label())

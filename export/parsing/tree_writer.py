@@ -1,4 +1,4 @@
-"""Trees as lines of text, written inside a TensorFlow graph.
+"""Writes trees as lines of text inside a TensorFlow graph.
 
 A served model has neither nltk nor Python. The text equals `delinearize` of
 export.parsing.linearization followed by `format_tree` of export.parsing.trees.
@@ -12,18 +12,14 @@ from export.parsing.trees import ROOT, ROOTS
 
 
 class TreeWriter:
-    """Writes trees from the ids of their symbols and from their words.
-
-    Args:
-        symbols: SymbolVocabulary.
-    """
+    """Writes trees from ids of a SymbolVocabulary and from words."""
 
     def __init__(self, symbols):
         self._first_tag_id = symbols.first_tag_id
         labels, tags = symbols.labels, symbols.tags
         counts = [FIRST_SYMBOL_ID, len(labels), len(labels), len(tags)]
-        # For each id: its text, by how much it changes the number of open
-        # brackets, and whether it opens one with a label of roots.
+        # For each id: its text, its change to the number of open brackets, and
+        # whether it opens a bracket with a label of ROOTS.
         self._texts = np.array(
             [
                 *[""] * FIRST_SYMBOL_ID,
@@ -38,22 +34,18 @@ class TreeWriter:
             self._is_root[number] = label in ROOTS
 
     def write(self, tokens, words):
-        """Writes trees, each on one line.
+        """Returns trees as lines of text, string [B, K].
 
-        Letters: B sentences, K trees of each, T symbols.
+        Text of rows without a tree is undefined.
 
         Args:
-            tokens: int32 [B, K, T], symbols that TreeGrammar allows, the
-                end id, then padding.
-            words: RaggedTensor string [B, None], as `WordTokenizer.split_words`
-                returns them.
-
-        Returns:
-            string [B, K]; undefined for rows that are no tree.
+            tokens: int32 [B, K, T], symbols that TreeGrammar allows, the end
+                id, then padding.
+            words: RaggedTensor string [B, None] of `WordTokenizer.split_words`.
         """
         is_tag = tokens >= self._first_tag_id
         position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
-        # One more word, for sentences that have none.
+        # Sentences without words need one word to gather.
         blank = tf.fill([words.nrows(), 1], "")
         words = tf.concat([words, blank], axis=1).to_tensor()
         word = tf.gather(words, tf.maximum(position, 0), batch_dims=1)
@@ -67,8 +59,8 @@ class TreeWriter:
         """Returns which symbols belong to roots, boolean [B, K, T].
 
         They are skipped, because one TOP is written around everything. Their
-        opening brackets are the first symbols, as many as have a label of
-        roots and stay open until the last word.
+        opening brackets are the leading symbols that have a label of ROOTS and
+        stay open until the last word.
         """
         opens = tf.gather(self._opens, tokens)
         depth = tf.cumsum(opens, axis=-1)

@@ -1,9 +1,8 @@
-"""Penn trees, read a line each and normalised as EVALB does.
+"""Penn trees, read from lines and normalised as EVALB does.
 
-A normalised tree has the root TOP; each word has a bracket of its own, which
-is labelled with its part-of-speech tag; every other bracket has a label and
-at least one child. Trees are walked without recursion, because their depth
-depends on the input.
+A normalised tree has the root TOP; each word has its own bracket, labelled with
+its part-of-speech tag; every other bracket has a label and at least one child.
+Trees are traversed without recursion, because their depth depends on the input.
 """
 
 import functools
@@ -22,8 +21,8 @@ TRACE = "-NONE-"
 # Events of `traverse`.
 OPEN, WORD, CLOSE = "open", "word", "close"
 
-# A regular expression for Unicode's white space beyond ASCII's, of which none
-# has a code point over U+3000. In treebanks it separates nothing.
+# Matches Unicode's white space beyond ASCII (up to U+3000), which is no
+# separator in treebanks.
 UNICODE_SPACE = "[{}]".format(
     "".join(
         character
@@ -32,19 +31,16 @@ UNICODE_SPACE = "[{}]".format(
     )
 )
 _UNICODE_SPACE = re.compile(UNICODE_SPACE)
-# nltk would take a bracket after a backslash as part of a word.
+# nltk reads a bracket after a backslash as part of a word.
 _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
 def read_trees(path):
-    """Yields the normalised trees of a file with one tree a line.
-
-    Args:
-        path: file of bracketed trees, plain or .gz.
+    """Yields the normalised trees of a file (or .gz) with one tree a line.
 
     Raises:
-        InputError: the file cannot be read (`export.lines.files.read_lines`),
-            or a line is not a whole tree with words.
+        InputError: the file cannot be read, or a line is not a complete tree
+            with words.
     """
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -57,10 +53,9 @@ def read_trees(path):
 
 
 def read_tree(text):
-    r"""Returns the normalised nltk.Tree of a bracketed text.
+    """Returns the normalised nltk.Tree of a bracketed text.
 
-    Args:
-        text: str, such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
+    Such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
 
     Raises:
         ValueError: brackets do not match or are nested deeper than nltk reads
@@ -76,7 +71,7 @@ def read_tree(text):
 
 
 def remove_unicode_spaces(text):
-    """Removes Unicode's white space beyond ASCII's, such as thin spaces."""
+    """Removes Unicode's white space beyond ASCII, such as thin spaces."""
     return _UNICODE_SPACE.sub("", text)
 
 
@@ -84,13 +79,12 @@ def normalize(tree):
     """Returns a copy of a tree as EVALB compares it, with the root TOP.
 
     Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
-    and brackets without words. Part-of-speech tags stay. A root that is
+    and brackets without words, but not part-of-speech tags. A root that is
     unlabelled, ROOT or TOP becomes one TOP; other trees get a TOP.
 
     Raises:
-        ValueError: a bracket has no label or no child, a word has no bracket
-            of its own, or no word remains. The message is a part of a
-            sentence.
+        ValueError: a bracket has no label or no child, a word has no bracket of
+            its own, or no word remains. The message is a part of a sentence.
     """
     opened = [[]]
     for event, node in traverse(tree):
@@ -119,8 +113,8 @@ def add_root(tree):
 def traverse(tree):
     """Yields (event, node) for each bracket of a tree, left to right.
 
-    The event is WORD for a bracket around a single word; for other brackets
-    it is OPEN before their children and CLOSE after them.
+    The event is WORD for a bracket around a single word; for other brackets it
+    is OPEN before their children and CLOSE after them.
     """
     waiting = [(OPEN, tree)]
     while waiting:
@@ -139,26 +133,22 @@ def traverse(tree):
 
 
 def is_preterminal(node):
-    """Returns whether a bracket holds one word and nothing else."""
+    """Returns whether a bracket contains exactly one word."""
     return len(node) == 1 and isinstance(node[0], str)
 
 
 def tree_words(tree):
-    """Returns the words of a tree as a list of str."""
+    """Returns the words of a tree, a list of str."""
     return [node[0] for event, node in traverse(tree) if event is WORD]
 
 
 def tree_tags(tree):
-    """Returns the part-of-speech tags of a tree's words as a list of str."""
+    """Returns the part-of-speech tags of a tree's words, a list of str."""
     return [node.label() for event, node in traverse(tree) if event is WORD]
 
 
 def format_tree(tree):
-    """Returns a normalised tree as a bracketed line, which `read_tree` reads.
-
-    Raises:
-        ValueError: a word is empty or holds white space.
-    """
+    """Returns a tree as a line for `read_tree`; ValueError if impossible."""
     parts = []
     for event, node in traverse(tree):
         if event is OPEN:
@@ -173,8 +163,7 @@ def format_tree(tree):
 def escape_brackets(word):
     """Replaces brackets in a word by -LRB- and -RRB-, as Penn trees do.
 
-    Raises:
-        ValueError: it is empty or holds white space.
+    ValueError if the word is empty or contains white space.
     """
     if word.split() != [word]:
         raise ValueError(
@@ -189,7 +178,7 @@ def _is_root(node):
 
 @functools.cache
 def _plain_label(label):
-    # A label that begins with one of the signs, such as -X-1, stays whole.
+    # A label that begins with - or =, such as -X-1, is not shortened.
     return re.split("[-=]", label, maxsplit=1)[0] or label
 
 
@@ -207,7 +196,6 @@ def _check_bracket(node, is_root):
 
 
 def _nltk_reason(error):
-    """Returns the part of nltk's message that says what is wrong."""
     found = re.match(
         r"Tree\.read\(\): (expected .*?)\.?\n\s*(at index \d+)", str(error)
     )

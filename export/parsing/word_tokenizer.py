@@ -1,4 +1,4 @@
-"""Tokenizes words so that their number can be counted in the ids."""
+"""Tokenizes words into ids from which the words can be counted."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,13 +14,11 @@ _SPACE = "\u2581".encode()
 class WordTokenizer(tf.Module):
     """Splits words that are separated by white space into pieces.
 
-    The ids of SentencePiece are reordered: pieces that begin a word have the
-    highest ids, and each word has exactly one of them, as its first piece. A
-    word that normalisation removes is the piece of a lone space; where
-    normalisation splits a word, the first piece of its second part is unknown.
-
-    Args:
-        proto: bytes of a SentencePiece model, as Tokenizer takes them.
+    The ids of a SentencePiece model are reordered: pieces that begin a word
+    have the highest ids, and each word has exactly one of them, as its first
+    piece. A word that normalisation removes becomes the piece of a lone space;
+    where normalisation splits a word, the first piece of its second part is
+    unknown.
 
     Attributes:
         pieces: Tokenizer.
@@ -28,7 +26,7 @@ class WordTokenizer(tf.Module):
         first_word_id: the lowest id of a piece that begins a word.
 
     Raises:
-        ValueError: the bytes are not such a model, or it has no piece of a
+        ValueError: `proto` is not a SentencePiece model, or has no piece of a
             lone space.
     """
 
@@ -45,19 +43,15 @@ class WordTokenizer(tf.Module):
         self.first_word_id = int(self.vocabulary_size - begins.sum())
         lone = ids[names.tolist().index(_SPACE)]
         self._lone = int(lone)
-        # The id of each piece as the first of a word, and as a later one.
+        # The id of each piece at the beginning of a word, and after it.
         self._first = tf.constant(np.where(begins, ids, lone))
         self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
 
     def split_words(self, text):
-        """Splits sentences into their words, as Penn trees write them.
+        """Splits sentences, string [B], into words as Penn trees write them.
 
-        Args:
-            text: string [B], words separated by white space.
-
-        Returns:
-            RaggedTensor string [B, None]; brackets are -LRB- and -RRB-, and
-            Unicode's white space beyond ASCII's is removed.
+        Returns a RaggedTensor string [B, None]; brackets are -LRB- and -RRB-,
+        and Unicode's white space beyond ASCII is removed.
         """
         text = self.pieces.clean_text(text)
         for pattern, replacement in (
@@ -69,14 +63,10 @@ class WordTokenizer(tf.Module):
         return tf.strings.split(text)
 
     def tokenize(self, text):
-        """Splits sentences into ids.
+        """Splits sentences, string [B], into ids.
 
-        Args:
-            text: string [B], words separated by white space.
-
-        Returns:
-            RaggedTensor int32 [B, None], every row ending with the end id;
-            and int32 [B], the number of words of each.
+        Returns a RaggedTensor int32 [B, None], every row ending with the end
+        id, and the number of words of each sentence, int32 [B].
         """
         words = tf.strings.split(self.pieces.clean_text(text))
         return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)
@@ -84,10 +74,10 @@ class WordTokenizer(tf.Module):
     def encode_words(self, words):
         """Splits words, a RaggedTensor string [B, None], into ids.
 
-        Returns:
-            RaggedTensor int32 [B, None], every row ending with the end id.
+        Returns a RaggedTensor int32 [B, None], every row ending with the end
+        id.
         """
-        # Without the end id of each word.
+        # Drops the end id of each word.
         pieces = self.pieces.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
@@ -102,7 +92,7 @@ class WordTokenizer(tf.Module):
         return tf.concat([by_word.merge_dims(1, 2), end], axis=1)
 
     def encode(self, texts):
-        """Splits a list of str; returns a list of int32 arrays."""
+        """Tokenizes a list of str to a list of int32 arrays."""
         if not texts:
             return []
         self.pieces.restore_resources()

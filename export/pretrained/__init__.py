@@ -1,9 +1,8 @@
-"""Pretrained translators of other programs, read and written.
+"""Reads and writes pretrained translators in other formats.
 
 Read: directories of Hugging Face's `MarianMTModel.save_pretrained`
 (`hugging_face_reader`) and of Marian itself (`marian_reader`). Written: model
 directories for `MarianMTModel` (`hugging_face_writer`). `config_files` lists
 the known fields, `weight_mapping` maps arrays to weights, `vocabulary` pieces
-to ids, and `checkpoint` and `torch_file` read arrays without running a pickle.
-They import tokenizers and `keras_transformer`, nothing of training or serving.
+to ids, and `checkpoint` and `torch_file` read arrays without unpickling.
 """

@@ -1,4 +1,4 @@
-"""Reads the arrays of a checkpoint file, checked, and without unpickling."""
+"""Reads and validates the arrays of a checkpoint, without unpickling."""
 
 import contextlib
 import functools
@@ -6,7 +6,7 @@ import json
 import pathlib
 import zipfile
 
-# Makes numpy know the dtype bfloat16.
+# Registers the dtype bfloat16 with NumPy.
 import ml_dtypes  # noqa: F401
 import numpy as np
 import safetensors
@@ -16,7 +16,7 @@ from export.pretrained.torch_file import LazyArray, open_torch_file
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
 _MAX_TEXT_BYTES = 2**20
-# What readers raise for damaged files.
+# Exceptions that readers raise for damaged files.
 _DAMAGED = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, OverflowError),
     *(MemoryError, NotImplementedError, RecursionError),
@@ -27,12 +27,8 @@ _DAMAGED = (
 class Checkpoint:
     """Named arrays of a file, each read on demand.
 
-    Args:
-        path: pathlib.Path of a `.safetensors`, `.bin` or `.npz` file, or of
-            the `.index.json` of shards.
-
-    Attributes:
-        names: set of the names of all arrays.
+    The file is `.safetensors`, `.bin` or `.npz`, or the `.index.json` of
+    shards. `names` is the set of the names of all arrays.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -51,7 +47,7 @@ class Checkpoint:
         return self._arrays[name].shape
 
     def check(self, name, shape):
-        """Raises InputError if an array is missing or of another shape."""
+        """Raises InputError if an array is missing or has another shape."""
         declared = self.shape(name)
         # Marian stores vectors as [1, n].
         if declared != shape and declared != (1, *shape):
@@ -59,7 +55,7 @@ class Checkpoint:
 
     def read(self, name, shape):
         """Returns an array as float32; raises InputError if damaged."""
-        # Before reading: a hostile shape may be of any size.
+        # Before reading, because a hostile file may declare any size.
         self.check(name, shape)
         array = self._read(name)
         if array.dtype.name not in _DTYPES:
@@ -86,7 +82,7 @@ class Checkpoint:
             return self._arrays[name].read()
 
     def validate_names(self, names):
-        """Raises InputError if the network has no array of some name."""
+        """Raises InputError if the checkpoint has arrays not in `names`."""
         unknown = sorted(self.names - names)
         if unknown:
             raise InputError(
@@ -113,7 +109,7 @@ class Checkpoint:
 
 def _open_safetensors(path):
     """Returns a dict, name to LazyArray."""
-    # The file is mapped; safetensors' own error for a missing one is unclear.
+    # Raises for a missing file, more clearly than safetensors does.
     path.stat()
     file = safetensors.safe_open(str(path), framework="np")
 
@@ -193,15 +189,12 @@ _OPENERS = {
 
 
 def open_checkpoint(folder, names):
-    """Returns the Checkpoint of the first of some files that a folder has.
+    """Returns the Checkpoint of the first of `names` that a folder has.
 
-    Args:
-        folder: pathlib.Path.
-        names: file names, the preferred one first; each may be in shards
-            with an index.
+    Each file may also be split into shards with an index.
 
     Raises:
-        InputError: it has none of them, or the file is damaged.
+        InputError: none of the files exists, or the file is damaged.
     """
     for name in names:
         for path in (folder / name, folder / f"{name}.index.json"):

@@ -1,6 +1,6 @@
-"""Allow-lists of the fields of configuration files, and reading them.
+"""Reads configuration files, with allow-lists of their fields.
 
-A field that is not listed, or has another value than is listed, is refused: a
+A field that is not listed, or has a value that is not listed, is an error: a
 reader that ignored it would silently compute something else.
 """
 
@@ -10,18 +10,18 @@ import json
 from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 
-# The reader looks at the value, or no result depends on it.
+# The reader validates the value itself, or no result depends on it.
 ANY = object()
-# Fields of these roles do not describe a trained model.
+# Fields with these roles do not describe a trained model.
 _TRAINING_ROLES = {"training", "ending"}
 
 
 class _NoteUnless(tuple):
-    """The values that need no note; others are accepted with one."""
+    """The values without a note; all others are accepted with one."""
 
 
 def expand_names(table):
-    """Returns a dict with an entry for each name in the keys of a table."""
+    """Splits keys of several names into one entry for each name."""
     return {
         name: allowed
         for names, allowed in table.items()
@@ -29,8 +29,7 @@ def expand_names(table):
     }
 
 
-# By field: the values that are allowed.
-# generation_config.json of transformers 3 to 5.24.
+# Allowed values by field of generation_config.json of transformers 3 to 5.24.
 GENERATION = expand_names(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
@@ -85,7 +84,7 @@ CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
         "tf_legacy_loss output_past sep_token_id": ANY,
         "activation_function": ("relu", "gelu", "swish", "silu"),
         "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
-        # Other values are of other networks.
+        # Other values belong to other networks.
         "scale_embedding static_position_embeddings is_encoder_decoder": (
             True,
         ),
@@ -122,16 +121,16 @@ TOKENIZER = expand_names(
         "clean_up_tokenization_spaces": _NoteUnless([False]),
     }
 )
-# YAML's texts of a switch.
+# Booleans as text, as YAML writes them.
 OFF = ("false", "False", "no", "No", "off", "Off")
 _SWITCH = (*OFF, "true", "True", "yes", "Yes", "on", "On")
-# special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which a trained
-# network does not do.
+# special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which has no effect
+# in a trained network.
 MARIAN_NETWORK = expand_names(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Networks, factors and masks that are refused, or training.
+        # Networks, factors and masks that other fields exclude, or training.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -166,7 +165,7 @@ MARIAN_NETWORK = expand_names(
         "special-vocab": ([], ""),
     }
 )
-# decoder.yml of the same.
+# decoder.yml of Marian 1.5 to 1.12.
 MARIAN_DECODER = expand_names(
     {
         "models vocabs beam-size normalize max-length-factor word-penalty "
@@ -188,10 +187,7 @@ MARIAN_DECODER = expand_names(
 
 
 def check_fields(fields, table, file):
-    """Checks the fields of a file by one of the tables above.
-
-    Returns:
-        A list of str: notes on settings that have no effect here.
+    """Returns notes on fields of a file without effect here, a list of str.
 
     Raises:
         InputError: a field or its value is not in the table.
@@ -214,7 +210,7 @@ def check_fields(fields, table, file):
 
 
 def wrong_value(file, name, value, expected):
-    """Returns the InputError of a field with a wrong value."""
+    """Returns the InputError for a field with a wrong value."""
     return InputError(
         f"{file}: expected {expected} for {name}, got {shorten(value)}."
     )
@@ -233,21 +229,16 @@ def read_count(fields, name, maximum, file, default=None):
 
 
 def shorten(value):
-    """Returns a value as it is shown in a message."""
+    """Returns the representation of a value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def find_unsupported_fields(config, supported):
-    """Returns the fields of a TransformerConfig that a format cannot hold.
+    """Returns the fields of a TransformerConfig that a format lacks.
 
-    Args:
-        config: TransformerConfig.
-        supported: dict, name to the values that the format can hold, or ANY.
-            Other fields must have their default.
-
-    Returns:
-        A list of str, each as "name=value".
+    `supported` is a dict of name to the values that the format supports, or
+    ANY; other fields must have their default. Returns a list of "name=value".
     """
     unsupported = []
     for field in dataclasses.fields(config):
@@ -267,7 +258,7 @@ def read_bytes(path):
 
 
 def read_json(path):
-    """Returns the object of a JSON file; raises InputError on another."""
+    """Returns the object of a JSON file; raises InputError otherwise."""
     try:
         fields = json.loads(
             read_bytes(path), object_pairs_hook=_refuse_duplicates
@@ -289,7 +280,7 @@ def _refuse_duplicates(pairs):
 def read_fields(path, is_optional=False):
     """Returns the fields of a JSON file that are not null.
 
-    In transformers null is the default of a field.
+    In transformers, null stands for the default of a field.
     """
     if is_optional and not path.exists():
         return {}

@@ -29,11 +29,11 @@ from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# transformers' name of an activation, and the one of a TransformerConfig.
+# From the activations of transformers to those of a TransformerConfig.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
-# Of PyTorch's LayerNorm, as MarianMTModel uses it; `export.marian` adds it.
+# Default of PyTorch's LayerNorm in MarianMTModel; `export.marian` stores it.
 _EPSILON = 1e-5
-# Other names of MarianConfig for the same fields.
+# Second names of the same fields in MarianConfig.
 _ALIASES = {
     "hidden_size": "d_model",
     "num_hidden_layers": "encoder_layers",
@@ -47,7 +47,7 @@ _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
 _POSITIONS = [
     f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
 ]
-# By `share_embeddings`: the matrices, and the names that each may have.
+# By `share_embeddings`: the matrices, and the possible names of each.
 _MATRICES = {
     "all": {"target": (_SHARED, _DECODER, _ENCODER, _HEAD)},
     "target-softmax": {"source": (_ENCODER,), "target": (_DECODER, _HEAD)},
@@ -57,13 +57,13 @@ _MATRICES = {
         "output": (_HEAD,),
     },
 }
-# How far stored sinusoids may be from the formula, in float32 or bfloat16.
+# Allowed error of stored sinusoids, in float32 or bfloat16.
 _TOLERANCE = 5e-3
-# MarianConfig's, for a directory without generation_config.json.
+# Defaults of MarianConfig, for a directory without generation_config.json.
 _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
-# New tokens of `generate` where no limit is given.
+# Default maximum of new tokens in `generate`.
 _DEFAULT_LIMIT = 20
-# Sources are truncated to as many tokens.
+# Sources are truncated to this number of tokens.
 _MAX_SOURCE = 512
 _MAX_PENALTY, _MAX_BEAMS, _MAX_LENGTH = 100, 1000, 2**16
 # By early_stopping: the stopping criterion of a TransformerConfig.
@@ -71,22 +71,17 @@ STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 
 
 def read_hugging_face(folder):
-    """Reads a directory of `save_pretrained`.
+    """Reads a directory of `save_pretrained` as a PretrainedModel.
 
-    Args:
-        folder: pathlib.Path: config.json; model.safetensors or
-            pytorch_model.bin, or shards of one and their index; source.spm,
-            target.spm, vocab.json and, for separate vocabularies,
-            target_vocab.json; optionally generation_config.json and the files
-            of the tokenizer.
-
-    Returns:
-        PretrainedModel.
+    The files are config.json; model.safetensors or pytorch_model.bin, or shards
+    of one and their index; source.spm, target.spm, vocab.json and, for separate
+    vocabularies, target_vocab.json; optionally generation_config.json and the
+    files of the tokenizer.
 
     Raises:
-        InputError: something is missing, damaged or of another architecture.
+        InputError: a file is missing, damaged or of another architecture.
     """
-    # MarianConfig's default, which no model of Marian has.
+    # The default of MarianConfig is False, which no trained model uses.
     fields = {"scale_embedding": False} | read_fields(folder / _CONFIG)
     notes = check_fields(fields, CONFIG, _CONFIG)
     generation = None
@@ -184,13 +179,13 @@ def _read_bias(checkpoint, rows, target, generation, notes):
     bias = np.zeros(rows, np.float32)
     if _BIAS in checkpoint.names:
         shape = checkpoint.shape(_BIAS)
-        # Padding the embeddings to a multiple does not pad it.
+        # The bias is shorter where only the embeddings were padded.
         is_shorter = len(shape) == 2 and shape[0] == 1 and shape[1] < rows
         shape = shape if is_shorter else (1, rows)
         bias[: shape[1]] = checkpoint.read(_BIAS, shape)[0]
     suppressed = {row for row in generation.suppressed if 0 <= row < rows}
     if not generation.is_renormalized:
-        # These are never generated here, and keep their share of the softmax.
+        # Forbidden ids are never generated here, but count in the softmax.
         suppressed -= set(target.rows[list(FORBIDDEN_IDS)])
         if suppressed:
             notes.append(
@@ -241,7 +236,7 @@ def _read_rates(checkpoint, config):
 
 
 class GenerationSettings(typing.NamedTuple):
-    """The defaults of `generate` of transformers."""
+    """The defaults of `generate` in transformers."""
 
     # Fields of a TransformerConfig.
     search: dict
@@ -251,20 +246,19 @@ class GenerationSettings(typing.NamedTuple):
     # Ids that are never generated, and whether the softmax excludes them.
     suppressed: set[int]
     is_renormalized: bool
-    # On differences here.
+    # Differences between transformers and this package.
     notes: list[str]
 
 
 def read_generation(config, generation):
-    """Returns the GenerationSettings, as transformers reads them.
+    """Returns the GenerationSettings as transformers interprets them.
 
-    Args:
-        config: dict of config.json, whose settings count if there is no
-            generation_config.json.
-        generation: dict of generation_config.json, or None.
+    `config` and `generation` are the dicts of config.json and
+    generation_config.json; if the latter is None, the settings of the former
+    apply.
 
     Raises:
-        InputError: a field is unknown, or its value is not possible.
+        InputError: a field is unknown, or its value is invalid.
     """
     file, fields = _GENERATION, generation
     if generation is None:
@@ -288,7 +282,7 @@ def read_generation(config, generation):
     if type(alpha) not in (int, float) or not 0 <= alpha <= _MAX_PENALTY:
         expected = f"a number from 0 to {_MAX_PENALTY}"
         raise wrong_value(file, "length_penalty", alpha, expected)
-    # max_length includes the token that the decoder begins with.
+    # max_length counts the token that the decoder begins with.
     default = _DEFAULT_LIMIT + 1
     limit = read_count(fields, "max_length", _MAX_LENGTH, file, default) - 1
     if "max_new_tokens" in fields:
@@ -333,14 +327,13 @@ def _read_end(fields, file):
 
 
 def _read_suppressed(fields, end, file, notes):
-    """Returns the set of ids that are never generated."""
     single = fields.get("suppress_tokens", [])
     words = fields.get("bad_words_ids", [])
     if not _is_ids(single):
         raise wrong_value(file, "suppress_tokens", single, "a list of ids")
     if not isinstance(words, list) or not all(map(_is_ids, words)):
         raise wrong_value(file, "bad_words_ids", words, "lists of ids")
-    # `generate` ignores a word that is only the end.
+    # `generate` ignores a bad word that is the end id alone.
     words = [word for word in words if word != [end]]
     suppressed = {*single, *(word[0] for word in words if len(word) == 1)}
     if end in suppressed:

@@ -1,7 +1,7 @@
 """Writes a directory for `MarianMTModel.from_pretrained`.
 
-Its decoder begins with `<pad>`, which stands for our begin id. Padding is
-`<blank>` if it has a share in the softmax, as in models that were trained here.
+Its decoder begins with `<pad>`, which stands for this package's begin id.
+Padding is `<blank>` if it counts in the softmax, as in models trained here.
 """
 
 import json
@@ -34,17 +34,17 @@ from keras_transformer.config import (
 )
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
-# The values of fields that MarianMTModel can hold; others must be the default.
+# Supported values by field; other fields must have their default.
 _SUPPORTED = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
-        # Of learned positions, which it lacks.
+        # Has no effect without learned positions.
         "max_extra_tokens max_positions": ANY,
         "activation": tuple(_ACTIVATIONS),
         "share_embeddings": ("all", "target-softmax", "none"),
         "output_bias": (False, True),
-        # It ranks by the second only, as export.marian prints.
+        # MarianMTModel always ranks by "power", as export.marian prints.
         "length_penalty": ("gnmt", "power"),
         "stop_criterion": tuple(STOP_CRITERIA.values()),
     }
@@ -55,12 +55,12 @@ _SPECIAL = {
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# Ids with a smaller bias take no part in the softmax.
+# Ids with a smaller bias do not count in the softmax.
 _MIN_BIAS = -1e8
 
 
 def check_marian_config(config):
-    """Raises InputError for a field that MarianMTModel cannot hold."""
+    """Raises InputError for a field that MarianMTModel does not support."""
     unsupported = find_unsupported_fields(config, _SUPPORTED)
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")
@@ -72,16 +72,13 @@ def check_marian_config(config):
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
-    """Writes the files of a MarianMTModel and its tokenizer.
+    """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
-    Args:
-        model: Transformer.
-        vocabulary: bytes of a `vocabulary.model`.
-        languages: codes of the source and the target; None if unknown.
-        folder: pathlib.Path of an empty folder.
+    `vocabulary` are the bytes of a `vocabulary.model`, `languages` the codes of
+    source and target, None if unknown.
 
     Raises:
-        InputError: MarianMTModel cannot hold such a model.
+        InputError: MarianMTModel does not support such a model.
     """
     config = model.config
     check_marian_config(config)
@@ -122,7 +119,7 @@ def _order_ids(model):
     """Returns the ids of source and target in the order of their rows."""
     config = model.config
     if config.source_vocabulary_size:
-        # Both sides share the ids of padding, begin and end.
+        # Both sides must have the same ids of padding, begin and end.
         special = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
         return (
             [*special, *range(4, config.source_pieces)],
@@ -137,7 +134,6 @@ def _order_ids(model):
 
 
 def _make_configs(config, source_ids, target_ids):
-    """Returns the dicts of config.json and generation_config.json."""
     special = {
         "pad_token_id": target_ids.index(BEGIN_ID),
         "eos_token_id": target_ids.index(END_ID),
@@ -166,7 +162,7 @@ def _make_configs(config, source_ids, target_ids):
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,
         "dtype": "float32",
-        # MarianMTModel ignores it, and export.import_marian reads it.
+        # Ignored by MarianMTModel, read by export.import_marian.
         "layer_norm_epsilon": config.layer_norm_epsilon,
         **special,
     }

@@ -1,10 +1,10 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
-Both searches rank by score / length ^ normalize, the end included, and stop
-when K hypotheses have ended (stop_criterion "k_finished"). But the beam of
-Marian gets narrower with each of them, so that it sometimes finds another
-translation; and its maximum length is a multiple of the longest source of the
-batch, in this package a difference.
+Marian and this package rank by score / length ^ normalize, the end included,
+and stop when K hypotheses have ended (stop_criterion "k_finished"). But
+Marian's beam gets narrower with each of them, so that it sometimes finds
+another translation; and its maximum length is a multiple of the longest source
+in the batch, in this package the source's length plus a constant.
 """
 
 import math
@@ -42,32 +42,29 @@ _SHARED, _SIDES = "Wemb", ("encoder_Wemb", "decoder_Wemb")
 _OUTPUT, _OLDER_OUTPUT = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _BIAS = "decoder_ff_logit_out_b"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
-# Up to this source length, in pieces, outputs may be as long as Marian's.
+# Up to this source length, in pieces, Marian's maximum output length fits.
 _EQUAL_LIMIT = 128
-# Marian writes a mapping of lists at most.
+# Marian's files nest at most lists in a mapping.
 _MAX_YAML_DEPTH = 3
-# libyaml's, where PyYAML has it, is twenty times as fast.
+# libyaml's loader, which PyYAML may lack, is twenty times as fast.
 _BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def read_marian(folder):
-    """Reads a directory of Marian's own files.
+    """Reads a directory of Marian's own files as a PretrainedModel.
 
-    Args:
-        folder: pathlib.Path: decoder.yml, the model and the vocabularies that
-            it names, source.spm and target.spm.
-
-    Returns:
-        PretrainedModel, with `export.tokenizers.opus_normalization`.
+    The files are decoder.yml, the model and the vocabularies that it names,
+    source.spm and target.spm. Sources are normalised by
+    `export.tokenizers.opus_normalization`.
 
     Raises:
-        InputError: something is missing, damaged or of another architecture.
+        InputError: a file is missing, damaged or of another architecture.
     """
     decoder = parse_yaml(read_bytes(folder / _DECODER), folder / _DECODER)
     checkpoint = Checkpoint(_find_model(folder, decoder))
     name = f"{checkpoint.path}: {_MODEL}"
     options = parse_yaml(checkpoint.read_text(_MODEL), name)
-    # No type is one of Marian's recurrent networks.
+    # A missing type means one of Marian's recurrent networks.
     check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
     sizes = _vocabulary_sizes(options)
     tables, notes = _read_tables(folder, decoder, sizes)
@@ -110,7 +107,7 @@ def _find_model(folder, decoder):
     names = _file_names(decoder, "models")
     path = folder / (names[0] if len(names) == 1 else "")
     if path.suffix != ".npz" or not path.exists():
-        # As trained, not converted by marian-conv.
+        # Files converted by marian-conv are not supported.
         files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
         raise InputError(
             f"{_DECODER}: expected models to name one .npz file of {folder}, "
@@ -120,7 +117,7 @@ def _find_model(folder, decoder):
 
 
 def _file_names(decoder, key):
-    """Returns the names of files, without the folders of their machine."""
+    """Returns the names of files, without folders of another machine."""
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if isinstance(names, list) and all(isinstance(n, str) for n in names):
@@ -176,7 +173,7 @@ def _read_table(path):
 def _read_lines(content, path):
     try:
         text = content.decode("utf-8").removesuffix("\n")
-        # As Marian reads it.
+        # Marian also strips carriage returns.
         lines = [line.removesuffix("\r") for line in text.split("\n")]
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text.") from None
@@ -224,7 +221,7 @@ def _make_config(options, **others):
             for name in ("enc-depth", "dec-depth")
         ],
         d_ff=inner,
-        # Of Marian's Transformer; 1e-9 is of its other networks.
+        # Marian's Transformer has 1e-6, its other networks 1e-9.
         layer_norm_epsilon=1e-6,
         activation=_ACTIVATIONS[activation],
         output_bias=True,
@@ -289,9 +286,9 @@ def _read_embeddings(checkpoint, config, is_shared, sizes):
 
 
 class _TextLoader(_BASE_LOADER):
-    """A safe loader that also keeps every scalar as its text.
+    """A safe loader that keeps every scalar as text.
 
-    SafeLoader makes false of the piece `no`, and a number of `1_000`.
+    SafeLoader reads the piece `no` as False, and `1_000` as a number.
     """
 
     def construct_mapping(self, node, deep=False):
@@ -304,7 +301,7 @@ class _TextLoader(_BASE_LOADER):
 
 
 def parse_yaml(content, name):
-    """Returns a dict of str to str, list or dict of a YAML file.
+    """Returns the mapping of a YAML file, str to str, list or dict.
 
     References, by which a small file stands for an endless one, and deep
     nesting raise InputError, as does YAML that Marian never writes.

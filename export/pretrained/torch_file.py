@@ -1,10 +1,9 @@
 """Reads the tensors of a file of `torch.save`, without PyTorch.
 
-The file holds a pickle, which names tensors, and storages of plain numbers. A
-pickle is a program, so that its reader here resolves only an allow-list of
-names, none of which does more than describe a tensor. Files of PyTorch 1.6 and
-later are zip archives; older ones are several pickles in a row, followed by
-the storages.
+The file contains a pickle, which names tensors, and storages of plain numbers.
+A pickle is a program, so this reader resolves only an allow-list of names, all
+of which only describe tensors. Files of PyTorch 1.6 and later are zip archives;
+older ones are several pickles in a row, followed by the storages.
 """
 
 import functools
@@ -22,19 +21,19 @@ _DTYPES = {
     "HalfStorage": "<f2",
     "BFloat16Storage": "bfloat16",
     "DoubleStorage": "<f8",
-    # Of buffers, not weights.
+    # Types of buffers, not weights.
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ByteStorage": "|u1",
     "BoolStorage": "|b1",
 }
-# A pickle that only names tensors is small, and so is its memo: that of an
-# Unpickler is as long as the largest index that is used.
+# A pickle that only names tensors is small, and so is its memo. An Unpickler
+# allocates a memo as long as the largest index used.
 _MAX_PICKLE_BYTES, _MAX_MEMO = 2**26, 2**22
-# Before PyTorch 1.6: the beginning of a file, and the bytes of a count.
+# Beginning of a file before PyTorch 1.6, and the bytes of a count in it.
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
-# The instructions of a dictionary of tensors, as pickletools names them.
+# Allowed instructions, by pickletools' names: those of a dict of tensors.
 _INSTRUCTIONS = {
     *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
     *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
@@ -65,7 +64,7 @@ class _Tensor(typing.NamedTuple):
 
 
 class LazyArray(typing.NamedTuple):
-    """An array of a file: its declared shape, and a function that reads it."""
+    """The declared shape of an array, and a function that reads it."""
 
     shape: tuple
     read: typing.Callable[[], np.ndarray]
@@ -76,7 +75,7 @@ def open_torch_file(path):
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is damaged, or holds anything but tensors of
+        ValueError: the file is damaged, or contains anything but tensors of
             numbers.
     """
     with path.open("rb") as file:
@@ -134,9 +133,9 @@ class _ZipStorages:
 class _LegacyStorages:
     """The pickles and the storages of a file before PyTorch 1.6.
 
-    The pickles are a magic number, the version, the sizes of the machine, the
-    tensors and the keys of the storages. Each storage has the number of its
-    elements in 8 bytes, and then the elements.
+    The pickles are a magic number, the version, the sizes of the machine's
+    types, the tensors and the keys of the storages. Each storage is the number
+    of its elements in 8 bytes, then the elements.
     """
 
     def __init__(self, path):
@@ -169,7 +168,7 @@ class _LegacyStorages:
 
 
 class _StateDict(dict):
-    """Stands for OrderedDict; attributes such as `_metadata` are dropped."""
+    """Replaces OrderedDict; attributes such as `_metadata` are dropped."""
 
     __slots__ = ()
 
@@ -178,9 +177,9 @@ class _StateDict(dict):
 
 
 class _Rebuild:
-    """Stands for the functions that make a tensor or a parameter.
+    """Replaces the functions that build a tensor or a parameter.
 
-    Without attributes, so that no pickle can change it.
+    It has no attributes, so that no pickle can change it.
     """
 
     __slots__ = ()
@@ -205,7 +204,7 @@ _ALLOWED = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Resolves only an allow-list, and records the storages."""
+    """Resolves only an allow-list of names, and records the storages."""
 
     def __init__(self, stream, storages):
         super().__init__(stream)
@@ -217,7 +216,7 @@ class _Unpickler(pickle.Unpickler):
         return _ALLOWED[module, name]
 
     def persistent_load(self, pid):
-        # Before PyTorch 1.6 there is a sixth, for a part of a storage.
+        # Before PyTorch 1.6 a sixth item may select a part of a storage.
         kind, dtype, key, _, size, *view = pid
         if kind != "storage" or dtype not in _DTYPES.values() or any(view):
             raise ValueError("a part of a storage")
@@ -231,7 +230,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _unpickle(stream, storages):
-    """Returns the content of one pickle, whose storages are recorded."""
+    """Returns the content of one pickle, and records its storages."""
     start = stream.tell()
     try:
         for instruction, argument, _ in pickletools.genops(stream):

@@ -1,12 +1,12 @@
-"""Vocabularies of Marian's models as a vocabulary of this package.
+"""Converts the vocabularies of Marian's models.
 
 A Marian model has two SentencePiece models, which split text into pieces, and a
 table from piece to id. They become one SentencePiece model for each side, whose
 ids are the four special pieces, then those of the table in its order, each with
 the score of the side's SentencePiece model. A piece that this model lacks is
-marked as unused, so that no text gets it. Pieces that the table lacks follow
-behind the V of the model (`trainer_spec.vocab_size`) and count as unknown;
-without them text would be split differently.
+marked as unused, so that it never occurs in tokenized text. Pieces that the
+table lacks follow after the V ids of the model (`trainer_spec.vocab_size`) and
+count as unknown; without them text would be split differently.
 """
 
 import re
@@ -31,15 +31,15 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
 _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
-# The names of the special ids, in their order.
+# Names of the special ids, in order.
 SPECIAL_PIECES = _PADDING, _UNKNOWN, _, _END = "<pad>", "<unk>", "<s>", "</s>"
-# The entry of a table for this package's padding; see `hugging_face_writer`.
+# Entry of a table for this package's padding; see `hugging_face_writer`.
 PADDING_ENTRY = "<blank>"
-# The row of an id that a checkpoint has no row for.
+# Stands for the row of an id that the checkpoint lacks.
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED = "added_tokens.json"
-# Fields of tokens that a text is searched for before it is split into pieces.
+# Fields with tokens that are matched before text is split into pieces.
 _TOKENS = (
     *("bos_token", "sep_token", "cls_token", "mask_token"),
     *("additional_special_tokens", "extra_special_tokens"),
@@ -58,12 +58,9 @@ class Vocabulary(typing.NamedTuple):
 class MarianTokenizerFiles:
     """The files of `MarianTokenizer.save_pretrained`.
 
-    Attributes:
-        languages: codes of the source and the target, None where missing.
-        notes: list of str: the differences here.
-
-    Raises:
-        InputError: a file cannot be read, or has an unknown field.
+    InputError if one cannot be read, or has an unknown field. `languages` are
+    the codes of source and target, None where missing; `notes` are differences
+    between the tokenizers.
     """
 
     def __init__(self, folder):
@@ -116,10 +113,8 @@ class MarianTokenizerFiles:
     def make_vocabularies(self, sizes, begin, end):
         """Returns the Vocabulary of the source and of the target.
 
-        Args:
-            sizes: rows of the embeddings of the source and of the target.
-            begin: id that the decoder begins with.
-            end: id that ends an output.
+        `sizes` are the rows of the embeddings of both sides, `begin` is the id
+        that the decoder begins with, `end` the id that ends an output.
         """
         paths = [self._folder / "vocab.json"] * 2
         tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
@@ -181,17 +176,14 @@ def read_table(path):
 
 
 def complete_table(table, size, path):
-    """Completes a table of a file, piece to id, for a matrix of `size` rows.
+    """Completes the piece-to-id table of a file for `size` ids.
 
-    Returns:
-        A dict whose ids are 0 to `size` - 1, and a list of str, notes on it.
-
-    Raises:
-        InputError: an id has no row, or several pieces.
+    Returns a dict with the ids 0 to `size` - 1, and a list of str, notes on it.
+    InputError if an id exceeds the size, or has several pieces.
     """
     table = dict(table)
-    # Tables of OPUS-MT lack ids whose pieces differed only by a kind of space
-    # at the end, and may have an empty piece.
+    # Tables of OPUS-MT lack ids whose pieces differed only in a trailing space
+    # character, and may have an empty piece.
     table.pop("", None)
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
@@ -222,13 +214,13 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     Args:
         table: dict of `complete_table`.
         spm: bytes of the SentencePiece model of the side.
-        unknown: id of an unknown piece in the table.
-        begin: id that the decoder begins with; None where there is no row.
+        unknown: id of the unknown piece in the table.
+        begin: id that the decoder begins with; None if it has no row.
         end: id of the end.
-        name: name of the SentencePiece model's file, for messages.
+        name: file name of the SentencePiece model, for messages.
 
     Raises:
-        InputError: the SentencePiece model is damaged, or cannot be used.
+        InputError: the SentencePiece model is damaged or not supported.
     """
     model = _parse_spm(spm, name)
     scored = {
@@ -295,7 +287,6 @@ def _check_pieces(pieces, name):
 
 
 def _rename_special(pieces):
-    """Renames pieces that have the names of special ids."""
     taken = {*pieces, *SPECIAL_PIECES}
     names = []
     for piece in pieces:

@@ -1,13 +1,13 @@
 """Maps the arrays of a Marian model to the weights of a Transformer.
 
-Both are the network of the paper, stored in different ways:
+Both are the network of the paper, with different storage:
 
-- Marian's positions are [sines | cosines] in halves, and those of this package
-  have sine and cosine of a rate side by side. Instead of a second kind of
-  positions the residual stream is permuted: column 2i is Marian's i, and
-  column 2i + 1 is Marian's D/2 + i, wherever a matrix reads the stream or
-  writes to it. Heads and inner layers keep their order, so that the result is
-  the same up to the order of summation.
+- Marian's positions are [sines | cosines] in halves; in this package the sine
+  and cosine of a rate are adjacent. Instead of a second kind of positions the
+  residual stream is permuted: column 2i is Marian's i, and column 2i + 1 is
+  Marian's D/2 + i, wherever a matrix reads or writes the stream. Heads and
+  inner layers keep their order, so that the result is the same up to the order
+  of summation.
 - Queries, keys and values are one matrix here.
 - PyTorch stores matrices transposed.
 """
@@ -21,50 +21,50 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.vocabulary import MISSING_ROW
 
-# The bias of an id that must take no part in the softmax.
+# Bias of an id that must not count in the softmax.
 EXCLUDED = -1e9
 MAX_VOCABULARY = 2**24
 
 
 class PretrainedModel(typing.NamedTuple):
-    """A pretrained model, as it is read from a directory."""
+    """A pretrained model read from a directory."""
 
     model: kt.Transformer
-    # Of a `vocabulary.model`.
+    # Content of a `vocabulary.model`.
     vocabulary: bytes
-    # Codes, if the directory has them.
+    # Language codes, if the directory has them.
     source_language: str | None
     target_language: str | None
-    # On settings of the directory that have no effect here.
+    # Settings of the directory that have no effect here.
     notes: list[str]
 
 
 class WeightSlot(typing.NamedTuple):
-    """The place of one array of a checkpoint in a Transformer."""
+    """Maps one array of a checkpoint to a slice of a weight."""
 
     # Name of the array in the checkpoint.
     name: str
-    # Of the weight: attribute names, and an index into a list.
+    # Path to the weight: attribute names, and an index into a list.
     path: tuple
-    # Of the last axis of the weight.
+    # Slice of the weight's last axis.
     columns: slice
-    # Of the array, as [in, out] or [width].
+    # Shape of the array, [in, out] or [width].
     shape: tuple
-    # Whether its rows, or its last axis, are of the residual stream.
+    # Whether its rows, or its last axis, belong to the residual stream.
     reads_stream: bool = False
     writes_stream: bool = False
-    # Whether the checkpoint has it as [out, in].
+    # Whether the checkpoint stores it as [out, in].
     is_transposed: bool = False
 
     @property
     def stored_shape(self):
-        """The shape of the array in the checkpoint."""
+        """Shape of the array in the checkpoint."""
         return self.shape[::-1] if self.is_transposed else self.shape
 
 
 _FUSED, _OUT, _NORM = "query_key_value", "output_projection", "layer_norm"
-# Block, weight, number of the part in it, and the name in a MarianMTModel's
-# `state_dict` and in a `model.npz` of Marian.
+# Block, weight, index of the part in the weight, and the name in a
+# MarianMTModel's `state_dict` and in Marian's `model.npz`.
 _LAYER = (
     ("self_attention", _FUSED, 0, "self_attn.q_proj", "self_{}q"),
     ("self_attention", _FUSED, 1, "self_attn.k_proj", "self_{}k"),
@@ -85,10 +85,8 @@ _LAYER = (
 def layer_slots(config, is_hugging_face):
     """Returns the WeightSlots of all arrays but embeddings and output bias.
 
-    Args:
-        config: TransformerConfig of a post-norm network with biases.
-        is_hugging_face: whether the names are those of a MarianMTModel's
-            `state_dict`; else of Marian's `model.npz`.
+    The network must be post-norm with biases. The names are those of a
+    MarianMTModel's `state_dict`, or of Marian's `model.npz`.
     """
     slots = []
     for side, num_layers in (
@@ -148,7 +146,7 @@ def _make_slots(config, names, path, number, is_transposed):
 
 
 def marian_columns(width):
-    """Returns Marian's column of each column here: here = marian[columns]."""
+    """Returns the permutation `columns` with here = marian[columns]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
@@ -169,17 +167,14 @@ def _get_weight(model, path):
 def load_transformer(config, checkpoint, slots, other_names):
     """Returns a Transformer with the layers of a checkpoint.
 
-    Args:
-        config: TransformerConfig.
-        checkpoint: Checkpoint.
-        slots: list of WeightSlot, of all layers.
-        other_names: set of names of its other arrays.
+    `slots` are the WeightSlots of all layers, `other_names` the set of names of
+    the other arrays in the checkpoint.
 
     Raises:
         InputError: an array is missing, damaged or of another network.
     """
     checkpoint.validate_names({slot.name for slot in slots} | other_names)
-    # Before a network of a hostile size is built.
+    # Checks shapes first, so that no network of a hostile size is built.
     for slot in slots:
         checkpoint.check(slot.name, slot.stored_shape)
     model = kt.Transformer(config)
@@ -197,7 +192,10 @@ def load_transformer(config, checkpoint, slots, other_names):
 
 
 def read_layers(model, slots):
-    """Returns a dict, name to array of a checkpoint, of a Transformer."""
+    """Returns the layers of a Transformer as arrays of a checkpoint.
+
+    The inverse of `load_transformer`: a dict, name to array.
+    """
     columns = np.argsort(marian_columns(model.config.d_model))
     arrays = {}
     for slot in slots:
@@ -210,15 +208,12 @@ def read_layers(model, slots):
 
 
 def set_embeddings(model, tables, bias, source, target):
-    """Sets the embeddings of a Transformer and the bias of its output.
+    """Sets the embeddings and the output bias of a Transformer.
 
-    Args:
-        model: Transformer.
-        tables: dict of the checkpoint's matrices [V', D] of the "source",
-            "target" and "output", without those that are tied to another.
-        bias: float32 [V'] of the output; ignored if the model has none.
-        source: Vocabulary of the source.
-        target: Vocabulary of the target.
+    `tables` is a dict of the checkpoint's matrices [V', D] of the "source",
+    "target" and "output", without those that are tied to another. `bias`,
+    float32 [V'], is ignored if the model has none. `source` and `target` are
+    Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
@@ -241,8 +236,8 @@ def _select_rows(values, rows, missing):
 def make_config(file, width, num_heads, layers, **fields):
     """Returns the TransformerConfig of a Marian network.
 
-    `file` describes it; `layers` are those of encoder and decoder, and
-    `fields` other fields of the TransformerConfig.
+    `file` is named in errors; `layers` are the numbers of encoder and decoder
+    layers, `fields` other fields of the TransformerConfig.
     """
     encoder, decoder = layers
     if width % num_heads:

@@ -1,8 +1,7 @@
-"""Estimates what a training costs before it begins.
+"""Estimates the cost of a training before it starts.
 
 `training_cost` is the entry point: parameters and FLOPs are counted exactly;
-memory, seconds, energy and price are estimated. It imports `batches` for rows
-of an update, and `reports` for tables.
+memory, seconds, energy and price are estimated.
 """
 
 from trainers.cost.cost_estimate import packed_row, training_cost

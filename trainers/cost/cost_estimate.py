@@ -1,9 +1,9 @@
-"""Estimates what a training takes: seconds, memory, energy, price.
+"""Estimates seconds, memory, energy and price of a training.
 
-A device computes its matrix products at a share of its peak rate, moves the
+A device computes matrix products at a fraction of its peak rate, moves the
 activations through its memory several times, and launches operations layer by
-layer; then all devices add their gradients in a ring and each makes Adam's
-update. Only the input overlaps with the rest: it is prepared ahead.
+layer; then the devices sum their gradients in a ring and each runs Adam. Only
+the input pipeline overlaps with the rest.
 """
 
 import dataclasses
@@ -28,38 +28,31 @@ from trainers.cost.memory import (
 
 _FLOAT32 = 4
 
-# Assumed: how often each byte of activations passes through memory.
+# Assumed number of times that each activation passes through memory.
 ACTIVATION_MOVES = 8
 # Adam reads weight, gradient and two moments, and writes all but the gradient.
 ADAM_BYTES = 7 * _FLOAT32
-# Assumed: the share of a link's bandwidth that a ring reaches.
+# Assumed fraction of a link's bandwidth that a ring reaches.
 LINK_UTILIZATION = 0.7
-# Tokens/s of both sides that the input pipeline makes by itself: the least
-# measured (docs/measured/data.md).
+# Tokens/s of both sides from the input pipeline alone: the lowest measured
+# (docs/measured/data.md).
 INPUT_TOKENS = 6e6
-# The share of packed rows that is padding (docs/measured/data.md).
+# Fraction of padding in packed rows (docs/measured/data.md).
 PADDING = 0.01
 
 
-# Parts of an update that are not always counted.
+# Parts of an update that `total_seconds` may exclude.
 LAUNCH = "launching operations"
 INPUT = "input, overlapped"
 
 
 def update_seconds(config, shape, micro_batches, precision, device, count):
-    """Estimates the time of an update on `count` devices.
+    """Estimates the seconds of an update on `count` devices, by part.
 
-    Args:
-        config: TransformerConfig.
-        shape: BatchShape of one micro-batch of one device.
-        micro_batches: of each device's share of an update.
-        precision: one of `trainers.cost.memory.PRECISIONS`, or "float16" for
-            a trainer whose products are all float16, logits too.
-        device: Device.
-        count: number of devices.
-
-    Returns:
-        A dict of part to seconds; see `total_seconds`.
+    `shape` is the BatchShape of one micro-batch of one device, `micro_batches`
+    the number of them in each device's share. `precision` is one of
+    `trainers.cost.memory.PRECISIONS`, or "float16" for a trainer that computes
+    all products in float16, logits too. Returns a dict for `total_seconds`.
     """
     stored = "mixed_bfloat16" if precision == "float16" else precision
     activations = sum(activation_bytes(config, shape, stored).values())
@@ -91,17 +84,17 @@ def total_seconds(parts, excluded=()):
 def _product_seconds(config, shape, precision, device):
     parts = flops_by_part(step_products(config, *shape))
     dtype = precision.removeprefix("mixed_")
-    # This trainer's logits are a float32 product under every policy.
+    # This trainer computes logits in float32 under every policy.
     logits_dtype = "float16" if precision == "float16" else "float32"
     logits = parts.pop(EMBEDDINGS) / device.rate(logits_dtype)
     return logits + sum(parts.values()) / device.rate(dtype)
 
 
 def ring_seconds(size, link, count):
-    """Returns the seconds in which `count` devices add an array in a ring.
+    """Returns the seconds of a ring all-reduce on `count` devices.
 
-    Each sends 2 (count - 1) / count of its `size` bytes, over a link of
-    `link` bytes/s in one direction (Patarasuk and Yuan 2009).
+    Each sends 2 (count - 1) / count of its `size` bytes, over a link of `link`
+    bytes/s in one direction (Patarasuk and Yuan 2009).
     """
     if count == 1:
         return 0.0
@@ -110,10 +103,11 @@ def ring_seconds(size, link, count):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """What a training takes on `count` equal devices.
+    """Estimated cost of a training on `count` equal devices.
 
-    `row` is the shape of a packed row, `rows` the rows of an update, all
-    devices together, and `micro_batches` the parts of each device's share.
+    `row` is the shape of a packed row, `rows` the number of rows of an update
+    on all devices together, and `micro_batches` the parts of each device's
+    share.
     """
 
     config: object
@@ -127,7 +121,7 @@ class TrainingCost:
     @property
     def shape(self):
         """BatchShape of one micro-batch of one device."""
-        # The last ones may be padding.
+        # Rounded up: the last rows may be padding.
         return self.row.scaled(
             -(-self.rows // (self.count * self.micro_batches))
         )
@@ -146,7 +140,7 @@ class TrainingCost:
 
     @functools.cached_property
     def seconds(self):
-        """Seconds of an update, as `update_seconds` returns them."""
+        """Seconds of an update by part, see `update_seconds`."""
         return update_seconds(
             self.config,
             self.shape,
@@ -181,10 +175,10 @@ class TrainingCost:
 
 
 def packed_row(source_mean, target_mean, row_tokens):
-    """Returns the BatchShape of a packed row, as the trainer makes them.
+    """Returns the BatchShape of a packed row, as the trainer packs it.
 
-    It has `row_tokens` positions on its longer side; the other side follows
-    from the mean lengths of source and target sentences.
+    It has `row_tokens` positions on its longer side; the length of the other
+    side follows from the mean lengths of source and target sentences.
     """
     longer = max(source_mean, target_mean)
     source, target = (
@@ -200,8 +194,8 @@ def training_cost(config, row, device, count, precision, accumulate=None):
     `accumulate` is the number of micro-batches, by default as few as fit.
 
     Raises:
-        InputError: it does not fit into the devices' memory, or there are
-            more devices than rows.
+        InputError: the training exceeds the devices' memory, or there are more
+            devices than rows.
     """
     rows = int(
         max_rows(row.source_length, row.target_length, config.batch_tokens)

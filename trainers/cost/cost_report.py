@@ -1,4 +1,4 @@
-"""Prints a cost estimate: counts, estimates, and what they assume."""
+"""Formats a cost estimate: counts, estimates and assumptions."""
 
 from trainers.cost import cost_estimate as estimate
 from trainers.cost import flops
@@ -11,20 +11,17 @@ from trainers.cost.memory import (
 from trainers.reports.markdown_table import markdown_table
 
 _GIB = 2**30
-# Pairs prepared by a core in a second, of sentences of 19 words
+# Sentence pairs of 19 words that a core prepares in a second
 # (docs/measured/data.md).
 _PAIRS_PER_SECOND = 13_500
 
 
 def make_report(name, cost, hour_price, pairs, means):
-    """Returns the whole report as Markdown.
+    """Returns the report of a TrainingCost as Markdown.
 
-    Args:
-        name: of the model.
-        cost: TrainingCost.
-        hour_price: price of one device's hour, in any currency, or None.
-        pairs: number of sentence pairs of the train split, or None.
-        means: mean lengths of source and target sentences in tokens.
+    `hour_price` is the price of one device's hour, in any currency, or None;
+    `pairs` is the number of sentence pairs of the train split, or None, and
+    `means` are the mean lengths of source and target sentences in tokens.
     """
     device = cost.device
     rates = ", ".join(
@@ -130,8 +127,8 @@ def _totals(cost, hour_price):
 
 def _data(cost, pairs, means):
     epochs = cost.config.train_steps * cost.target_tokens / means[1] / pairs
-    # Ids are uint16 where they fit (trainers/data/shards.py), and each
-    # pair has two lengths of two bytes.
+    # Shards store ids as uint16 where they fit (trainers/data/shards.py), and
+    # two lengths of two bytes for each pair.
     width = 2 if cost.config.vocabulary_size <= 2**16 else 4
     size = pairs * (width * sum(means) + 4)
     core_hours = pairs / _PAIRS_PER_SECOND / 3600
@@ -167,7 +164,7 @@ def _assumptions(device):
 
 
 def compare_published_updates(updates):
-    """Returns a table of a list of TimedUpdate; fitted ones have a *."""
+    """Returns a table of a list of TimedUpdate; * marks fitted ones."""
     header = ["update", "seconds", "predicted", "ratio", "source"]
     rows = [
         [

@@ -7,7 +7,7 @@ from export.common.errors import InputError
 from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
 
 _TERA, _GIGA, _GIB = 1e12, 1e9, 2**30
-# GPUs that the links of the table can join in one machine.
+# Maximum number of GPUs that the links of the table connect in one machine.
 MAX_GPUS = 16
 
 
@@ -16,20 +16,20 @@ class Device:
     """A GPU, or a CPU with all its cores.
 
     Attributes:
-        name: its name in the table.
-        flops: peak FLOP/s of dense matrix products, a dict by dtype:
-            `float32` (TF32 where TensorFlow uses it), `bfloat16`, `float16`.
-        utilization: assumed share of `flops` that an update's products reach,
-            a dict by dtype.
+        name: name in the table.
+        flops: peak FLOP/s of dense matrix products, a dict by dtype: `float32`
+            (TF32 where TensorFlow uses it), `bfloat16`, `float16`.
+        utilization: assumed fraction of `flops` that an update's products
+            reach, a dict by dtype.
         memory: bytes; None if unknown.
         bandwidth: bytes/s of its memory.
         link: bytes/s of one direction of its links to other devices; None if
             unknown.
         watts: power at full load; None if unknown.
         layer_seconds: assumed time to launch a layer's forward and backward
-            operations, however few the tokens.
+            operations, independent of the number of tokens.
         logits_arrays: see `trainers.cost.memory.activation_bytes`.
-        source: where the figures are from.
+        source: source of the figures.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Device:
     source: str
 
     def rate(self, dtype):
-        """Returns the assumed FLOP/s of products of this dtype."""
+        """Returns the assumed FLOP/s of products of a dtype."""
         if dtype not in self.flops:
             raise InputError(
                 f"{self.name} has no fast products of {dtype}; use "
@@ -65,7 +65,7 @@ _LAYER_SECONDS = 0.050 / 12
 
 
 def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
-    """Returns a Device; `nvlink_gb` counts both directions, as printed."""
+    """Returns a Device; `nvlink_gb` counts both directions."""
     family = name.partition("-")[0]
     return Device(
         name=name,
@@ -83,7 +83,7 @@ def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
 
 _VOLTA = {"float32": 15.7, "float16": 125}
 _AMPERE = {"float32": 156, "bfloat16": 312, "float16": 312}
-# The datasheets print the rates with sparsity, which doubles them.
+# The datasheet gives the rates with sparsity, which doubles them.
 _HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2}
 
 DEVICES = {

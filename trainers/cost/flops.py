@@ -1,9 +1,9 @@
 """Counts the matrix products of a training step and their FLOPs.
 
 Letters: B rows, S and T source and target positions of a row, D d_model, H
-heads, F d_ff, V target vocabulary. A product [m, k] @ [k, n] is 2 m k n FLOPs,
-and a training step makes it three times: forward, and for the gradient of
-each factor.
+heads, F d_ff, V target vocabulary. A product [m, k] @ [k, n] has 2 m k n FLOPs,
+and a training step computes three: forward, and for the gradient of each
+factor.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ PRODUCTS_PER_STEP = 3
 
 
 class Matrix(typing.NamedTuple):
-    """A weight matrix [rows, columns] and which of PARTS it belongs to."""
+    """A weight matrix [rows, columns], and the one of PARTS it belongs to."""
 
     part: str
     rows: int
@@ -94,8 +94,7 @@ def weight_products(
     """Returns a forward pass's products with weights, a list of Product.
 
     Biases, norms and embedding look-ups are not counted; padding is.
-    `with_logits` is the number of target positions that logits are computed
-    for, by default all of them.
+    `with_logits` is the number of target positions with logits, by default all.
     """
     source, target = rows * source_length, rows * target_length
     if with_logits is None:
@@ -114,10 +113,10 @@ def weight_products(
 
 
 def self_attention_blocks(length, window, causal):
-    """Returns the blocks that self-attention is computed in (section 4).
+    """Returns the block sizes of self-attention (section 4 of the paper).
 
-    They are (blocks, queries of a block, keys that each query meets); without
-    a window, 0, one block in which every query meets every key.
+    They are (blocks, queries of a block, keys that each query attends to). A
+    window of 0 means one block in which every query attends to every key.
     """
     size = block_size(length, window) if window else length
     if size == length:
@@ -150,12 +149,12 @@ def step_products(config, rows, source_length, target_length, with_logits=None):
 
 
 def flops(products):
-    """Returns the FLOPs of a training step made of these products."""
+    """Returns the FLOPs of a training step with these products."""
     return sum(product.flops for product in products)
 
 
 def flops_by_part(products):
-    """Returns the FLOPs of a training step, a dict of each of PARTS."""
+    """Returns the FLOPs of a training step, a dict by PARTS."""
     return {
         part: flops(each for each in products if each.part == part)
         for part in PARTS

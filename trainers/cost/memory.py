@@ -1,8 +1,8 @@
 """Counts parameters, and the memory of a training step by part.
 
-Bytes of weights, moments and gradients are exact. Bytes of activations are
-what the formulas of a layer need again in the backward pass; a compiler may
-recompute some, and needs room for what it is about to compute.
+Bytes of weights, moments and gradients are exact. Bytes of activations are what
+the backward pass of a layer needs by its formulas; a compiler may recompute
+some, and needs room for what it is about to compute.
 """
 
 import math
@@ -15,20 +15,20 @@ PRECISIONS = ("float32", "mixed_bfloat16")
 
 _FLOAT32, _BFLOAT16, _BOOL = 4, 2, 1
 # Arrays of the logits' size that a step holds at once: logits and softmax;
-# with XLA twice as many, as its own analysis has it (docs/measured/scaling.md).
+# twice as many by XLA's own memory analysis (docs/measured/scaling.md).
 UNCOMPILED_LOGITS = 2
 COMPILED_LOGITS = 4
 
-# Assumed: what driver, libraries and framework take of a GPU, and the share
+# Assumed: bytes of a GPU for driver, libraries and framework, and the fraction
 # of the rest that can be filled before the allocator finds no block.
 RESERVE_BYTES = 2**30
 FILLED = 0.9
 
 
 class BatchShape(typing.NamedTuple):
-    """A micro-batch of one device: B, S, T, and target positions with logits.
+    """Shape of a micro-batch: B, S, T, and target positions with logits.
 
-    `rows` is a mean and may be no integer.
+    It is that of one device; `rows` is a mean and may be no integer.
     """
 
     rows: float
@@ -74,19 +74,17 @@ def count_parameters(config):
 
 
 def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
-    """Estimates what a forward pass keeps for the backward pass.
+    """Estimates the bytes that a forward pass stores for the backward pass.
 
     `logits_arrays` is the number of arrays of the logits' size held at once;
-    they are float32 in both precisions.
-
-    Returns:
-        A dict of bytes: `activations` of the stacks, `logits and softmax`.
+    they are float32 in both precisions. Returns a dict of `activations` of the
+    stacks and `logits and softmax`.
     """
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
     window, dropped = config.attention_window, bool(config.dropout)
-    # A residual: dropout's mask, the norm's output and, in float32, its
-    # normalised input.
+    # Of a residual connection: the dropout mask, the norm's output and, in
+    # float32, its normalised input.
     residual = config.d_model * (width + _FLOAT32 + _BOOL * dropped)
     feed_forward = _feed_forward(config, width) + residual
     keys_values = width * config.num_heads * (config.d_k + config.d_v)
@@ -117,14 +115,14 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
 
 
 def _feed_forward(config, width):
-    # ReLU's gradient needs its output only, others their input too.
+    # The gradient of ReLU needs only its output, others also their input.
     copies = 1 if config.activation == "relu" else 2
     dropped = (width + _BOOL) * bool(config.activation_dropout)
     return config.d_ff * (copies * width + dropped)
 
 
 def _queries(config, width, keys):
-    """Bytes of a query, the heads' outputs and the float32 weights."""
+    """Returns the bytes of a query, the heads' outputs and the weights."""
     weight = _FLOAT32
     if width != _FLOAT32:
         weight += width
@@ -149,7 +147,7 @@ def memory_by_part(
         "Adam's two moments": 2 * weights,
         "gradients": weights,
         "accumulated gradients": weights * (micro_batches > 1),
-        # From the softmax and from the look-ups, before they are added.
+        # One from the softmax and one from the look-ups, before the sum.
         "parts of the embeddings' gradient": 2 * table,
         "weights in bfloat16": _BFLOAT16 * matrices * is_mixed,
         "driver and framework": RESERVE_BYTES,
@@ -158,7 +156,7 @@ def memory_by_part(
 
 
 def largest_rows(config, row, precision, device, micro_batches):
-    """Returns how many packed rows a device's memory holds."""
+    """Returns the number of packed rows that fit in a device's memory."""
     empty, one = (
         sum(
             memory_by_part(
@@ -176,10 +174,9 @@ def largest_rows(config, row, precision, device, micro_batches):
 
 
 def needed_micro_batches(config, row, rows, precision, device):
-    """Returns how many micro-batches a device's `rows` must be split into.
+    """Returns the minimum number of micro-batches for a device's `rows`.
 
-    Raises:
-        InputError: not even one row fits.
+    InputError if not even one row fits.
     """
     if device.memory is None:
         return 1

@@ -1,6 +1,6 @@
-"""Published times of updates, to check the estimates against.
+"""Published times of updates, to validate the estimates.
 
-Those of this trainer on CPUs are in docs/measured/scaling.md.
+Times of this trainer on CPUs are in docs/measured/scaling.md.
 """
 
 import typing
@@ -10,16 +10,16 @@ from trainers.cost.cost_estimate import total_seconds, update_seconds
 from trainers.cost.devices import DEVICES
 from trainers.cost.memory import BatchShape
 
-# Mean length of WMT's sentences in tokens, about; it changes attention's
-# scores only.
+# Approximate mean length of WMT's sentences in tokens; only the products of
+# attention scores depend on it.
 _LENGTH = 30
 
 
 class TimedUpdate(typing.NamedTuple):
     """A published time of an update, and the predicted one.
 
-    `fitted` says that the assumptions were fitted to it, so that agreement
-    proves little.
+    `fitted` is True if the assumptions were fitted to this time, so that
+    agreement proves little.
     """
 
     name: str
@@ -31,7 +31,7 @@ class TimedUpdate(typing.NamedTuple):
 
 _PAPER = "Vaswani et al. 2017, section 5.2"
 _NVIDIA = "NVIDIA DeepLearningExamples, PyTorch Transformer, README of 2022"
-# By GPU, precision and tokens of a GPU: tokens/s by number of GPUs.
+# By GPU, precision and tokens per GPU: tokens/s by number of GPUs.
 _NVIDIA_RATES = {
     ("V100", "float32", 2560): {1: 8742, 4: 30_204, 8: 59_316},
     ("V100", "float16", 5120): {1: 32_942, 4: 109_726, 8: 214_656},
@@ -40,8 +40,8 @@ _NVIDIA_RATES = {
     ("A100-40GB", "float32", 10_240): {1: 51_057, 4: 179_245, 8: 347_936},
     ("A100-40GB", "float16", 10_240): {1: 82_059, 4: 286_081, 8: 551_599},
 }
-# By source: preset, vocabulary, GPUs, their name, precision, target tokens of
-# a GPU (with as many source tokens, maybe some padding), micro-batches,
+# By source: preset, vocabulary, GPUs, their name, precision, target tokens per
+# GPU (with equally many source tokens, some may be padding), micro-batches,
 # seconds.
 _UPDATES = {
     _PAPER: [
@@ -53,7 +53,7 @@ _UPDATES = {
         for batch, rates in _NVIDIA_RATES.items()
         for count, rate in rates.items()
     ],
-    # "At least" so many words a second; "3500 or 4000" tokens of a GPU.
+    # "At least" this many words a second; "3500 or 4000" tokens per GPU.
     "M. Ott in fairseq#940, at least": [
         ("base", 30_000, 4, "V100", "float32", 3500, 1, 4 * 3500 / 73_000),
         ("base", 30_000, 4, "V100", "float16", 3500, 1, 4 * 3500 / 160_000),
@@ -61,8 +61,8 @@ _UPDATES = {
     "fairseq timed in NVIDIA/OpenSeq2Seq#250": [
         ("big", 32_768, 1, "V100", "float16", 3584, 1, 0.148),
     ],
-    # Updates of 402,000 tokens, 9,700 of them: quoted in fairseq#361 for more
-    # GPUs and the same batch.
+    # 9,700 updates of 402,000 tokens: quoted in fairseq#361 for more GPUs and
+    # the same batch.
     "Ott et al. 2018, abstract, under 5 hours; fairseq#361": [
         ("big", 32_768, 8, "V100", "float16", 3584, 14, 5 * 3600 / 9700),
     ],

@@ -1,4 +1,1 @@
-"""Pictures of attention and TensorBoard's event files.
-
-They import the attention views of `export`, and no other package of trainers.
-"""
+"""Pictures of attention, and TensorBoard event files."""

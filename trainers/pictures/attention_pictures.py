@@ -1,4 +1,4 @@
-"""Draws attention weights, each picture as wide as TensorBoard shows it."""
+"""Draws attention weights at the width that TensorBoard displays."""
 
 import contextlib
 import functools
@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from export.attention_views.svg import KIND_NAMES
 from export.attention_views.word_attention import KINDS
 
-# TensorBoard's Images tab scales pictures to this width, pixel by pixel; any
-# other would make letters unreadable.
+# TensorBoard's Images tab scales pictures to this width without smoothing;
+# letters of other sizes would be unreadable.
 WIDTH = 350
 # Maximum number of tokens of a side, with a label each.
 MAX_TOKENS = 24
@@ -32,7 +32,7 @@ _LINE, _GAP, _HEAD = 15, 8, 45
 _MIN_CELL_WIDTH, _MAX_CELL_WIDTH, _MAX_CELL_HEIGHT = 11, 22, 13
 _MAX_LABEL_WIDTH = 76
 _FONT = pathlib.Path(__file__).parent / "fonts" / "DejaVuSans-subset.ttf"
-# For scripts that our own font lacks, on machines that have one of these.
+# Used for scripts that the packaged font lacks, if installed.
 _SYSTEM_FONTS = (
     *("NotoSansCJK-Regular.ttc", "Arial Unicode.ttf", "msyh.ttc"),
     *("NotoSansDevanagari-Regular.ttf", "NotoSansThai-Regular.ttf"),
@@ -41,7 +41,7 @@ _SYSTEM_FONTS = (
 
 
 class Label(typing.NamedTuple):
-    """A token as it is written beside a row or a column."""
+    """Text and font of a token beside a row or a column."""
 
     text: str
     font: ImageFont.FreeTypeFont
@@ -51,14 +51,9 @@ class Label(typing.NamedTuple):
 def draw_layer(maps, kind, layer):
     """Draws every head of a layer, with the tokens of rows and columns.
 
-    Args:
-        maps: AttentionMaps.
-        kind: "encoder", "decoder" or "cross".
-        layer: number of the layer, from 1.
-
-    Returns:
-        PIL.Image, WIDTH pixels wide. Of longer sentences the first MOST_TOKENS
-        tokens are shown, with a note.
+    `maps` are AttentionMaps; `layer` counts from 1. Returns a PIL.Image, WIDTH
+    pixels wide. Of longer sentences the first MAX_TOKENS tokens are shown, with
+    a note.
     """
     sides = {
         name: getattr(maps, side)
@@ -76,7 +71,7 @@ def draw_layer(maps, kind, layer):
     if not all(label.is_readable for label in rows + columns):
         notes.append("U+...: no font of the training's machine has it.")
     weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]
-    # As many heads in a line as fit, in lines of equal length if possible.
+    # Fills the width with heads, in lines of equal length if possible.
     left = _widest(rows) + 6
     max_heads = (WIDTH - left) // (len(columns) * _MIN_CELL_WIDTH + _GAP)
     lines = -(-len(weights) // max(max_heads, 1))
@@ -109,12 +104,7 @@ def draw_layer(maps, kind, layer):
 def draw_overview(maps, kind):
     """Draws all heads of all layers of a kind, small and without labels.
 
-    Args:
-        maps: AttentionMaps.
-        kind: "encoder", "decoder" or "cross".
-
-    Returns:
-        PIL.Image, WIDTH pixels wide for up to 17 heads.
+    Returns a PIL.Image, WIDTH pixels wide for up to 17 heads.
     """
     weights = getattr(maps, kind)
     layers, heads = weights.shape[:2]
@@ -139,10 +129,10 @@ def draw_overview(maps, kind):
 def token_label(token):
     """Returns the Label of a token.
 
-    Characters that no font of this machine has become code points, such as
-    U+4F60. Long labels are truncated with an ellipsis.
+    Characters that are in no font of this machine are shown as code points,
+    such as U+4F60. Long labels are truncated with an ellipsis.
     """
-    # SentencePiece's own mark would be a black bar beside each word.
+    # SentencePiece's mark would look like a black bar beside each word.
     text = token.replace(_SPACE, "_")
     able = [f for f in _fonts() if all(_has(f, letter) for letter in text)]
     font = (able or _fonts())[0]
@@ -166,7 +156,7 @@ def _fonts():
 
 @functools.cache
 def _has(font, letter):
-    # U+FFFF is no character: every font shows its sign for a missing one.
+    # U+FFFF is no character, so fonts render it as their missing glyph.
     shown, missing = font.getmask(letter), font.getmask("\uffff")
     return (shown.size, bytes(shown)) != (missing.size, bytes(missing))
 
@@ -187,7 +177,7 @@ def _widest(labels):
 
 def _cells(weights, width, height):
     pixels = _colours(weights).repeat(height, axis=0).repeat(width, axis=1)
-    # A line between cells, so that a token can be followed to its label.
+    # Lines between cells lead the eye from a cell to its label.
     pixels[height - 1 :: height] = pixels[:, width - 1 :: width] = 255
     return Image.fromarray(pixels)
 
@@ -216,7 +206,6 @@ def _write(picture, position, text, size, anchor="lm"):
 
 
 def _paste(picture, pasted, position):
-    """Pastes a picture with a frame around it."""
     picture.paste(pasted, position)
     (x, y), (width, height) = position, pasted.size
     box = (x - 1, y - 1, x + width, y + height)

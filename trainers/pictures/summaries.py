@@ -1,4 +1,4 @@
-"""TensorBoard's event files, with attention while a model is trained."""
+"""Writes TensorBoard event files, with attention during training."""
 
 import contextlib
 import re
@@ -18,21 +18,13 @@ from trainers.pictures.attention_pictures import (
     draw_overview,
 )
 
-# Tokens of the longer side: enough to see something, and few enough that two
+# Tokens of the longer side: enough to show a pattern, and few enough that two
 # heads fit side by side.
 _LENGTHS = (5, MAX_TOKENS // 2)
 
 
 class EventWriter:
-    """Writes the summaries that tf.summary creates inside its blocks.
-
-    Args:
-        log_dir: pathlib.Path, TensorBoard's folder.
-        run: name of the run in TensorBoard.
-
-    Raises:
-        InputError: the files cannot be written, here or in a block.
-    """
+    """Writes tf.summary events to a run; InputError if it cannot."""
 
     def __init__(self, log_dir, run):
         self._log_dir = log_dir
@@ -41,10 +33,10 @@ class EventWriter:
 
     @contextlib.contextmanager
     def at_step(self, step):
-        """A block whose events belong to a step, and are on disk at its end.
+        """Opens a block whose events belong to a step, and flushes at its end.
 
-        The last event should be a scalar: TensorFlow reports that a large
-        event found no space only when it writes a small one.
+        The last event should be a scalar: TensorFlow reports that the disk was
+        full for a large event only when it writes a small one.
         """
         with self._explain_errors(), self._writer.as_default(step):
             yield
@@ -54,7 +46,7 @@ class EventWriter:
         try:
             yield
         except tf.errors.OpError as error:
-            # TensorFlow puts names of operations around it.
+            # TensorFlow surrounds the reason with names of operations.
             reason = error.message.splitlines()[0].rpartition("}} ")[2]
             reason = reason.partition(" [Op:")[0]
             raise InputError(
@@ -66,25 +58,19 @@ class EventWriter:
 class AttentionSummaries(keras.callbacks.Callback):
     """Translates the same sentences every N updates, and draws attention.
 
-    With the current weights and the model's own beam search. Writes the run
-    `attention` of TensorBoard:
+    Uses the current weights and the model's own beam search, and no random
+    numbers, so that training is unchanged bit for bit. Writes the TensorBoard
+    run `attention`:
 
     - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
       encoder, decoder or cross, a sample for each sentence,
-    - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of
-      all sentences,
-    - `translations`: text.
+    - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of all
+      sentences,
+    - `translations`: text, beside the references.
 
-    Training stays the same to the bit: no random number is drawn.
-
-    Args:
-        counter: StepCounter.
-        model: Transformer that is trained.
-        tokenizer: Tokenizer.
-        sources: list of str; if empty, nothing is written.
-        references: list of str, shown beside the translations.
-        log_dir: TensorBoard's folder; InputError if it cannot be written.
-        every: updates between pictures; the last update has some as well.
+    Without sources nothing is written. `counter` is a StepCounter, `every` the
+    number of updates between pictures; the last update is drawn as well.
+    InputError if `log_dir` cannot be written.
     """
 
     def __init__(
@@ -99,7 +85,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._writer = EventWriter(log_dir, "attention")
 
     def on_train_batch_end(self, batch, logs=None):
-        """Writes every N updates and at the end."""
+        """Writes summaries every N updates and at the end."""
         due = self._counter.is_multiple_of(self._every)
         if self._sources and (due or self._counter.finished):
             maps = self._reader.read(self._sources)
@@ -125,20 +111,15 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def choose_attention_sentences(pairs, count):
-    """Chooses sentences that can be drawn well, always the same.
+    """Selects up to `count` sentences of TokenPairs that can be drawn well.
 
-    Args:
-        pairs: TokenPairs.
-        count: maximum number of sentences.
-
-    Returns:
-        int [N], numbers of pairs without blank sources, evenly spread over
-        those with 5 to 12 tokens on the longer side; if there are too few,
-        those with the nearest lengths.
+    Returns numbers of pairs without blank sources, int [N], evenly spread over
+    those with 5 to 12 tokens on the longer side; if there are too few, those
+    with the nearest lengths. The choice is deterministic.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
     distance = np.abs(longer - longer.clip(*_LENGTHS))
-    # A blank source has the end id alone.
+    # A blank source consists of the end id.
     numbers = np.flatnonzero(pairs.source_lengths >= 2)
     good = numbers[distance[numbers] == 0]
     if len(good) < count:
@@ -148,25 +129,22 @@ def choose_attention_sentences(pairs, count):
 
 
 def two_column_table(rows):
-    """Returns a Markdown table of pairs of str, a heading and any text."""
+    """Returns a Markdown table of pairs of str: a heading and any text."""
     lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
 
 
 def _escape(text):
-    # As entities punctuation is neither Markdown nor HTML.
+    # Entities prevent punctuation from being read as Markdown or HTML.
     text = " ".join(text.split())
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
 
 def row_entropies(weights):
-    """Returns the entropy of each row, in nats.
+    """Returns the entropy of each row in nats, float64 [L, H, Q].
 
-    Args:
-        weights: float [L, H, Q, M], rows that sum to 1.
-
-    Returns:
-        float64 [L, H, Q], from 0 for attention to a single token to log M.
+    The rows of `weights`, float [L, H, Q, M], sum to 1. The entropy is from 0,
+    for attention to a single token, to log M.
     """
     weights = weights.astype(np.float64)
     logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
@@ -188,7 +166,7 @@ def _write_pictures(maps, kind):
             draw_layer(each, kind, layer) for each in maps
         ]
     for name, samples in pictures.items():
-        # Samples of a tag have one size: white below those that are lower.
+        # TensorBoard needs samples of equal size: pads the bottom with white.
         height = max(sample.height for sample in samples)
         samples = [
             ImageOps.expand(each, (0, 0, 0, height - each.height), "white")

@@ -1,4 +1,1 @@
-"""Pages made from scores.json: results, and Table 3 next to the paper's.
-
-They import nothing else from `trainers` but `training.config_flags`.
-"""
+"""Pages made from scores.json: results, and Table 3 next to the paper's."""

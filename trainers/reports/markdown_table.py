@@ -4,8 +4,8 @@
 def markdown_table(header, rows, text_columns=None):
     """Returns an aligned Markdown table of str.
 
-    `text_columns` are the indices of the left-aligned columns, by default
-    all; the others are right-aligned.
+    `text_columns` are the indices of the left-aligned columns, by default all;
+    the others are right-aligned.
     """
     columns = list(zip(header, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

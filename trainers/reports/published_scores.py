@@ -1,4 +1,4 @@
-"""Published scores, with their sources, to compare with."""
+"""Published BLEU scores and perplexities, with their sources."""
 
 import typing
 
@@ -36,8 +36,8 @@ _WMT14 = {
         PublishedScore("big", "41.8", _SPLIT, _PAPER),
     ),
 }
-# Multi30k's test set of 2016 is text of any name: it is recognised by
-# languages, number of sentences and number of reference tokens.
+# Multi30k's test set of 2016 is read from text files of any name, so it is
+# recognised by languages and numbers of sentences and reference tokens.
 _MULTI30K = {
     ("en", "de", 1000, 12_103): (
         PublishedScore("Transformer-Tiny", "41.02", _TOK, _WU),
@@ -75,7 +75,7 @@ class Table3Figures(typing.NamedTuple):
     parameters: int | None
 
 
-# In the table's order, by the names of the presets.
+# By names of presets, in the table's order.
 TABLE_3 = {
     "base": Table3Figures(4.92, 25.8, 65),
     "A1": Table3Figures(5.29, 24.9, None),

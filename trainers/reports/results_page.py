@@ -1,4 +1,4 @@
-"""Entries of scores.json as a page of Markdown."""
+"""Formats entries of scores.json as a Markdown page."""
 
 import functools
 import re
@@ -44,10 +44,8 @@ def make_results_page(records):
 def replace_between_marks(page, text):
     """Replaces the text between the two marks of a page.
 
-    Without marks, they are appended with the text.
-
-    Raises:
-        InputError: one mark is missing, or they are in the wrong order.
+    If the page has no marks, appends them with the text. InputError if one mark
+    is missing, or they are in the wrong order.
     """
     marked = f"{BEGIN}\n\n{text}\n\n{END}"
     if BEGIN not in page and END not in page:

@@ -1,4 +1,4 @@
-"""Table 3 in the paper's layout, as Markdown."""
+"""Formats Table 3 as Markdown, in the paper's layout."""
 
 import dataclasses
 
@@ -34,12 +34,10 @@ _UNFINISHED = "not yet"
 
 
 def make_table3_page(rows, scores, scale):
-    """Returns the page; values equal to base's are blank, as in the paper.
+    """Returns Table 3; values equal to base's are blank, as in the paper.
 
-    Args:
-        rows: list of Table3Row, base first.
-        scores: dict, name of each finished row to its entry of scores.json.
-        scale: factor on the widths.
+    `rows` are Table3Rows, base first; `scores` is a dict of each finished row's
+    name to its entry of scores.json; `scale` is the factor on the widths.
     """
     base = rows[0].config
     base_values = _values(base)

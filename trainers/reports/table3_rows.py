@@ -1,4 +1,4 @@
-"""The rows of Table 3, and a user's own: configurations and runs."""
+"""Configures and trains the rows of Table 3, and rows of the user."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ from keras_transformer.presets import PRESETS
 from trainers.reports.published_scores import TABLE_3
 from trainers.training import config_flags
 
-# Fields that all rows share, and what to do instead of setting them.
+# Fields that no row may set, and the hint for the error message.
 _SHARED = {
     "train_steps": "use --train_steps",
     "average_checkpoints": "the last weights are scored",
@@ -21,9 +21,10 @@ _SHARED = {
 
 
 class Table3Row(typing.NamedTuple):
-    """A row: its name, TransformerConfig, and that as changes to base.
+    """Name and TransformerConfig of a row.
 
-    `assignments` is a list of "field=value" for preset base.
+    `assignments` is the configuration as a list of "field=value" for preset
+    base.
     """
 
     name: str
@@ -32,19 +33,15 @@ class Table3Row(typing.NamedTuple):
 
 
 def make_table3_rows(names, own, common, scale, train_steps):
-    """Returns the rows, base first.
+    """Returns the rows as a list of Table3Row, base first.
 
-    Args:
-        names: the paper's rows, list of str.
-        own: more rows, list of "name:field=value,field=value": their
-            differences from base.
-        common: list of "field=value" for all rows, which a row's own values
-            override.
-        scale: factor on d_model, d_ff, d_k and d_v, not on the heads.
-        train_steps: updates of each row.
+    `names` are rows of the paper, `own` the user's rows as
+    "name:field=value,field=value", differences from base, and `common` a list
+    of "field=value" for all rows, which `own` overrides. `scale` is the factor
+    on d_model, d_ff, d_k and d_v, not on the heads.
 
     Raises:
-        InputError: an unknown or repeated name, or an invalid value.
+        InputError: a name is unknown or repeated, or a value is invalid.
     """
     changes = {}
     for name in ["base", *names]:
@@ -85,7 +82,7 @@ def _validate_fields(assignments):
 
 def _paper_changes(name):
     base = PRESETS["base"]
-    # Rows differ from base in the model, not in the budget.
+    # All rows have the same budget, so its fields are excluded.
     budget = field_names("ending")
     return [
         f"{field}={value}"
@@ -113,15 +110,11 @@ def _make_row(name, assignments, scale):
 
 
 class Table3Runs:
-    """Trains and scores rows, each in `rows/NAME`, on one set of data.
+    """Trains and scores rows, each in `rows/NAME` of a folder, on one data set.
 
-    Args:
-        folder: where everything goes.
-        data_flags: flags that name the data set, list of str.
-        training_flags: more flags of trainers.wmt.
-        scoring_flags: more flags of trainers.evaluate.
-        run: function of a command's module and its flags that returns its
-            exit code.
+    The flags are lists of str: those that name the data set, and more for
+    trainers.wmt and for trainers.evaluate. `run` is a function of a command's
+    module and its flags that returns its exit code.
     """
 
     def __init__(self, folder, data_flags, training_flags, scoring_flags, run):
@@ -132,7 +125,7 @@ class Table3Runs:
         self._run = run
 
     def read_score(self, row):
-        """Returns a finished row's entry of scores.json, else None."""
+        """Returns the scores.json entry of a finished row, otherwise None."""
         path = self._path(row)
         parse = kt.TransformerConfig.from_json
         if _read(path / "config.json", parse, None) != row.config:

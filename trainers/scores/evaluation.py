@@ -1,4 +1,4 @@
-"""Scores a set of translations by every metric, as scores.json keeps them."""
+"""Scores a set of translations by every metric of scores.json."""
 
 import dataclasses
 import math
@@ -11,10 +11,8 @@ from trainers.scores import metrics
 class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
-    Attributes:
-        per_token: not comparable with another vocabulary's.
-        tokens: number of scored tokens, end tokens included.
-        skipped: pairs that exceed the model's maximum length.
+    `per_token` is not comparable between vocabularies; `tokens` includes end
+    tokens; `skipped` pairs exceed the model's maximum length.
     """
 
     per_token: float
@@ -53,8 +51,8 @@ def measure_perplexity(translator, evaluation_set):
 class Evaluation:
     """Scores of a set of translations by every metric.
 
-    `sentences` is the number of scored sources, `references` that of their
-    references, and `not_scored` that of sources without text or reference.
+    `sentences` and `references` are the numbers of scored sources and of their
+    references, `not_scored` the number of sources without text or reference.
     """
 
     bleu: metrics.Score
@@ -121,7 +119,7 @@ def translate_sentences(translator, sources):
 
 
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
-    """Returns the Evaluation of translations, a list of str for each source.
+    """Returns the Evaluation of translations, a str for each source.
 
     `tokenize` is the name of sacreBLEU's tokenizer.
     """

@@ -1,12 +1,11 @@
 """Corpus scores with signature and interval, by sacreBLEU.
 
-Compound-split BLEU is how the paper counted: tokenised text in which
-"rich-text" counts as the three tokens "rich ##AT##-##AT## text", after
-typographic quotes were made plain. The script of the authors' first code,
-get_ende_bleu.sh, tokenised translations with Moses' tokenizer.perl, took
-tokenised references and counted with multi-bleu.perl: no smoothing, case kept.
-Here both sides go through the tokenizer of sacreBLEU that BLEU is counted
-with; the signature names it.
+Compound-split BLEU is the paper's metric: tokenised text in which "rich-text"
+counts as the three tokens "rich ##AT##-##AT## text", after typographic quotes
+were replaced by ASCII. The script of the authors' first code, get_ende_bleu.sh,
+tokenised translations with Moses' tokenizer.perl, took tokenised references and
+counted with multi-bleu.perl: no smoothing, case-sensitive. Here both sides are
+tokenised by the sacreBLEU tokenizer of BLEU; the signature names it.
 """
 
 import dataclasses
@@ -24,13 +23,10 @@ BOOTSTRAP_SEED = 12345
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A corpus score and how it was counted.
+    """A corpus score, 0 to 100, and its signature.
 
-    Attributes:
-        score: 0 to 100.
-        signature: sacreBLEU's, of tokenizer, smoothing, version and so on.
-        line: the score and its parts in sacreBLEU's format.
-        reference_length: tokens of the references; 0 for chrF.
+    `signature` and `line` are in sacreBLEU's format. `reference_length` is the
+    number of tokens of the references; 0 for chrF.
     """
 
     score: float
@@ -47,7 +43,7 @@ class Score:
 class Interval:
     """The 95 % interval of resampled scores, within 0 and 100.
 
-    `bootstrap` has the numbers of samples and seed, as sacreBLEU writes them.
+    `bootstrap` has the number of samples and the seed in sacreBLEU's format.
     """
 
     low: float
@@ -72,19 +68,16 @@ class Interval:
 
 
 def score_bleu(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of case-sensitive BLEU.
+    """Returns the Score of case-sensitive BLEU, a translation for each source.
 
-    Args:
-        hypotheses: translations, list of str, one for each source.
-        evaluation_set: EvaluationSet.
-        tokenize: name of sacreBLEU's tokenizer.
+    `tokenize` is the name of sacreBLEU's tokenizer.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     return _score(metric, hypotheses, evaluation_set)
 
 
 def bleu_interval(hypotheses, evaluation_set, tokenize):
-    """Returns the Interval of `score_bleu`; args are the same.
+    """Returns the Interval of `score_bleu`, with the same arguments.
 
     The seed is 12345 unless SACREBLEU_SEED is set.
     """
@@ -115,13 +108,14 @@ def _score(metric, hypotheses, evaluation_set, signature_prefix=""):
 _QUOTES = str.maketrans(
     {**dict.fromkeys("„“”«»", '"'), **dict.fromkeys("‚‘’", "'")}
 )
-# ASCII: a no-break space is no white space to the authors' perl.
+# ASCII, because the authors' Perl does not treat a no-break space as white
+# space.
 _HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
 _SPLIT = r"\1 ##AT##-##AT## \2"
 
 
 def score_compound_split(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of compound-split BLEU; args as for `score_bleu`."""
+    """Returns the Score of compound-split BLEU; arguments of `score_bleu`."""
     metric = bleu_tokenizers.make_bleu(tokenize)
 
     def split(text):
@@ -143,7 +137,7 @@ class PairedDifference:
     """The difference in BLEU of two systems on the same sentences.
 
     `low` and `high` are the 2.5th and 97.5th percentile on resampled sentences,
-    `bootstrap` has the numbers of samples and seed.
+    `bootstrap` has the number of samples and the seed.
     """
 
     difference: float
@@ -153,7 +147,7 @@ class PairedDifference:
 
     @property
     def line(self):
-        """The difference in a line of text."""
+        """The difference as a line of text."""
         return (
             f"{self.difference:+.2f} BLEU, 95 % of resampled sets: "
             f"{self.low:+.2f} to {self.high:+.2f} (paired {self.bootstrap})"
@@ -163,11 +157,9 @@ class PairedDifference:
 def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
-    sacreBLEU's paired test has a p-value and no interval of the difference.
-
-    Returns:
-        PairedDifference, above 0 if `hypotheses` are better than
-        `other_hypotheses`.
+    sacreBLEU's paired test gives a p-value and no interval of the difference.
+    Returns a PairedDifference, above 0 if `hypotheses` are better than
+    `other_hypotheses`.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()

@@ -1,4 +1,4 @@
-"""Scores a parser on a split and saves the scores in its scores.json."""
+"""Scores a parser on a split and saves the scores in scores.json."""
 
 import typing
 
@@ -44,11 +44,8 @@ def score_parser(
         provenance: dict of command, hardware and date, for scores.json.
         search: dict of beam_size and alpha; None for the model's own.
         batch_tokens: source positions in a batch, padding included.
-        unconstrained: whether to search without the grammar as well, and
-            count the answers that are no trees.
-
-    Returns:
-        ParserScores.
+        unconstrained: whether to search also without the grammar, and count the
+            outputs that are not trees.
     """
     search = search or {}
     parser = Parser.from_directory(
@@ -78,7 +75,7 @@ def score_parser(
 
 
 def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
-    """Counts answers that are no tree over exactly a sentence's words.
+    """Counts outputs that are not a tree over exactly a sentence's words.
 
     The translator is a GraphTranslator of a parser's model, without a grammar;
     sentences are lists of words.
@@ -107,7 +104,7 @@ def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
 
 def _is_broken(row, symbols, sentence):
     try:
-        # No end id is a ValueError as well.
+        # A row without the end id raises ValueError, too.
         delinearize(symbols.decode(row[: row.index(END_ID)]), sentence)
     except ValueError:
         return True

@@ -1,12 +1,11 @@
 """Records the command, hardware, date and duration of a result.
 
-Where a training is recorded: config.json has the configuration, run.json what
-a resumed training must repeat (data, seed, batching and the like; another
-value is refused). `--precision`, `--jit`, `--accumulate`, `--strategy` and the
-devices decide a training's updates as well, but may change silently from one
-run of it to the next: only `command` and `hardware` of the runs in
-training.json tell. Rounding and dropout masks then differ, with `--precision`
-the number format too.
+config.json records the configuration of a training, run.json what a resumed
+training must repeat (data, seed, batching and so on; another value is an
+error). `--precision`, `--jit`, `--accumulate`, `--strategy` and the devices
+also affect the updates (rounding, dropout masks, with `--precision` the number
+format), but may change between runs of one training: only `command` and
+`hardware` in training.json record them.
 """
 
 import datetime
@@ -33,7 +32,7 @@ def describe_run(module):
 
 
 def _hardware():
-    """Returns TensorFlow's GPUs, or else the processor."""
+    """Returns the name of TensorFlow's GPUs, otherwise of the processor."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -56,7 +55,7 @@ def _processor():
 
 
 class TrainingLog:
-    """training.json of a ModelDirectory.
+    """The file training.json of a ModelDirectory.
 
     - `runs`: first and last step, seconds since the first update, command,
       hardware and date of each run of the training command.
@@ -77,18 +76,16 @@ class TrainingLog:
         return self._content["weights"]
 
     def start_run(self, step, run_info):
-        """Adds a run from a step, without writing it.
+        """Adds a run, with `step` updates made before, without writing it.
 
-        Args:
-            step: updates made before.
-            run_info: dict of command, hardware and date.
+        `run_info` is a dict of command, hardware and date.
         """
         self._started = time.monotonic()
         run = {"first_step": step, "last_step": step, "seconds": 0.0}
         self._content["runs"].append(run | run_info)
 
     def record_step(self, step):
-        """Writes the step that this run has reached and saved."""
+        """Writes the last step that this run has saved."""
         run = self._content["runs"][-1]
         run["last_step"] = step
         run["seconds"] = round(time.monotonic() - self._started, 1)
@@ -102,7 +99,7 @@ class TrainingLog:
     def summary(self):
         """Returns a dict for a score's record; empty without runs.
 
-        Steps that a killed run made in vain count as well.
+        Steps that were lost when a run was killed are included.
         """
         runs = self._content["runs"]
         if not runs:

@@ -5,7 +5,7 @@ from export.translators.translator import Translator
 from trainers.scores.evaluation import evaluate, translate_sentences
 from trainers.scores.provenance import TrainingLog
 
-# Entries that agree in these are of the same evaluation.
+# Entries with equal values in these fields belong to the same evaluation.
 _IDENTITY = (
     *("metric", "signature", "dataset", "split", "step", "weights"),
     *("sentences", "references", "reference_length"),
@@ -15,9 +15,9 @@ _SAMPLES = 5
 
 
 def add_record(records, record):
-    """Returns the records with one more, or with that evaluation replaced.
+    """Adds a record to a list, or replaces that of the same evaluation.
 
-    If the score is the same, other measurements such as perplexity stay.
+    If the score is the same, other measurements such as perplexity are kept.
     """
     for index, earlier in enumerate(records):
         if all(earlier.get(name) == record.get(name) for name in _IDENTITY):
@@ -30,13 +30,10 @@ def add_record(records, record):
 def save_scores(directory, model, scores, config, data, provenance):
     """Adds an entry to scores.json, or replaces that of the same evaluation.
 
-    Args:
-        directory: ModelDirectory of `model`, a Transformer.
-        model: see `directory`.
-        scores: dict of metric, score, signature and so on.
-        config: TransformerConfig of the search.
-        data: dict of dataset, source_language, target_language and split.
-        provenance: dict of command, hardware and date.
+    `model` is the Transformer of the ModelDirectory; `scores` are a dict of
+    metric, score, signature and so on, `config` is the TransformerConfig of the
+    search, `data` a dict of dataset, source_language, target_language and
+    split, and `provenance` a dict of command, hardware and date.
     """
     log = TrainingLog(directory)
     record = {
@@ -57,10 +54,9 @@ def save_scores(directory, model, scores, config, data, provenance):
 def score_test_split(prepared, tokenize, provenance):
     """Scores the test split, if there is one, and prints translations.
 
-    Args:
-        prepared: TrainingInputs, whose directory has the weights to use.
-        tokenize: name of sacreBLEU's tokenizer.
-        provenance: dict of command, hardware and date.
+    `prepared` are TrainingInputs, whose directory has the weights to use;
+    `tokenize` is the name of sacreBLEU's tokenizer, `provenance` a dict of
+    command, hardware and date.
     """
     evaluation_set = prepared.test
     if evaluation_set is None:
@@ -84,7 +80,7 @@ def score_test_split(prepared, tokenize, provenance):
 
 
 def _print_samples(texts, evaluation_set):
-    # Evenly spread, so that they are the same after every training.
+    # Evenly spread, so that every training prints the same sentences.
     indices = evaluation_set.scored_indices
     stride = max(len(indices) // _SAMPLES, 1)
     for index in indices[::stride][:_SAMPLES]:
