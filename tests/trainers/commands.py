@@ -73,11 +73,15 @@ class Worker:
     """A process that runs one command again and again."""
 
     def __init__(self, module="trainers.wmt") -> None:
+        self._module = module
+        self._start()
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             self._process = processes.start(
                 {"module": "tests.trainers.command_worker"},
-                [module],
+                [self._module],
                 folder=ROOT,
                 environment=environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"},
                 stdin=theirs,
@@ -87,6 +91,9 @@ class Worker:
 
     def run(self, *arguments, folder) -> Result:
         """Runs the command; the same code as in a process of its own."""
+        # After a full disk HDF5 may end it.
+        if self._process.poll() is not None:
+            self._start()
         order = {"arguments": arguments, "folder": str(folder)}
         print(json.dumps(order), file=self._channel, flush=True)
         answer = json.loads(self._channel.readline())
