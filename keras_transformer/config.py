@@ -111,6 +111,9 @@ class TransformerConfig:
             `BeamSearchConfig`.
         max_extra_tokens: an output has at most source length + this many
             tokens.
+
+    Raises:
+        ValueError: a field has a wrong type or lies outside its range.
     """
 
     vocabulary_size: int = vocabulary("architecture")

@@ -163,7 +163,7 @@ def main(arguments):
     options = _options(source, *languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
-        validate_model_direction(path, *options.direction)
+        validate_model_direction(path, *options.model_languages)
     if FLAGS.ray is None:
         run = functools.partial(
             workers.run_local, num_workers=dataset_flags.workers()

@@ -52,7 +52,7 @@ class SynthesisOptions:
     threads: int = 1
 
     @property
-    def direction(self):
+    def model_languages(self):
         """The languages that the models translate from and into."""
         pair = self.source_language, self.target_language
         return pair if self.direction == "forward" else pair[::-1]
