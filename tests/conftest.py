@@ -33,23 +33,7 @@ def pytest_addoption(parser):
     )
 
 
-# Session fixtures that take long to make.
-_SHARED = ("exported", "trained")
-
-
-def _group(items):
-    """Has one process run a file, and all files of a shared fixture."""
-    groups = {item.path: str(item.path) for item in items}
-    for item in items:
-        for name in _SHARED:
-            if name in item.fixturenames:
-                groups[item.path] = name
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
-
-
 def pytest_collection_modifyitems(config, items):
-    _group(items)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
