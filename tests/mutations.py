@@ -473,7 +473,7 @@ MUTATIONS = [
             "export/translators/graph_translator.py",
             "cleared = InPlaceKVCache.scatter(cache, where, -before)",
             "cleared = cache",
-            "tests/export/translators/test_forwarded_cache.py",
+            "tests/export/translators/test_in_place_cache.py",
         ),
         (
             "stream columns not interleaved",

@@ -219,10 +219,11 @@ def _distillation(teachers, corpus):
     if not splits:
         print(f"{corpus.name} has neither test nor dev: there is no score.")
     given = {
-        "data": _given_flags("data_dir", "manual_dir"),
-        "workers": _given_flags("workers"),
-        "tokenize": _given_flags("tokenize"),
-        "synthesize": _given_flags("best_of") + FLAGS.synthesize_flag,
+        "data": command.serialize_flags("data_dir", "manual_dir"),
+        "workers": command.serialize_flags("workers"),
+        "tokenize": command.serialize_flags("tokenize"),
+        "synthesize": command.serialize_flags("best_of")
+        + FLAGS.synthesize_flag,
         "wmt": FLAGS.wmt_flag,
     }
     if FLAGS.best_of > 1:
@@ -239,10 +240,6 @@ def _distillation(teachers, corpus):
         split=next(iter(splits), None),
         flags=given,
     )
-
-
-def _given_flags(*names):
-    return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
 
 
 def _student(teacher):

@@ -96,9 +96,9 @@ def main(arguments):
         )
     runs = Table3Runs(
         FLAGS.output_dir,
-        _given(_DATA_FLAGS),
+        command.serialize_flags(*_DATA_FLAGS),
         FLAGS.wmt_flag,
-        _given(("tokenize", "tokenized", "limit")),
+        command.serialize_flags("tokenize", "tokenized", "limit"),
         run_subcommand,
     )
     path = pathlib.Path(FLAGS.output_dir, "table3.md")
@@ -130,10 +130,6 @@ def main(arguments):
             temporary.write_text(page, encoding="utf-8")
     print(page, f"Wrote {path}.", sep="\n")
     return 0
-
-
-def _given(names):
-    return [FLAGS[name].serialize() for name in names if FLAGS[name].present]
 
 
 if __name__ == "__main__":

@@ -72,6 +72,12 @@ def print_next(*lines):
     print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
+def serialize_flags(*names):
+    """Returns those of these flags that were given, as arguments."""
+    given = [flags.FLAGS[name] for name in names if flags.FLAGS[name].present]
+    return [flag.serialize() for flag in given]
+
+
 def require_new(path, flag):
     """Raises InputError if the path that a flag names exists already."""
     if path.exists():

@@ -3,8 +3,6 @@
 import json
 import re
 import socket
-import subprocess
-import sys
 
 from tests import processes
 from tests.processes import ROOT, Result
@@ -44,15 +42,7 @@ MINUTE = (
 
 def wmt_alone(*arguments, folder) -> Result:
     """Runs the command as a user does, imports and all."""
-    done = subprocess.run(
-        [sys.executable, "-m", "trainers.wmt", *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return processes.run(WMT, arguments, folder, imported=False)
 
 
 def wmt(*arguments, folder) -> Result:
