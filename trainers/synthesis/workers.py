@@ -73,29 +73,31 @@ def _process_pool(num_workers):
     """Process pool that outlives neither the block nor this process."""
     # A fork would copy TensorFlow's locks without its threads.
     spawn = multiprocessing.get_context("spawn")
+    closed, open_end = spawn.Pipe(duplex=False)
     pool = concurrent.futures.ProcessPoolExecutor(
-        num_workers, spawn, _initialize_worker
+        num_workers, spawn, _initialize_worker, (closed,)
     )
     try:
         yield pool
     except BaseException:
         # A running shard may take minutes, and its result is not needed.
-        for process in multiprocessing.active_children():
-            process.kill()
+        open_end.close()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        open_end.close()
+        closed.close()
 
 
-def _initialize_worker():
+def _initialize_worker(closed):
     # A terminal sends Ctrl-C to all; the main process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_when, args=(closed,), daemon=True).start()
 
 
-def _end_with_parent():
-    parent = multiprocessing.parent_process()
-    multiprocessing.connection.wait([parent.sentinel])
+def _exit_when(closed):
+    """Ends this process once the main process closes its end, or ended."""
+    multiprocessing.connection.wait([closed])
     os._exit(1)
 
 

@@ -1,6 +1,7 @@
 """Local processes and Ray tasks: the same pairs, whoever dies."""
 
 import contextlib
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -58,8 +59,16 @@ def test_local_workers_translate_all_shards():
     [(dies, "was killed"), (refuses_some, "^This cannot be translated.$")],
 )
 def test_failures_of_local_workers_are_input_errors(job, message):
+    # A process that is not the pool's must not end with it.
+    other = multiprocessing.get_context("spawn").Process(
+        target=time.sleep, args=(600,)
+    )
+    other.start()
     with pytest.raises(InputError, match=message):
         dict(workers.run_local(job, shards(), 2))
+    assert other.is_alive()
+    other.kill()
+    other.join()
 
 
 _DRIVER = """
