@@ -44,8 +44,9 @@ def run(tmp_path_factory):
             source=(folder / "text").read_bytes(),
             # An export's session needs a process without TensorFlow, and
             # workers one that multiprocessing did not start.
-            imported=str(folder / "exports") not in " ".join(arguments)
-            and module != "trainers.synthesize",
+            imported=module != "trainers.synthesize"
+            and not {str(folder / name) for name in ("exports/m", "second")}
+            & {argument.rpartition("=")[2] for argument in arguments},
         )
         assert done.code == 0, done.err
         return done.out
@@ -60,7 +61,9 @@ def _next(out, folder):
     return [_words(line, folder) for line in found.splitlines()]
 
 
-def test_each_command_runs_what_the_one_before_printed(run):
+@pytest.fixture(scope="module")
+def trained(run):
+    """The folder of a model, and what the training printed."""
     folder = run.folder
     out = run(
         *("-m", "trainers.prepare", f"--dataset=text:{folder / 'toy'}"),
@@ -69,35 +72,50 @@ def test_each_command_runs_what_the_one_before_printed(run):
     )
     (train,) = _next(out, folder)
     model = folder / "m"
-    out = run(
+    return model, run(
         *(*train, *commands.MINUTE_MODEL, f"--model_dir={model}"),
         *("--batch_tokens=128", "--train_steps=6", "--checkpoint_steps=3"),
         *("--set=max_extra_tokens=4", "--dev_steps=3", "--attention_steps=5"),
     )
+
+
+def _translate(run, model):
+    output = model.with_name(f"{model.name}.txt")
+    run("-m", "export.translate", f"--model={model}", f"--output={output}")
+    return output.read_text(encoding="utf-8")
+
+
+def test_each_command_runs_what_the_one_before_printed(run, trained):
+    folder = run.folder
+    model, out = trained
     (_, logs), export = _next(out, folder)
     assert event_files.scalars(f"{logs}/dev")["loss"]
     out = run(*export, "--max_source_tokens=16")
     served = _words(out.partition("docs/serving.md):\n")[2], folder)
     assert f"{folder.resolve() / 'exports' / 'm'}:/models/translator" in served
     exported = folder / "exports" / "m"
-    run("-m", "export.check", str(exported), f"--model_dir={model}")
-    texts = [
-        run("-m", "export.translate", f"--model={path}", f"--output={path}.txt")
-        or path.with_name(f"{path.name}.txt").read_text(encoding="utf-8")
-        for path in (model, exported)
-    ]
-    assert texts[0] == texts[1]
+    assert _translate(run, model) == _translate(run, exported)
     run(
         *("-m", "export.attention", f"--model={model}", "--text=ba do"),
         *(f"--output={folder / 'a.html'}", f"--svg={folder / 'a.svg'}"),
     )
     run("-m", "trainers.evaluate", f"--model_dir={model}", "--split=dev")
+    run("-m", "trainers.results", f"--scores={model}")
+
+
+@pytest.mark.slow
+def test_more_commands_run_what_was_printed(run, trained):
+    folder = run.folder
+    model, out = trained
+    _, export = _next(out, folder)
+    run(*export, "--max_source_tokens=16", "--export_dir=second", "--nocheck")
+    exported = folder / "second"
+    run("-m", "export.check", str(exported), f"--model_dir={model}")
     run(
         *("-m", "trainers.evaluate", f"--model_dir={exported}"),
         *(f"--dataset=text:{folder / 'toy'}", "--source_language=en"),
         *("--target_language=xx", f"--output={folder / 'out'}"),
     )
-    run("-m", "trainers.results", f"--scores={model}")
     out = run(
         *("-m", "trainers.synthesize", f"--model={model}"),
         *(f"--text={folder / 'text'}", f"--output_dir={folder / 'made'}"),
@@ -112,4 +130,6 @@ def test_each_command_runs_what_the_one_before_printed(run):
         f"--model_dir={folder / 'back'}",
     )
     ((*translate, _),) = _next(out, folder)
-    assert run(*translate, f"--model={folder / 'back'}") == texts[0]
+    assert run(*translate, f"--model={folder / 'back'}") == _translate(
+        run, model
+    )
