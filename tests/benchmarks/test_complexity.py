@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.layer_types import layers, paths, report
-from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.layers import (
     TYPES,
     LayerSize,
-    measure_memory,
 )
 from tests.benchmarks.commands import run, run_alone
 
@@ -77,14 +75,6 @@ def test_flops_are_those_of_weights_and_of_attention(name):
     assert layers.flops(name, length, width) == 2 * length * products
 
 
-def test_exponents_compared_with_numpy():
-    xs, ys = [64, 128, 256, 1024], [0.1, 0.3, 0.7, 9.0]
-    slope = np.polyfit(np.log(xs), np.log(ys), 1)[0]
-    assert report.fitted_exponent(list(zip(xs, ys))) == pytest.approx(slope)
-    assert report.fitted_exponent([(64, 0.1)]) is None
-    assert report.fitted_exponent([]) is None
-
-
 def test_the_page_of_made_up_times(tmp_path, counts):
     """Attention takes n² d, a convolution n d²."""
     chosen = {name: TYPES[name] for name in ("full", "conv")}
@@ -124,27 +114,6 @@ def test_the_page_of_made_up_times(tmp_path, counts):
     assert ["8", "24", "-", "2,304"] in lines
 
 
-def test_a_figure_has_its_points_where_they_belong():
-    series = {
-        "first": [(64, 1e-3), (128, 1e-2), (256, 1e-1)],
-        "nothing": [],
-        "close & by": [(64, 2e-3), (256, 1.01e-1)],
-    }
-    svg = log_log_svg("Time", ("n", "time"), series, "10^{}".format)
-    texts = {
-        each.text: float(each.get("y"))
-        for each in ET.fromstring(svg).iter()
-        if each.tag.endswith("text")
-    }
-    assert {"64", "128", "256", "10^-3", "10^0"} <= set(texts)
-    assert abs(texts["first"] - texts["close & by"]) >= 15
-    lines = [path.split("L") for path in re.findall(r' d="M([^"]*)"', svg)]
-    [first] = [line for line in lines if len(line) == 3]
-    steps = np.diff([list(map(float, each.split())) for each in first], axis=0)
-    np.testing.assert_allclose(steps[0], steps[1], atol=0.11)
-    assert steps[0, 0] > 50 and steps[0, 1] < -50
-
-
 def test_wrong_flags_are_refused(tmp_path):
     for flag, wrong in (
         ("--lengths=64,x", "--lengths"),
@@ -156,20 +125,6 @@ def test_wrong_flags_are_refused(tmp_path):
         assert done.code == 2
         assert wrong in done.err
         assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_the_memory_of_attention_grows_with_the_square():
-    sizes = [LayerSize(64, length, True) for length in (1024, 2048, 4096)]
-    calls = [(name, size) for name in ("full", "conv") for size in sizes]
-    found = measure_memory(TYPES, calls)
-    taken = [found[call] for call in calls]
-    for less, more in itertools.pairwise(taken[:3]):
-        assert 3 < more / less < 5, taken
-    for less, more in itertools.pairwise(taken[3:]):
-        assert more / less < 2.5, taken
-    # Scores, weights and their gradients.
-    assert 3 < taken[2] / (4 * 4096**2) < 4.5
 
 
 @pytest.mark.slow

@@ -126,21 +126,6 @@ def test_a_peer_translates_with_the_same_weights(trained_dir, text, peer):
     assert all((ratio != "-") == (peer == "ctranslate2") for ratio in ratios)
 
 
-@pytest.mark.slow
-def test_a_teacher_and_its_student_on_jax(
-    trained_dir, model_dir, text, monkeypatch
-):
-    pytest.importorskip("jax")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    rows, page = table_of(
-        trained_dir, text, ["ours", "products"], f"--model_dir={model_dir}"
-    )
-    assert len(rows) == 8
-    assert rows[2]["system"] == f"{model_dir}: ours"
-    assert rows[1]["floor / it"] == "-" != rows[2]["floor / it"]
-    assert "KERAS_BACKEND=jax" in page
-
-
 @pytest.mark.parametrize("decoder_layers", [0, 1])
 def test_the_products_are_those_of_every_matrix(decoder_layers):
     fields = kt.TransformerConfig.preset(

@@ -80,10 +80,8 @@ def test_what_cannot_be_widened_is_refused(tmp_path):
     for number, (narrow, sizes, wrong) in enumerate(
         [
             (tiny.model(**POST | {"norm": "pre"}), {}, "norm"),
-            (tiny.model(**POST | {"share_embeddings": "none"}), {}, "shared"),
             (tiny.model(**POST, **short), {}, "--max_positions"),
             (tiny.model(**POST), {"d_ff": 65}, "d_ff"),
-            (tiny.model(**POST), {"num_layers": 1}, "num_layers"),
             (untrained, {}, "vocabulary_size"),
         ]
     ):
