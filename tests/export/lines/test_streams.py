@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import queue
+import sys
 import threading
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from export.lines import formats
 from export.lines.files import DecodedLines
 from export.lines.streams import (
     LineWriter,
+    answer_lines,
     count_answered,
+    line_format,
     read_chunks,
     translate_lines,
 )
@@ -27,27 +29,24 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(
-    "line_format, lines, of_blank",
-    [
-        (formats.best_text, ["le chat"], ""),
-        (formats.scored_text, ["-0.250000\tle chat"], "0.000000\t"),
-        (formats.aligned_text, ["le chat\t0-0 2-1"], "\t"),
+def test_formats():
+    for form, lines, of_blank in (
+        (line_format(), ["le chat"], ""),
+        (line_format(scores=True), ["-0.250000\tle chat"], "0.000000\t"),
+        (line_format(alignments=True), ["le chat\t0-0 2-1"], "\t"),
         (
-            formats.scored_and_aligned_text,
+            line_format(scores=True, alignments=True),
             ["-0.250000\tle chat\t0-0 2-1"],
             "0.000000\t\t",
         ),
         (
-            formats.n_best_list,
+            line_format(several=True),
             ["7 ||| le chat ||| -0.250000", "7 ||| un ch at ||| -1.500000"],
             "7 |||  ||| 0.000000",
         ),
-    ],
-)
-def test_formats(line_format, lines, of_blank):
-    assert line_format(7, FOUND) == lines
-    assert line_format(7, [BLANK]) == [of_blank]
+    ):
+        assert form(7, FOUND) == lines
+        assert form(7, [BLANK]) == [of_blank]
 
 
 def upper(texts):
@@ -59,7 +58,9 @@ def upper(texts):
 
 def test_lines_are_written_chunk_by_chunk_in_order():
     chunks, written = ["a", "bc", "def", "g"], []
-    result = translate_lines(chunks, upper, formats.n_best_list, written.append)
+    result = translate_lines(
+        chunks, upper, line_format(several=True), written.append
+    )
     assert [[line.split(" ||| ")[1] for line in each] for each in written] == [
         [*each.upper()] for each in chunks
     ]
@@ -70,7 +71,7 @@ def test_lines_are_written_chunk_by_chunk_in_order():
 
 def test_truncated_lines_are_counted_and_the_first_ones_named():
     chunks = [["a", "long"], ["b", "long"], ["long", ""], ["long"]]
-    result = translate_lines(chunks, upper, formats.best_text, len)
+    result = translate_lines(chunks, upper, line_format(), len)
     assert result == ([2, 4, 5], 4)
 
 
@@ -184,12 +185,15 @@ def test_a_full_disk_keeps_what_was_there_before(small_disk):
     assert len(before) > 900_000
 
 
-def test_a_closed_pipe_is_told_apart():
-    reader, writer = os.pipe()
-    os.close(reader)
-    with pytest.raises(BrokenPipeError):
-        LineWriter(writer, "pipe").write(["a"])
-    os.close(writer)
+def test_a_file_is_not_written_over_itself(tmp_path, monkeypatch):
+    path = tmp_path / "in"
+    path.write_text("ba.\n")
+    with path.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        for source in (str(path), None):
+            with pytest.raises(InputError, match=f"--output={path}"):
+                answer_lines("Testing", source, str(path), None, None)
+    assert path.read_text() == "ba.\n"
 
 
 @pytest.fixture
@@ -205,20 +209,17 @@ def answered(files, has_answer=bool):
     )
 
 
-@pytest.mark.parametrize(
-    "there, kept, count",
-    [
+def test_resuming_keeps_complete_lines(files):
+    for there, kept, count in (
         ("", "", 0),
         ("ON", "", 0),
         ("ONE\n", "ONE\n", 1),
         ("ONE\nTWO\nTHR", "ONE\nTWO\n", 3),
         ("ONE\nTWO\nTHREE\nFOUR\n", "ONE\nTWO\nTHREE\nFOUR\n", 6),
-    ],
-)
-def test_resuming_keeps_complete_lines(files, there, kept, count):
-    files[1].write_text(there)
-    assert answered(files) == count
-    assert files[1].read_text() == kept
+    ):
+        files[1].write_text(there)
+        assert answered(files) == count
+        assert files[1].read_text() == kept
 
 
 def test_resuming_where_blank_lines_have_answers_or_nothing_is_there(files):
@@ -228,15 +229,16 @@ def test_resuming_where_blank_lines_have_answers_or_nothing_is_there(files):
     assert answered(files, lambda line: True) == 4
 
 
-@pytest.mark.parametrize(
-    "there", ["ONE\nthree\nTH", "ONE\nTWO\nTHREE\nFOUR\nFIVE\nSI", "\xff\n"]
-)
-def test_output_of_another_source_is_refused_and_stays(files, there):
-    files[1].write_text(there, "latin-1")
-    with pytest.raises(InputError, match=f"--output={files[1]}"):
-        answered(files)
-    assert files[1].read_text("latin-1") == there
+def test_output_of_another_source_is_refused_and_stays(files):
+    def refused():
+        return pytest.raises(InputError, match=f"--output={files[1]}")
+
+    for there in ("ONE\nthree\nTH", "ONE\nTWO\nTHREE\nFOUR\nFIVE\n", "\xff\n"):
+        files[1].write_text(there, "latin-1")
+        with refused():
+            answered(files)
+        assert files[1].read_text("latin-1") == there
     files[1].unlink()
     files[1].mkdir()
-    with pytest.raises(InputError, match=f"--output={files[1]}"):
+    with refused():
         answered(files)

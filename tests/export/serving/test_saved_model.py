@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow_text  # noqa: F401
 from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
+from export.serving import served_translator
 from export.serving.export_directory import read_description
 from export.serving.session import (
     foreign_operations,
@@ -23,7 +25,7 @@ from export.translators.target_pieces import read_ids
 from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import saved_model_runs, tiny
+from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
 
 # Of tensorflow-text; linked into every stock server since 2.8.
@@ -34,8 +36,8 @@ TEXT_OPERATIONS = {
     "SentencepieceDetokenizeOp",
     "SentencepieceIdToStringOp",
 }
-TEXT, SCORE, TRUNCATED = ("string", [None]), ("float32", [None]), "truncated"
-# Inputs and outputs, where `truncated` is one of each.
+TEXT, SCORE = ("string", [None]), ("float32", [None])
+# Inputs, and outputs beside `truncated`.
 SIGNATURES = {
     "serving_default": ({"text": TEXT}, {"translation": TEXT, "score": SCORE}),
     "n_best": (
@@ -69,24 +71,42 @@ SIGNATURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def meta_graph(exported):
-    return read_meta_graph(exported)
-
-
 @pytest.fixture
-def export(other_process, model_path, tmp_path):
-    """Runs the command's main on the tiny model; exports to tmp_path/e."""
+def export(model_path, tmp_path):
+    """Exports the tiny model to tmp_path/e; returns what it says last."""
 
-    def exported_with(*arguments, function=saved_model_runs.run):
-        return other_process(
-            function,
+    def run(*arguments, code=2):
+        found, lines, err = commands.run(
+            *("export.saved_model", None, []),
             f"--model_dir={model_path}",
             f"--export_dir={tmp_path / 'e'}",
             *arguments,
         )
+        assert found == (code if err else 0), err
+        assert not err or lines in ([], [CHECKING])
+        return err[-1] if err else None
 
-    return exported_with
+    return run
+
+
+CHECKING = "Checking the export before it gets its number:"
+
+
+@pytest.fixture
+def light(monkeypatch):
+    """Signatures without a search, which takes seconds to trace."""
+
+    class Light(served_translator.ServedTranslator):
+        translate = n_best = align = score = tokens = None
+
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self._best = self._all = None
+
+        def signatures(self):
+            return {"lengths": self.lengths}
+
+    monkeypatch.setattr(served_translator, "ServedTranslator", Light)
 
 
 def below(folder):
@@ -94,21 +114,19 @@ def below(folder):
 
 
 def test_the_command_writes_one_version_and_says_how_to_serve(export_command):
-    export_dir, done = export_command
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+    export_dir, code, out, err = export_command
+    assert code == 0
+    assert "Traceback" not in err
     for words in (str(export_dir / "1"), f"{export_dir}:/models/translator"):
-        assert words in done.stdout
+        assert words in out
     assert below(export_dir) == ["1"]
     assert {"saved_model.pb", "variables"} <= set(below(export_dir / "1"))
     assert below(export_dir / "1" / "assets.extra") == [
         "tf_serving_warmup_requests",
         "translator.json",
     ]
-
-
-def test_the_check_ran_and_every_answer_was_the_models(export_command):
-    rows = [line.split() for line in export_command[1].stdout.splitlines()]
+    # The check ran, and every answer was the model's.
+    rows = [line.split() for line in out.splitlines()]
     found = {row[0]: row for row in rows if row and row[0] in SIGNATURES}
     assert found.keys() == SIGNATURES.keys()
     for row in found.values():
@@ -118,19 +136,16 @@ def test_the_check_ran_and_every_answer_was_the_models(export_command):
 
 @pytest.mark.slow
 def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
-    _, refused = export(
-        "--beam_size=3",
-        "--alpha=1",
-        "--stop_criterion=k_finished",
-        "--max_extra_tokens=2",
-    )
-    assert refused is None
+    search = {
+        "beam_size": 3,
+        "alpha": 1.0,
+        "stop_criterion": "k_finished",
+        "max_extra_tokens": 2,
+    }
+    flags = (f"--{name}={value}" for name, value in search.items())
+    assert export(*flags) is None
     limits = read_description(tmp_path / "e" / "1")["limits"]
-    assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
-    assert (limits["stop_criterion"], limits["max_extra_tokens"]) == (
-        "k_finished",
-        2,
-    )
+    assert search.items() <= limits.items()
     assert tiny.CONFIG["max_extra_tokens"] != 2
 
 
@@ -144,14 +159,14 @@ def test_an_export_of_a_restricted_vocabulary_passes_its_check(
     version = tmp_path / "e" / "1"
     if kind == "shortlist":
         path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
-        assert export(f"--shortlist={path}", "--shortlist_size=40")[1] is None
+        assert export(f"--shortlist={path}", "--shortlist_size=40") is None
         copied = gzip.decompress((version / shortlist.FILE).read_bytes())
         assert copied == path.read_bytes()
         value = shortlist.read_shortlist(path, tokenizer, config, 40)
         size, invalid = 40, [f"--shortlist={path}", "--shortlist_size=200"]
     else:
         path.write_text("\n".join(made_up_text.sentences()[40:44]))
-        assert export(f"--target_pieces={path}")[1] is None
+        assert export(f"--target_pieces={path}") is None
         value = read_ids(version)
         size, invalid = len(value), [f"--target_pieces={tmp_path / 'none'}"]
         assert 32 <= size < 200
@@ -167,9 +182,8 @@ def test_an_export_of_a_restricted_vocabulary_passes_its_check(
         ids = pad_ids(translator.tokenizer.encode(texts))
         tokens = server.run(version, "tokens", ids=ids).arrays["ids"]
         assert set(tokens.ravel().tolist()) <= set(value)
-    assert invalid[0].split("=")[0] in export(*invalid)[1] or (
-        "none" in export(*invalid)[1]
-    )
+    message = export(*invalid)
+    assert invalid[0].split("=")[0] in message or "none" in message
 
 
 def test_the_export_describes_itself(exported, model_path):
@@ -245,7 +259,8 @@ def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
             assert array.tobytes() not in graph
 
 
-def test_a_stock_server_has_every_operation(exported, meta_graph):
+def test_a_stock_server_has_every_operation(exported):
+    meta_graph = read_meta_graph(exported)
     library = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]
     for function in library:
@@ -264,34 +279,41 @@ def test_a_stock_server_has_every_operation(exported, meta_graph):
 def test_what_is_there_is_never_overwritten(export, tmp_path):
     (tmp_path / "e" / "3").mkdir(parents=True)
     (tmp_path / "e" / "3" / "saved_model.pb").write_bytes(b"old")
-    assert str(tmp_path / "e" / "3") in export("--version=3")[1]
+    assert str(tmp_path / "e" / "3") in export("--version=3")
     assert below(tmp_path / "e") == ["3"]
     assert (tmp_path / "e/3/saved_model.pb").read_bytes() == b"old"
     shutil.rmtree(tmp_path / "e")
     (tmp_path / "e").write_bytes(b"old")
-    assert str(tmp_path / "e") in export()[1]
+    assert str(tmp_path / "e") in export("--nocheck")
     assert (tmp_path / "e").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize(
-    "function",
-    [saved_model_runs.run_interrupted, saved_model_runs.run_failing_the_check],
-)
-def test_a_failure_leaves_nothing_half_written(export, tmp_path, function):
+def test_a_failure_leaves_nothing_half_written(
+    export, light, tmp_path, monkeypatch
+):
     (tmp_path / "e" / "1").mkdir(parents=True)
-    assert export(function=function)[1] is not None
+
+    def damage(path, _):
+        path.write_bytes(b"bad" * 9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("export.serving.warm_up.write_warm_up", damage)
+        assert "did not pass" in export()
+    assert below(tmp_path / "e") == ["1"]
+
+    def interrupt(servable, path, signatures):
+        pathlib.Path(path, "variables").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tf.saved_model, "save", interrupt)
+    assert export(code=130) == "Interrupted."
     assert below(tmp_path / "e") == ["1"]
 
 
-def test_a_really_full_disk(small_disk, other_process, model_path):
+def test_a_really_full_disk(small_disk, light, export):
     (small_disk / "1").mkdir()
-    (small_disk / "1" / "saved_model.pb").write_bytes(b"x" * 900_000)
-    printed, message = other_process(
-        saved_model_runs.run,
-        f"--model_dir={model_path}",
-        f"--export_dir={small_disk}",
-    )
-    assert printed == ""
+    (small_disk / "1" / "saved_model.pb").write_bytes(b"x" * 1_030_000)
+    message = export(f"--export_dir={small_disk}", "--nocheck")
     assert str(small_disk / "2") in message
     assert "No space left on device" in message
     assert below(small_disk) == ["1"]
@@ -304,6 +326,5 @@ def test_an_incomplete_directory_is_named(export, model_path, tmp_path, broken):
         shutil.copytree(model_path, tmp_path / "m")
         missing = tmp_path / "m" / broken
         missing.unlink()
-    _, message = export(f"--model_dir={tmp_path / 'm'}")
-    assert str(missing) in message
+    assert str(missing) in export(f"--model_dir={tmp_path / 'm'}")
     assert not (tmp_path / "e").exists()

@@ -6,13 +6,12 @@ import unicodedata
 import pytest
 
 from export.pretrained.vocabulary import make_vocabulary
-from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.pretrained_tokenizers import (
     OpusTokenizer,
     TaggedTokenizer,
     load_tokenizer,
 )
-from export.tokenizers.python_tokenizers import load_python_tokenizers
+from export.tokenizers.python_tokenizers import OPUS_MT, load_python_tokenizers
 from export.tokenizers.vocabulary_file import (
     add_normalizer,
     join_vocabularies,
