@@ -75,7 +75,7 @@ def main(arguments):
             name: _measure(session, name, requests[name]) for name in requests
         }
         if reader is not None:
-            outputs = _ask(session, reader)
+            outputs = _predict_texts(session, reader)
     if reader is not None:
         # Imports Keras, which a server does not have.
         model = _load_model(version, description["limits"], reader.settings)
@@ -175,7 +175,7 @@ def _measure(session, name, requests):
     return warm_up, first, statistics.median(later)
 
 
-def _ask(session, reader):
+def _predict_texts(session, reader):
     """Returns the outputs of each signature: dict of lists of dicts."""
     reader.validate(session.signatures)
     outputs, count = {}, len(session.signatures) * sum(_BATCHES)

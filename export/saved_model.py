@@ -73,7 +73,7 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
-    search = search_flags.given(
+    search = search_flags.read_given_flags(
         *search_flags.SEARCH,
         *search_flags.SHORTLIST,
         *("max_source_tokens", "target_pieces"),

@@ -86,7 +86,7 @@ def main(arguments):
             "omit --batch_tokens."
         )
     needs = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
-    search = search_flags.given(
+    search = search_flags.read_given_flags(
         *search_flags.SEARCH,
         *search_flags.SHORTLIST,
         *("min_length", "ensemble_mean", "target_pieces"),

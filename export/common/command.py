@@ -117,7 +117,7 @@ def _check_empty():
         values = flag.value if isinstance(flag.value, list) else [flag.value]
         if flag.present and "" in values and name not in _TEXTS:
             raise InputError(
-                f"--{name} has an empty value; give it one, or leave it out."
+                f"--{name} has an empty value; give it one, or omit it."
             )
 
 

@@ -116,7 +116,7 @@ def _arguments(model, others):
 
 
 def environment():
-    return processes.userenvironment() | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    return processes.user_environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def _to_bytes(texts):
