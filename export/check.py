@@ -20,7 +20,9 @@ from export.common.progress_bar import ProgressBar
 from export.serving.comparison import READERS
 from export.serving.export_directory import (
     newest_version,
+    random_texts,
     read_description,
+    read_warm_up,
     task_of,
     unusable,
 )
@@ -30,7 +32,6 @@ from export.serving.session import (
     foreign_operations,
     read_meta_graph,
 )
-from export.serving.warm_up import random_texts, read_warm_up
 from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids

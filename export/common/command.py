@@ -7,8 +7,8 @@ import sys
 
 from absl import app, flags, logging
 
+from export import REQUESTED_BACKEND
 from export.common.errors import InputError
-from export.common.start_up import REQUESTED_BACKEND
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130

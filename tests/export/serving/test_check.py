@@ -11,10 +11,8 @@ from export.model_directory import ModelDirectory
 from export.serving.comparison import TranslationReader
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
-    read_description,
-)
-from export.serving.warm_up import (
     WARM_UP_FILE,
+    read_description,
     read_warm_up,
     select_inputs,
     write_warm_up,

@@ -297,7 +297,7 @@ def test_a_failure_leaves_nothing_half_written(
         path.write_bytes(b"bad" * 9)
 
     with monkeypatch.context() as patch:
-        patch.setattr("export.serving.warm_up.write_warm_up", damage)
+        patch.setattr("export.serving.export_directory.write_warm_up", damage)
         assert "did not pass" in export()
     assert below(tmp_path / "e") == ["1"]
 

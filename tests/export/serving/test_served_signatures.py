@@ -132,8 +132,6 @@ def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
     loaded = server.modules()
     ours = {name for name in loaded if name.startswith("export.")}
     assert ours == {
-        "export.common",
-        "export.common.start_up",
         "export.serving",
         "export.serving.session",
     }
