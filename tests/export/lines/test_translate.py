@@ -15,8 +15,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.text_translator import Translation
-from export.translators.translator import Translator
-from tests import made_up_text
+from tests import made_up_text, processes
 from tests.export import commands, tiny
 
 LONG = "ba bi " * 500
@@ -132,20 +131,24 @@ def test_compiled_it_aligns_the_same(model_path, translator):
     check_aligned(lines, translator.align(TEXTS[:6]))
 
 
-def test_a_model_directory_takes_a_search(model_path):
-    flags = "--beam_size=6 --alpha=1 --max_extra_tokens=9 --min_length=2"
-    flags = [*flags.split(), "--stop_criterion=k_finished", "--n_best=6"]
-    code, lines, err = run(model_path, TEXTS[:3], *flags)
-    assert code == 0, err
-    translator = Translator.from_directory(
-        model_path,
-        beam_size=6,
-        alpha=1.0,
-        max_extra_tokens=9,
-        min_length=2,
-        stop_criterion="k_finished",
-    )
-    check_n_best(lines, translator.n_best(TEXTS[:3], 6))
+def test_a_model_directory_takes_a_search(model_path, translator, monkeypatch):
+    given = {}
+
+    def record(model, tokenizer, **search):
+        given.update(search)
+        return translator
+
+    monkeypatch.setattr("export.translators.translator.Translator", record)
+    search = {
+        "beam_size": 6,
+        "alpha": 1.0,
+        "max_extra_tokens": 9,
+        "min_length": 2,
+        "stop_criterion": "k_finished",
+    }
+    flags = [f"--{name}={value}" for name, value in search.items()]
+    assert run(model_path, [], *flags, "--batch_tokens=9")[0] == 0
+    assert given == search | {"batch_tokens": 9, "compiled": False}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +219,7 @@ def test_lines_are_answered_while_the_input_is_open_and_a_reader_may_leave(
         assert process.wait(60) == 141
         os.close(sink)
         err.seek(0)
-        assert err.read() == ""
+        assert processes.Result(141, "", err.read()).err == ""
 
 
 def test_killed_it_leaves_whole_lines(
@@ -267,18 +270,19 @@ def test_memory_does_not_grow_with_the_file(
     assert peaks[1] < 1.1 * peaks[0] + 30
 
 
-def test_scores_of_pairs_in_order(exported, translator, tmp_path):
+def test_scores_of_pairs_in_order(exported, translator, echo, tmp_path):
     sources = [*TEXTS[:9], "", "ba ka."]
     translations = [each.text for each in translator.translate(sources)]
     translations[9:] = ["ka", ""]
     path = tmp_path / "translations"
 
-    def score(content):
+    def score(model, content):
         path.write_bytes(content)
         flag = f"--translations={path}"
-        return commands.run("export.score", exported, sources, flag)
+        return commands.run("export.score", model, sources, flag)
 
-    code, lines, err = score("".join(f"{t}\n" for t in translations).encode())
+    content = "".join(f"{text}\n" for text in translations).encode()
+    code, lines, err = score(exported, content)
     assert (code, err) == (0, [])
     expected = translator.score(sources, translations)
     np.testing.assert_allclose([*map(float, lines)], expected, atol=1e-4)
@@ -287,7 +291,7 @@ def test_scores_of_pairs_in_order(exported, translator, tmp_path):
         (b"ba\n" * 3, "--input has a line 4"),
         (b"ba\n\xff\n", "Line 2 of --translations"),
     ):
-        code, lines, err = score(content)
+        code, lines, err = score(echo, content)
         assert (code, lines) == (2, [])
         assert named in err[0]
 

@@ -32,7 +32,8 @@ def tokenizer():
 
 
 one_tokenizer_for_all_examples = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -130,10 +131,7 @@ def test_other_bytes_and_special_ids_are_refused():
             Tokenizer(proto)
     for pad, unknown, begin, end in (
         (-1, 0, 1, 2),
-        (3, 0, 1, 2),
         (0, 1, 3, 2),
-        (0, 1, -1, 3),
-        (-1, 0, 2, 3),
         (0, 1, 2, -1),
     ):
         model = io.BytesIO()
@@ -150,14 +148,14 @@ def test_other_bytes_and_special_ids_are_refused():
             Tokenizer(model.getvalue())
 
 
-@pytest.mark.parametrize("piece", ["", "\0", "\0a"])
-def test_a_piece_that_would_crash_the_process_is_refused(piece):
+def test_a_piece_that_would_crash_the_process_is_refused():
     model = sentencepiece_model_pb2.ModelProto.FromString(
         made_up_text.vocabulary()
     )
-    model.pieces[-1].piece = piece
-    with pytest.raises(ValueError, match="NUL"):
-        Tokenizer(model.SerializeToString())
+    for piece in ("", "\0", "\0a"):
+        model.pieces[-1].piece = piece
+        with pytest.raises(ValueError, match="NUL"):
+            Tokenizer(model.SerializeToString())
 
 
 def test_it_survives_a_new_seed():
