@@ -112,19 +112,6 @@ def _without_repeats(ids):
     return [b for a, b in pairs if not a == b == UNKNOWN_ID]
 
 
-def test_a_graph_gives_the_same_ids_and_text(tokenizer):
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def round_trip(text):
-        ids = tokenizer.tokenize(text).to_tensor()
-        return ids, tokenizer.detokenize(ids)
-
-    texts = [*made_up_text.sentences(), "", "ba \u6f22"]
-    ids, back = round_trip(tf.constant(texts))
-    rows = [row[row != PAD_ID].tolist() for row in ids.numpy()]
-    assert rows == [ids.tolist() for ids in tokenizer.encode(texts)]
-    assert [text.decode() for text in back.numpy()] == tokenizer.decode(ids)
-
-
 def test_other_bytes_and_special_ids_are_refused():
     for proto in (b"", b"no model", bytes(64), made_up_text.vocabulary()[:-1]):
         with pytest.raises(ValueError, match="not a SentencePiece model"):
