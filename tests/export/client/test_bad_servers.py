@@ -166,13 +166,12 @@ def test_grpc_codes():
         ("RESOURCE_EXHAUSTED", True, "busy"),
         ("UNIMPLEMENTED", False, "failed: UNIMPLEMENTED, why"),
     ):
-        handler = grpc.unary_unary_rpc_method_handler(
-            lambda _, context, code=code: context.abort(
-                grpc.StatusCode[code], "why"
-            )
-        )
+
+        def abort(_, context, code=code):
+            context.abort(grpc.StatusCode[code], "why")
+
         with (
-            fake_serving.grpc_server(handler) as target,
+            fake_serving.grpc_server(abort) as target,
             pytest.raises(InputError, match=reason) as error,
         ):
             ask_grpc(target)
@@ -202,11 +201,8 @@ def test_grpc_answers_without_prediction():
         tensor([1 << 62, 1 << 62], [1.0]),
     ]
     for content in contents:
-        handler = grpc.unary_unary_rpc_method_handler(
-            lambda *_, content=content: content
-        )
         with (
-            fake_serving.grpc_server(handler) as target,
+            fake_serving.grpc_server(lambda *_, one=content: one) as target,
             pytest.raises(InputError),
         ):
             ask_grpc(target)

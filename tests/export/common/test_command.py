@@ -24,6 +24,7 @@ def main(arguments):
 
 command.run(main, ["what"])
 """
+QUIET = "TF_CPP_MIN_LOG_LEVEL"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
@@ -147,21 +148,11 @@ def test_closed_streams_are_named():
 
 
 def test_tensorflow_is_told_to_be_quiet_before_it_loads():
-    look = (
-        "import sys, os\n"
-        "class Look:\n"
-        "    def find_spec(self, name, *rest):\n"
-        "        if name == 'tensorflow':\n"
-        "            print(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))\n"
-        "            os._exit(0)\n"
-        "sys.meta_path.insert(0, Look())\n"
-        "import runpy\n"
-        "runpy.run_module('export.saved_model', run_name='__main__')\n"
-    )
+    code = "import export, os, sys; assert 'tensorflow' not in sys.modules"
     environment = os.environ | {"PYTHONPATH": str(tiny.ROOT)}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    environment.pop(QUIET, None)
     done = subprocess.run(
-        [sys.executable, "-u", "-c", look],
+        [sys.executable, "-c", f"{code}; print(os.environ['{QUIET}'])"],
         capture_output=True,
         text=True,
         env=environment,

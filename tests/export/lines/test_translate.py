@@ -4,8 +4,6 @@ import os
 import select
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -14,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.translators.batches import BATCH_TOKENS
 from export.translators.text_translator import Translation
 from tests import made_up_text, processes
 from tests.export import commands, tiny
@@ -123,14 +122,6 @@ def test_a_model_directory_gives_the_same(model_path, translator):
     check_aligned(lines, translator.align(texts))
 
 
-@pytest.mark.slow
-def test_compiled_it_aligns_the_same(model_path, translator):
-    flags = ["--compiled", "--scores", "--alignments"]
-    code, lines, err = run(model_path, TEXTS[:6], *flags)
-    assert code == 0, err
-    check_aligned(lines, translator.align(TEXTS[:6]))
-
-
 def test_a_model_directory_takes_a_search(model_path, translator, monkeypatch):
     given = {}
 
@@ -147,8 +138,12 @@ def test_a_model_directory_takes_a_search(model_path, translator, monkeypatch):
         "stop_criterion": "k_finished",
     }
     flags = [f"--{name}={value}" for name, value in search.items()]
-    assert run(model_path, [], *flags, "--batch_tokens=9")[0] == 0
-    assert given == search | {"batch_tokens": 9, "compiled": False}
+    for flag, others in (
+        ("--batch_tokens=9", {"batch_tokens": 9, "compiled": False}),
+        ("--compiled", {"batch_tokens": BATCH_TOKENS, "compiled": True}),
+    ):
+        assert run(model_path, [], *flags, flag)[0] == 0
+        assert given == search | others
 
 
 @pytest.mark.parametrize(
@@ -242,32 +237,6 @@ def test_killed_it_leaves_whole_lines(
     assert 128 <= len(lines) < len(texts)
     expected = [t.text for t in truncating_translator.translate(TEXTS[:12])]
     assert lines == (expected * 1700)[: len(lines)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["directory", "export"])
-def test_memory_does_not_grow_with_the_file(
-    kind, model_path, exported, tmp_path
-):
-    model = {"directory": model_path, "export": exported}[kind]
-    peaks = []
-    for count in (8_000, 28_000):
-        source, target = tmp_path / "in", tmp_path / "out"
-        with source.open("w", encoding="utf-8") as file:
-            file.writelines(f"{TEXTS[n % 12]}\n" for n in range(count))
-        flags = [f"--model={model}", f"--input={source}", f"--output={target}"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "export.translate", *flags],
-            cwd=tiny.ROOT,
-            stderr=subprocess.DEVNULL,
-            env=commands.environment(),
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        assert target.read_bytes().count(b"\n") == count
-        peaks.append(usage.ru_maxrss / 1000)
-    assert peaks[1] < 1.1 * peaks[0] + 30
 
 
 def test_scores_of_pairs_in_order(exported, translator, echo, tmp_path):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
-from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
 from export.serving import served_translator
@@ -207,24 +206,6 @@ def test_the_export_describes_itself(exported, model_path):
     assert (found["dataset"], found["preset"]) == ("made up", None)
 
 
-def test_a_servers_own_code_reads_the_warm_up_requests(exported, server):
-    path = exported / "assets.extra" / "tf_serving_warmup_requests"
-    names = []
-    for record in tf.data.TFRecordDataset(str(path)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        assert log.WhichOneof("log_type") == "predict_log"
-        request = log.predict_log.request
-        assert request.model_spec.name == "translator"
-        names.append(request.model_spec.signature_name)
-        inputs = {
-            key: tf.make_ndarray(tensor)
-            for key, tensor in request.inputs.items()
-        }
-        answer = server.run(exported, names[-1], **inputs).arrays
-        assert not answer["truncated"].any()
-    assert sorted(names) == sorted([*SIGNATURES] * 2)
-
-
 def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
     variables = str(exported / "variables/variables")
     found = [
@@ -305,14 +286,3 @@ def test_a_really_full_disk(small_disk, light, export):
     assert str(small_disk / "2") in message
     assert "No space left on device" in message
     assert below(small_disk) == ["1"]
-
-
-@pytest.mark.parametrize("broken", [None, "model.weights.h5"])
-def test_an_incomplete_directory_is_named(export, model_path, tmp_path, broken):
-    missing = tmp_path / "m"
-    if broken is not None:
-        shutil.copytree(model_path, tmp_path / "m")
-        missing = tmp_path / "m" / broken
-        missing.unlink()
-    assert str(missing) in export(f"--model_dir={tmp_path / 'm'}")
-    assert not (tmp_path / "e").exists()

@@ -1,7 +1,6 @@
 """A parser's export, from a process that knows nothing but the server."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -181,16 +180,3 @@ def test_commands_for_translators_refuse_it(exported, tmp_path):
     (tmp_path / "vocabulary.model").touch()
     message = check(exported, f"--model_dir={tmp_path}")[1]
     assert str(exported) in message and str(tmp_path) in message
-
-
-@pytest.mark.slow
-def test_the_check_knows_its_model_from_another(export, parser_path, tmp_path):
-    assert export(tmp_path / "e", "--beam_size=3", "--alpha=1") is None
-    other = tmp_path / "m"
-    shutil.copytree(parser_path, other)
-    directory = ModelDirectory(other)
-    model = directory.load_model()
-    model.weights[-1].assign(model.weights[-1] * 1.5)
-    directory.write_weights(model)
-    message = check(tmp_path / "e", f"--model_dir={other}")[1]
-    assert "signature" in message and "expected" in message

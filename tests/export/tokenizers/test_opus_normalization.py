@@ -27,7 +27,6 @@ ASCII |= {chr(0xFF10 + digit): str(digit) for digit in (0, *range(2, 10))}
 TEXTS = [
     "",
     " ",
-    "plain text, nothing to do.",
     "你好，世界。  再见。",
     "。．。 ．   x",
     "全角０１２３４５６７８９",
@@ -35,7 +34,6 @@ TEXTS = [
     "  spaces \u00a0 no-break   and \u3000 wide  ",
     "unassigned \u0378 private \ue000 last \U0010ffff",
     "emoji 👍🏽 and e\u0301, Ελληνικά, العربية",
-    "“quoted” ‘single’ «guillemets» —dash–",
     "".join(ASCII),
     ">>fra<< ！",
 ]
