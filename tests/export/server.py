@@ -62,10 +62,11 @@ class ChildProcess:
 
     def _start(self):
         self._folder = tempfile.TemporaryDirectory()
-        faults = pathlib.Path(self._folder.name, "faults")
+        self._faults = pathlib.Path(self._folder.name, "faults")
+        self._faults.touch()
         self._connection, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(
-            target=_serve, args=(theirs, faults), daemon=True
+            target=_serve, args=(theirs, self._faults), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -73,7 +74,7 @@ class ChildProcess:
     def _describe_death(self, function):
         process, self._process = self._process, None
         process.join(10)
-        faults = pathlib.Path(self._folder.name, "faults").read_text()
+        faults = self._faults.read_text()
         self._folder.cleanup()
         code = process.exitcode
         if code is not None and code < 0:

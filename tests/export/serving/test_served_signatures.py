@@ -1,5 +1,7 @@
 """The signatures, from a process that knows nothing but the server."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import UNKNOWN_ID
 from tests import made_up_text
 from tests.export import tiny
-from tests.export.server import Refused
+from tests.export.server import ChildProcess, Refused
 
 TEXTS = [*made_up_text.sentences()[:9], "", " \t", "ba bi " * 500]
 BLANKS = [9, 10]
@@ -131,6 +133,13 @@ def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
     tops = {name.partition(".")[0] for name in loaded}
     others = {"keras", "keras_transformer", "trainers", "tensorflow_text"}
     assert tops.isdisjoint(others)
+
+
+def test_a_process_that_dies_is_named_and_replaced():
+    with ChildProcess() as process:
+        with pytest.raises(RuntimeError, match="SIGSEGV; .*Segmentation"):
+            process.call(signal.raise_signal, signal.SIGSEGV)
+        assert process.call(max, 1, 2) == 2
 
 
 def test_every_signature_can_be_compared(exported, translator):
