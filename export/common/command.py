@@ -135,6 +135,4 @@ def _check_count(given, operands):
             f"Unknown argument {given[len(operands)]!r}; flags begin with --."
         )
     if len(given) < len(operands):
-        raise InputError(
-            f"{operands[len(given)]} is missing; --help says what it is."
-        )
+        raise InputError(f"{operands[len(given)]} is missing; see --help.")

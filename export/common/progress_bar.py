@@ -12,7 +12,7 @@ class ProgressBar:
     """A progress bar on a terminal; elsewhere a line every half minute.
 
     Args:
-        what: description, such as "Tokenising train".
+        what: description, such as "Tokenizing train".
         total: number of units; None if unknown.
         unit: name of the units, in the plural.
         done: number of units done before.

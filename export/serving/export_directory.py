@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from export.common.errors import InputError
 
 # Relative to a version's folder; TensorFlow Serving ignores them. The one that
-# exists tells the task of a version.
+# exists determines the task of a version.
 DESCRIPTION_FILES = {
     "translation": pathlib.PurePath("assets.extra", "translator.json"),
     "parsing": pathlib.PurePath("assets.extra", "parser.json"),

@@ -140,8 +140,8 @@ def _translator_of_directories(paths, batch_tokens, search, needs):
     for name in ("target_pieces", "shortlist"):
         if "prefixes" in needs and name in search:
             raise InputError(
-                f"--prefixes may have any token, and --{name} says which ones "
-                "translations have: omit one of them."
+                f"--prefixes may have any token, but --{name} restricts those "
+                "of translations: omit one of them."
             )
     model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
     return Translator(

@@ -25,7 +25,7 @@ tf.get_logger().setLevel("ERROR")
 
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
 
-# TensorFlow stores its initialisation among the signatures.
+# TensorFlow stores its initialization among the signatures.
 _INTERNAL = "__saved_model_"
 # Operations that need Python, XLA or the kernels of a GPU, access files, grow
 # in the server's process, or are newer than TensorFlow Serving 2.8.

@@ -98,20 +98,6 @@ def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
     assert tokenizer.decode([[size, -7], [PAD_ID, PAD_ID]]) == ["", ""]
 
 
-def test_bytes_that_are_not_utf8_are_replacement_characters(tokenizer):
-    broken = [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba", b"\x80\x80"]
-    clean = ["\ufffd", "ba \ufffd", "\ufffd ba", "\ufffd"]
-    rows = tokenizer.tokenize(tf.constant(broken)).to_list()
-    expected = [ids.tolist() for ids in tokenizer.encode(clean)]
-    # TensorFlow decides how many stand for a run of bytes.
-    assert [_without_repeats(ids) for ids in rows] == expected
-
-
-def _without_repeats(ids):
-    pairs = zip([None, *ids], ids)
-    return [b for a, b in pairs if not a == b == UNKNOWN_ID]
-
-
 def test_other_bytes_and_special_ids_are_refused():
     for proto in (b"", b"no model", bytes(64), made_up_text.vocabulary()[:-1]):
         with pytest.raises(ValueError, match="not a SentencePiece model"):
