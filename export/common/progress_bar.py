@@ -23,7 +23,7 @@ class ProgressBar:
         self._stream = stream or sys.stderr
         self._what, self._total, self._unit = what, total, unit
         self._first = self._done = done
-        self._started = self._last_printed = time.monotonic()
+        self._started = self._printed = time.monotonic()
         self._bar = tqdm(
             desc=what,
             total=total,
@@ -45,11 +45,8 @@ class ProgressBar:
         self._done += count
         self._bar.update(count)
         now = time.monotonic()
-        if (
-            self._bar.disable
-            and now - self._last_printed >= _SECONDS_BETWEEN_LINES
-        ):
-            self._last_printed = now
+        if self._bar.disable and now - self._printed >= _SECONDS_BETWEEN_LINES:
+            self._printed = now
             print(self._line(now), file=self._stream, flush=True)
 
     def _line(self, now):
