@@ -111,7 +111,7 @@ def grpc_interface(backend):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()
         for name, array in outputs.items():
-            response.outputs[name].CopyFrom(_proto_with_fields(array))
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(array))
         return response.SerializeToString()
 
     with grpc_server(predict) as target:
@@ -134,17 +134,6 @@ def grpc_server(predict):
         yield f"127.0.0.1:{port}"
     finally:
         server.stop(None).wait()
-
-
-def _proto_with_fields(array):
-    """Returns a TensorProto with typed fields, as the server writes it."""
-    proto = tf.make_tensor_proto(array, shape=array.shape)
-    if array.dtype != object:
-        proto.ClearField("tensor_content")
-        field = {"f": proto.float_val, "i": proto.int_val, "b": proto.bool_val}
-        del field[array.dtype.kind][:]
-        field[array.dtype.kind].extend(array.ravel().tolist())
-    return proto
 
 
 @contextlib.contextmanager
