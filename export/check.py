@@ -20,7 +20,9 @@ from export.common.progress_bar import ProgressBar
 from export.serving.comparison import READERS
 from export.serving.export_directory import (
     newest_version,
+    random_texts,
     read_description,
+    read_warm_up,
     task_of,
     unusable,
 )
@@ -30,7 +32,6 @@ from export.serving.session import (
     foreign_operations,
     read_meta_graph,
 )
-from export.serving.warm_up import random_texts, read_warm_up
 from export.tokenizers.vocabulary_file import split_vocabulary
 from export.translators import shortlist
 from export.translators.target_pieces import read_ids
@@ -75,7 +76,7 @@ def main(arguments):
             name: _measure(session, name, requests[name]) for name in requests
         }
         if reader is not None:
-            outputs = _ask(session, reader)
+            outputs = _predict_texts(session, reader)
     if reader is not None:
         # Imports Keras, which a server does not have.
         model = _load_model(version, description["limits"], reader.settings)
@@ -175,7 +176,7 @@ def _measure(session, name, requests):
     return warm_up, first, statistics.median(later)
 
 
-def _ask(session, reader):
+def _predict_texts(session, reader):
     """Returns the outputs of each signature: dict of lists of dicts."""
     reader.validate(session.signatures)
     outputs, count = {}, len(session.signatures) * sum(_BATCHES)

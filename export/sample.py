@@ -18,8 +18,7 @@ from absl import flags
 import keras_transformer as kt
 from export.common import command
 from export.lines import line_flags
-from export.lines.formats import line_format
-from export.lines.streams import answer_lines
+from export.lines.streams import answer_lines, line_format
 from export.translators import search_flags
 from export.translators.translator import Translator, load_models
 
@@ -51,14 +50,14 @@ def main(arguments):
         batch_tokens=FLAGS.batch_tokens,
         max_extra_tokens=FLAGS.max_extra_tokens,
     )
-    rules = kt.SamplingConfig(
+    config = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )
     seeds = itertools.count(FLAGS.seed)
 
     def sample(texts, on_progress):
         chosen = [next(seeds) % _NUM_SEEDS for _ in texts]
-        return translator.sample(texts, chosen, rules, on_progress)
+        return translator.sample(texts, chosen, config, on_progress)
 
     answer_lines(
         "Sampling",

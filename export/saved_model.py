@@ -19,18 +19,16 @@ from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
+    WARM_UP_FILE,
     describe,
     read_description,
     task_of,
     version_number,
-)
-from export.serving.served_translator import ServedTranslator
-from export.serving.session import describe_signatures
-from export.serving.warm_up import (
-    WARM_UP_FILE,
     warm_up_requests,
     write_warm_up,
 )
+from export.serving.served_translator import ServedTranslator
+from export.serving.session import describe_signatures
 from export.translators import search_flags, shortlist, target_pieces
 
 FLAGS = flags.FLAGS
@@ -73,7 +71,7 @@ def main(arguments):
     directory = ModelDirectory(FLAGS.model_dir)
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
-    search = search_flags.given(
+    search = search_flags.read_given_flags(
         *search_flags.SEARCH,
         *search_flags.SHORTLIST,
         *("max_source_tokens", "target_pieces"),

@@ -79,14 +79,14 @@ _SHOWN, _SHOWN_CHARACTERS = 3, 30
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    line_format = line_flags.requested_format()
+    line_flags.validate_format()
     if FLAGS.compiled and FLAGS["batch_tokens"].present:
         raise InputError(
             "--compiled translates one sentence at a time, without batches: "
             "omit --batch_tokens."
         )
     needs = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
-    search = search_flags.given(
+    search = search_flags.read_given_flags(
         *search_flags.SEARCH,
         *search_flags.SHORTLIST,
         *("min_length", "ensemble_mean", "target_pieces"),
@@ -98,11 +98,10 @@ def main(arguments):
             f"{translator.beam_size}."
         )
     if FLAGS.prefixes is None:
-        line_flags.translate_stream(translator, line_format)
+        line_flags.translate_stream(translator)
         return
     translator = _PrefixTranslator(translator)
-    parallel = "prefixes", FLAGS.prefixes
-    line_flags.translate_stream(translator, line_format, parallel)
+    line_flags.translate_stream(translator, ("prefixes", FLAGS.prefixes))
     translator.report()
 
 

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import pathlib
+import resource
 import statistics
 import threading
 import time
@@ -161,4 +162,4 @@ class Load:
 
 def _megabytes():
     text = pathlib.Path("/proc/self/statm").read_text(encoding="ascii")
-    return int(text.split()[1]) * 4096 / 1e6
+    return int(text.split()[1]) * resource.getpagesize() / 1e6

@@ -16,9 +16,8 @@ runs without TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 
 from absl import flags
 
-from export.client.remote_translator import RemoteTranslator
+from export.client.remote_translator import RemoteTranslator, ServedModel
 from export.client.rest_server import RestServer
-from export.client.served_model import ServedModel
 from export.common import command
 from export.common.errors import InputError
 from export.lines import line_flags
@@ -55,7 +54,7 @@ _MAX_TIMEOUT = 86_400
 def main(arguments):
     """Translates a file or standard input."""
     del arguments
-    form = line_flags.requested_format()
+    line_flags.validate_format()
     if (FLAGS.url is None) == (FLAGS.grpc is None):
         raise InputError(
             "Give either --url=http://host:8501 or --grpc=host:8500."
@@ -76,7 +75,7 @@ def main(arguments):
 
         server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
     translator = RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
-    line_flags.translate_stream(translator, form)
+    line_flags.translate_stream(translator)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from export.client.served_model import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
 from export.common.errors import InputError
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.

@@ -1,16 +1,37 @@
 """Translates text with a model on TensorFlow Serving."""
 
+import abc
 import math
 import time
+import typing
+import urllib.parse
 
 import numpy as np
 
-from export.client.served_model import UnavailableError
 from export.common.errors import InputError
 from export.translators.batches import by_count
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_translator import Sentence
 
+# In bytes; far more than the alignments of a batch take.
+MAX_ANSWER_BYTES = 1 << 30
+_MAX_REASON_LENGTH = 300
+# Messages by kind of error; the reason is the server's message.
+_MESSAGES = {
+    "unreachable": "{server} does not answer: {reason}; check that the server "
+    "runs and that address and port are right",
+    "busy": "{server} is too busy: {reason}",
+    "late": "{server} did not answer within {reason}; give more "
+    "--timeout_seconds, or a smaller --batch_size",
+    "unknown": "{server} does not serve {model}: {reason}; check --model_name, "
+    "--version and --label",
+    "refused": "{server} refused the request to {model}: {reason}; the model "
+    "must be an export of export.saved_model",
+    "failed": "{server} failed: {reason}; see its log",
+    "unreadable": "{server} answered {reason}; check that TensorFlow Serving "
+    "listens there, and that the model is an export of export.saved_model",
+}
+_WORTH_RETRYING = ("unreachable", "busy")
 # Required outputs of each signature, with their dtype and rank.
 _OUTPUTS = {
     "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
@@ -26,18 +47,67 @@ _OUTPUTS = {
 _FIRST_PAUSE_SECONDS = 0.5
 
 
+class ServedModel(typing.NamedTuple):
+    """Identifies a served model: its newest version, one version or a label."""
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+    def path(self):
+        """Returns the path of the model's REST URL."""
+        path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
+        if self.version is not None:
+            return f"{path}/versions/{self.version}"
+        if self.label is not None:
+            return f"{path}/labels/{urllib.parse.quote(self.label, safe='')}"
+        return path
+
+    def __str__(self):
+        version = self.label if self.version is None else self.version
+        return f"version {version} of {self.name}" if version else self.name
+
+
+class UnavailableError(InputError):
+    """The server cannot be reached or is too busy; a retry may succeed."""
+
+
+class ModelServer(abc.ABC):
+    """One model of a server; the time limit is for a complete response."""
+
+    def __init__(self, address, model, timeout_seconds):
+        self.address = address
+        self._model = model
+        self._timeout = timeout_seconds
+
+    @abc.abstractmethod
+    def predict(self, signature, texts):
+        """Runs a signature with the input `text`, a list of str.
+
+        Returns a dict of output names to arrays or nested lists; text is bytes
+        or str. Raises UnavailableError if the server is unreachable or too
+        busy, else InputError.
+        """
+
+    def error(self, kind, reason):
+        """Returns the InputError of a kind in `_MESSAGES`."""
+        reason = " ".join(str(reason).split()).rstrip(".;")
+        if len(reason) > _MAX_REASON_LENGTH:
+            reason = f"{reason[:_MAX_REASON_LENGTH]}..."
+        message = _MESSAGES[kind].format(
+            server=self.address, model=self._model, reason=reason
+        )
+        error = UnavailableError if kind in _WORTH_RETRYING else InputError
+        return error(f"{message}.")
+
+
 class RemoteTranslator(SignatureTranslator):
-    """A TextTranslator that sends its batches to a server.
+    """A TextTranslator that sends its batches to a ModelServer.
 
-    Its methods raise InputError if the server does not answer, gives an
-    unexpected answer, or has fewer beams than requested translations.
-
-    Args:
-        server: ModelServer.
-        batch_size: sentences in a request, of similar lengths.
-        retries: maximum number of retries of a request while the server is
-            unreachable or too busy, after pauses of 0.5, 1, 2, 4, ... s.
-        sleep: function that pauses for a number of seconds.
+    A request is repeated up to `retries` times while the server is unavailable,
+    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if the
+    server does not answer, gives an unexpected answer, or has fewer beams than
+    requested translations.
     """
 
     beam_size = None
@@ -61,7 +131,7 @@ class RemoteTranslator(SignatureTranslator):
     def _batches(self, lengths):
         return by_count(lengths, self._batch_size)
 
-    def _ask(self, signature, texts):
+    def _predict(self, signature, texts):
         outputs = self._predict_with_retries(signature, texts)
         if {"tree", "trees"} & set(outputs):
             raise InputError(
@@ -70,14 +140,14 @@ class RemoteTranslator(SignatureTranslator):
             )
         kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
         try:
+            for name in kinds:
+                if name not in outputs:
+                    raise ValueError(f"without the output {name}")
             answer = {
                 name: _to_array(name, outputs[name], *kind, len(texts))
                 for name, kind in kinds.items()
             }
             _check_shapes(answer, texts)
-        except KeyError as error:
-            reason = f"without the output {error.args[0]}"
-            raise self._server.error("unreadable", reason) from None
         except ValueError as error:
             raise self._server.error("unreadable", error) from None
         return answer

@@ -8,7 +8,7 @@ import threading
 import urllib.parse
 from socket import SHUT_RDWR
 
-from export.client.served_model import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
 from export.common.errors import InputError
 
 _CONNECTIONS = {

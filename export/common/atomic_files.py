@@ -37,9 +37,9 @@ def atomic_write(path):
             `path` is a device or another special file.
     """
     place = resolve_path(path)
-    written = _renamed if is_local(place) else _sent
+    write = _write_local if is_local(place) else _write_remote
     try:
-        with written(place) as temporary:
+        with write(place) as temporary:
             yield temporary
     except OSError as error:
         raise InputError(
@@ -61,10 +61,10 @@ def write_json(path, content):
 
 
 @contextlib.contextmanager
-def _renamed(path):
+def _write_local(path):
     place = pathlib.Path(os.path.realpath(path))
-    mode = _mode_of_file(place)
-    temporary = _beside(place)
+    mode = _file_mode(place)
+    temporary = _temporary_path(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         _remove(temporary)
@@ -79,19 +79,19 @@ def _renamed(path):
 
 
 @contextlib.contextmanager
-def _sent(place):
+def _write_remote(place):
     """Writes a local file, uploads it, then renames it remotely."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = pathlib.Path(folder, place.name)
         yield temporary
-        there = _beside(place)
+        there = _temporary_path(place)
         with convert_remote_errors(place):
             place.fs.makedirs(place.parent.path, exist_ok=True)
             place.fs.put_file(str(temporary), there.path)
             place.fs.mv(there.path, place.path)
 
 
-def _beside(place):
+def _temporary_path(place):
     return place.with_name(f".{_process()}.{place.name}")
 
 
@@ -111,7 +111,7 @@ def _process():
     return f"{os.getpid()}-{zlib.crc32(platform.node().encode()):08x}"
 
 
-def _mode_of_file(path):
+def _file_mode(path):
     """Returns the permissions of an existing file to keep, or None."""
     try:
         mode = path.stat().st_mode

@@ -7,8 +7,8 @@ import sys
 
 from absl import app, flags, logging
 
+from export import REQUESTED_BACKEND
 from export.common.errors import InputError
-from export.common.start_up import REQUESTED_BACKEND
 
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -117,7 +117,7 @@ def _check_empty():
         values = flag.value if isinstance(flag.value, list) else [flag.value]
         if flag.present and "" in values and name not in _TEXTS:
             raise InputError(
-                f"--{name} has an empty value; give it one, or leave it out."
+                f"--{name} has an empty value; give it one, or omit it."
             )
 
 
@@ -135,6 +135,4 @@ def _check_count(given, operands):
             f"Unknown argument {given[len(operands)]!r}; flags begin with --."
         )
     if len(given) < len(operands):
-        raise InputError(
-            f"{operands[len(given)]} is missing; --help says what it is."
-        )
+        raise InputError(f"{operands[len(given)]} is missing; see --help.")

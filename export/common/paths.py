@@ -59,7 +59,7 @@ def convert_remote_errors(place):
 
 def explain_file_errors(place):
     """Converts errors of a file or folder in a `with` block to InputError."""
-    return _told(
+    return _explain_errors(
         place,
         "Cannot use {}: {}. See to that, then run the same command again.",
     )
@@ -67,11 +67,11 @@ def explain_file_errors(place):
 
 def explain_read_errors(place):
     """Converts errors of reading a file in a `with` block to InputError."""
-    return _told(place, "Cannot read {}: {}.")
+    return _explain_errors(place, "Cannot read {}: {}.")
 
 
 @contextlib.contextmanager
-def _told(place, sentence):
+def _explain_errors(place, sentence):
     try:
         with convert_remote_errors(place):
             yield

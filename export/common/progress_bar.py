@@ -12,7 +12,7 @@ class ProgressBar:
     """A progress bar on a terminal; elsewhere a line every half minute.
 
     Args:
-        what: description, such as "Tokenising train".
+        what: description, such as "Tokenizing train".
         total: number of units; None if unknown.
         unit: name of the units, in the plural.
         done: number of units done before.
@@ -23,7 +23,7 @@ class ProgressBar:
         self._stream = stream or sys.stderr
         self._what, self._total, self._unit = what, total, unit
         self._first = self._done = done
-        self._started = self._told = time.monotonic()
+        self._started = self._printed = time.monotonic()
         self._bar = tqdm(
             desc=what,
             total=total,
@@ -45,8 +45,8 @@ class ProgressBar:
         self._done += count
         self._bar.update(count)
         now = time.monotonic()
-        if self._bar.disable and now - self._told >= _SECONDS_BETWEEN_LINES:
-            self._told = now
+        if self._bar.disable and now - self._printed >= _SECONDS_BETWEEN_LINES:
+            self._printed = now
             print(self._line(now), file=self._stream, flush=True)
 
     def _line(self, now):

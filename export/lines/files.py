@@ -14,8 +14,8 @@ import zlib
 
 from export.common.errors import InputError
 from export.common.paths import (
-    convert_remote_errors,
     error_reason,
+    explain_read_errors,
     is_local,
     resolve_path,
 )
@@ -49,18 +49,11 @@ def join_lines(text):
 class DecodedLines:
     r"""Iterates over the lines of a binary UTF-8 stream, as str.
 
-    Only "\n" ends a line; `join_lines` replaces other line breaks. A "\r" at
-    the end of a line and a byte order mark at the start of the stream are
-    dropped.
-
-    Args:
-        stream: binary stream without another reader.
-        name: of the stream, for messages.
-        verbatim: whether to keep other line breaks, as in files of tokens.
-
-    Raises:
-        InputError: a line is not UTF-8 or longer than 1 MiB, or the stream
-            cannot be read.
+    Only "\n" ends a line; `join_lines` replaces other line breaks, unless
+    `verbatim` is set, as for files of tokens. A "\r" at the end of a line and
+    a byte order mark at the start of the stream are dropped. The stream, called
+    `name` in messages, has no other reader. Raises InputError if a line is not
+    UTF-8 or longer than 1 MiB, or the stream cannot be read.
     """
 
     def __init__(self, stream, name="the input", verbatim=False):
@@ -112,8 +105,6 @@ class DecodedLines:
                 # A non-blocking stream without data looks like its end.
                 self._poll.poll()
             block = self._stream.read1(_BLOCK)
-        except gzip.BadGzipFile:
-            raise
         except OSError as error:
             raise InputError(
                 f"Cannot read {self._name}: {error_reason(error)}."
@@ -151,19 +142,11 @@ def read_lines(path, verbatim=False):
     """
     path = resolve_path(path)
     try:
-        with convert_remote_errors(path), _open(path) as stream:
+        with explain_read_errors(path), _open(path) as stream:
             yield from DecodedLines(stream, str(path), verbatim)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is not a complete gzip file ({error}); make it again."
-        ) from error
-    except IsADirectoryError as error:
-        raise InputError(
-            f"{path} is a folder, but a text file was expected there."
-        ) from error
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error_reason(error)}."
         ) from error
 
 
@@ -205,9 +188,9 @@ def read_sentences(path):
 def read_references(paths, count):
     """Returns reference translations as sacreBLEU takes them.
 
-    They are a list of str per file, with a translation a line; None, for a
-    blank line of the second and later files, means no further reference.
-    Raises InputError if a file cannot be read or has not `count` lines.
+    They are a list of str for each file; None, for a blank line of the second
+    and later files, means no further reference. Raises InputError if a file
+    cannot be read or has not `count` lines.
     """
     streams = []
     for path in paths:

@@ -6,8 +6,7 @@ Each function defines flags for the module that calls it.
 from absl import flags
 
 from export.common.errors import InputError
-from export.lines import formats
-from export.lines.streams import answer_lines
+from export.lines.streams import answer_lines, line_format
 
 FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
@@ -41,33 +40,25 @@ def define_n_best():
 
 
 def define_translation():
-    """Defines the flags of `requested_format` and `translate_stream`."""
+    """Defines the flags of `translate_stream`."""
     define_files()
     define_n_best()
     define_scores()
     flags.DEFINE_boolean(
-        "alignments",
-        False,
-        "Write word alignments after the text.",
+        "alignments", False, "Write word alignments after the text."
     )
 
 
-def requested_format():
-    """Returns the selected format; InputError for incompatible flags."""
-    several = FLAGS.n_best > 1
-    if not FLAGS.alignments:
-        return formats.line_format(several, FLAGS.scores)
-    if several:
+def validate_format():
+    """Raises InputError for incompatible flags of `define_translation`."""
+    if FLAGS.alignments and FLAGS.n_best > 1:
         raise InputError(
             "--alignments are those of the best translation; omit --n_best, "
             "or run the command twice."
         )
-    if FLAGS.scores:
-        return formats.scored_and_aligned_text
-    return formats.aligned_text
 
 
-def translate_stream(translator, line_format, parallel=None):
+def translate_stream(translator, parallel=None):
     """Translates --input into --output with a TextTranslator.
 
     `parallel` is the flag and path of a file of prefixes; see `answer_lines`.
@@ -87,6 +78,6 @@ def translate_stream(translator, line_format, parallel=None):
         FLAGS.input,
         FLAGS.output,
         translate,
-        line_format,
+        line_format(FLAGS.n_best > 1, FLAGS.scores, FLAGS.alignments),
         parallel,
     )

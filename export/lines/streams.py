@@ -11,7 +11,7 @@ import time
 
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.lines.files import DecodedLines, read_lines
+from export.lines.files import DecodedLines, join_lines, read_lines
 
 # Linux' PIPE_BUF: writes of at most this many bytes to a pipe are atomic.
 _BLOCK = 4096
@@ -24,6 +24,39 @@ _CHUNK = 4096
 _PAUSE = 0.01
 _MAX_WAIT = 1.0
 _STANDARD = (None, "-")
+
+
+def line_format(several=False, scores=False, alignments=False):
+    """Returns the format of output lines.
+
+    It is a function of a sentence's number, from 0, and of its Translations,
+    best first, that returns lines: for `several` Moses' n-best list, "number
+    ||| text ||| score"; else the best translation's score, text and alignment
+    in Pharaoh's format ("0-0 1-2"), separated by tabs.
+    """
+
+    def n_best_list(number, translations):
+        return [
+            f"{number} ||| {_text(each)} ||| {each.score:.6f}"
+            for each in translations
+        ]
+
+    def best_columns(number, translations):
+        del number
+        best = translations[0]
+        columns = [_text(best)]
+        if scores:
+            columns.insert(0, f"{best.score:.6f}")
+        if alignments:
+            columns.append(" ".join(f"{a}-{b}" for a, b in best.alignment))
+        return ["\t".join(columns)]
+
+    return n_best_list if several else best_columns
+
+
+def _text(translation):
+    # Tabs separate columns.
+    return join_lines(translation.text).replace("\t", " ")
 
 
 class LineWriter:
@@ -50,21 +83,20 @@ class LineWriter:
 
     def _write(self, block):
         written = 0
-        try:
-            while written < len(block):
-                try:
-                    written += os.write(self._descriptor, block[written:])
-                except BlockingIOError:
-                    # Another process made the shared pipe non-blocking.
-                    select.select([], [self._descriptor], [])
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self._remove_last(written)
-            raise InputError(
-                f"{self._name} cannot be written: {error.strerror}. It ends "
-                "with a complete line."
-            ) from error
+        while written < len(block):
+            try:
+                written += os.write(self._descriptor, block[written:])
+            except BlockingIOError:
+                # Another process made the shared pipe non-blocking.
+                select.select([], [self._descriptor], [])
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                self._remove_last(written)
+                raise InputError(
+                    f"{self._name} cannot be written: {error.strerror}. It "
+                    "ends with a complete line."
+                ) from error
 
     def _remove_last(self, count):
         # A file opened to append is at its start until the first write.
@@ -91,26 +123,18 @@ def read_chunks(lines, sources):
         yield chunk
 
 
-def translate_lines(chunks, translate, line_format, write, number=0):
+def translate_lines(chunks, translate, to_lines, write, number=0):
     """Translates chunks of lines and writes the output of each.
 
-    Args:
-        chunks: iterable of lists of str, or of pairs of str.
-        translate: function of such a list that returns a list of lists of
-            Translation.
-        line_format: one of `export.lines.formats`.
-        write: function of a list of output lines.
-        number: of the first line, from 0.
-
-    Returns:
-        The numbers, from 1, of the first three lines with truncated sources,
-        and the number of such lines.
+    `number` is that of the first line, from 0; see `answer_lines` for the
+    functions. Returns the numbers, from 1, of the first three lines with
+    truncated sources, and the number of such lines.
     """
     first, count = [], 0
     for chunk in chunks:
         output = []
         for translations in translate(chunk):
-            output += line_format(number, translations)
+            output += to_lines(number, translations)
             number += 1
             if translations[0].source_truncated:
                 count += 1
@@ -134,9 +158,12 @@ def pair_lines(sources, others, flag):
 
 
 def answer_lines(
-    job, source, output, answer, line_format, parallel=None, answered=0
+    job, source, output, answer, to_lines, parallel=None, answered=0
 ):
     """Answers every line of a file or standard input, in order.
+
+    Raises InputError if a file cannot be read or written, and BrokenPipeError
+    if the reader of the output has closed the pipe.
 
     Args:
         job: a word for the progress bar, such as "Translating".
@@ -144,15 +171,11 @@ def answer_lines(
         output: path to write; None or "-" for standard output.
         answer: function of a list of str and of a progress function (or
             None) that returns a list of lists of Translation.
-        line_format: one of `export.lines.formats`.
-        parallel: name of a flag and path of a file parallel to the source,
-            so that `answer` gets pairs; None without one.
+        to_lines: function from `line_format`.
+        parallel: flag and path of a file parallel to the source, if any;
+            then `answer` gets pairs.
         answered: number of source lines to skip; if not 0, the output is
             appended to.
-
-    Raises:
-        InputError: a file cannot be read or written.
-        BrokenPipeError: the reader of the output has closed the pipe.
     """
     with contextlib.ExitStack() as stack:
         lines = DecodedLines(_open_input(stack, source, "input"))
@@ -177,7 +200,7 @@ def answer_lines(
         first, count = translate_lines(
             read_chunks(itertools.islice(lines, answered, None), sources),
             lambda texts: answer(texts, on_progress),
-            line_format,
+            to_lines,
             writer.write,
             answered,
         )
@@ -193,7 +216,6 @@ def answer_lines(
 
 
 def _open_input(stack, path, flag):
-    """Returns the binary stream of a path, which the ExitStack closes."""
     if path in _STANDARD:
         if sys.stdin is None:
             raise InputError(f"Standard input is closed; give --{flag}=FILE.")
@@ -207,7 +229,6 @@ def _open_input(stack, path, flag):
 
 
 def _open_output(stack, path, sources, append):
-    """Returns the LineWriter of a path that is not one of the sources."""
     if path in _STANDARD:
         if sys.stdout is None:
             raise InputError("Standard output is closed; give --output=FILE.")
@@ -246,19 +267,12 @@ def _is_same_file(path, source):
 def count_answered(source, output, has_answer, fits):
     """Returns the number of input lines that already have output.
 
-    Removes the incomplete last line of a stopped command.
+    Removes the incomplete last line that a stopped command left in `output`,
+    which need not exist. Raises InputError if a file cannot be read or
+    written, or the output belongs to another source.
 
-    Args:
-        source: path of the input.
-        output: path of the answers, which need not exist.
-        has_answer: function of an input line: whether it gives a line of
-            output.
-        fits: function of an input line and an output line: whether the second
-            answers the first.
-
-    Raises:
-        InputError: a file cannot be read or written, or the output belongs
-            to another source.
+    `has_answer(line)` tells whether an input line gives a line of output, and
+    `fits(line, answer)` whether a line of output answers it.
     """
     path = pathlib.Path(output)
     try:

@@ -1,7 +1,7 @@
 """Output formats of trees: bracketed lines, indented text and SVG.
 
-As in `export.lines.formats`, a format is a function of the number of a
-sentence, from 0, and of its list of Parse, best first, that returns lines.
+As for `export.lines.streams.line_format`, a format is a function of the number
+of a sentence, from 0, and of its list of Parse, best first, that returns lines.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ from export.common import svg
 from export.common.atomic_files import atomic_write
 from export.common.command import require_new
 from export.common.paths import explain_file_errors
-from export.lines.formats import line_format
+from export.lines.streams import line_format
 from export.parsing.trees import CLOSE, OPEN, WORD, traverse, tree_words
 
 _LINE_LENGTH = 79

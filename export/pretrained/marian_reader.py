@@ -33,7 +33,7 @@ from export.pretrained.weight_mapping import (
     make_config,
     set_embeddings,
 )
-from export.tokenizers.opus_normalization import OPUS_MT
+from export.tokenizers.python_tokenizers import OPUS_MT
 from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
@@ -55,7 +55,7 @@ def read_marian(folder):
 
     The files are decoder.yml, the model and the vocabularies that it names,
     source.spm and target.spm. Sources are normalised by
-    `export.tokenizers.opus_normalization`.
+    `export.tokenizers.python_tokenizers`.
 
     Raises:
         InputError: a file is missing, damaged or of another architecture.

@@ -5,5 +5,5 @@ Keras, as a server process does.
 
 A new signature is a method of `ServedTranslator` or `ServedParser`, an item of
 its `signatures()`, and a Signature in `comparison`; a new kind of input needs a
-value in `warm_up.select_inputs`.
+value in `export_directory.select_inputs`.
 """

@@ -11,7 +11,7 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.serving.warm_up import select_inputs
+from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import pad_ids
@@ -25,11 +25,9 @@ _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
 class Comparison:
     """Result of comparing the answers of one signature.
 
-    Attributes:
-        texts: number of answers compared.
-        equal: number of answers with exactly the expected content.
-        difference: the largest difference of two scores.
-        first: describes the first answer that differs, or None.
+    Of `texts` answers, `equal` have exactly the expected content; `difference`
+    is the largest of two scores, and `first` describes the first answer that
+    differs, or is None.
     """
 
     texts: int = 0
@@ -38,7 +36,7 @@ class Comparison:
     first: str | None = None
 
     def add(self, text, answer, expected):
-        """Adds the answer to a text."""
+        """Adds the answer to a text, and the expected one."""
         (content, scores), (right, right_scores) = answer, expected
         scores, right_scores = np.array(scores), np.array(right_scores)
         differences = np.abs(scores - right_scores)
@@ -58,10 +56,8 @@ class Comparison:
 class Signature(typing.NamedTuple):
     """How the answers of one signature are compared.
 
-    Attributes:
-        expected: function of a Translator or Parser that returns the answers
-            to the reader's texts.
-        read: function of one row of the outputs, a dict, to its answer.
+    `expected` is a function of a Translator or Parser that returns the answers
+    to the reader's texts, `read` one of a row of the outputs, a dict.
     """
 
     expected: typing.Callable
@@ -71,14 +67,9 @@ class Signature(typing.NamedTuple):
 class AnswerReader(abc.ABC):
     """Makes requests from texts and compares the answers.
 
-    Args:
-        vocabulary: bytes of the model directory's vocabulary.
-        texts: list of str.
-        limits: dict of the export's description.
-
-    Attributes:
-        signatures: dict, name to Signature.
-        settings: names of the limits to pass to the model's search.
+    `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
+    dict of the export's description, `signatures` one of names to Signature,
+    and `settings` the names of the limits to pass to the model's search.
     """
 
     settings = ()
@@ -110,8 +101,7 @@ class AnswerReader(abc.ABC):
     def compare(self, name, outputs, model):
         """Returns the Comparison of a signature's outputs with the model's.
 
-        `outputs` is a list of dicts of arrays, one for each request, `model`
-        a Translator or Parser.
+        `outputs` is a list of dicts of arrays, one for each request.
         """
         signature = self.signatures[name]
         comparison = Comparison()
@@ -128,7 +118,7 @@ class AnswerReader(abc.ABC):
 
     @abc.abstractmethod
     def _signatures(self):
-        """Returns the table of signatures."""
+        pass
 
     def _ranked(self, results):
         """Returns texts and scores, padded to the beam size."""

@@ -3,11 +3,7 @@
 import pathlib
 
 from export.common.errors import InputError
-from export.serving.export_directory import (
-    is_folder,
-    newest_version,
-    task_of,
-)
+from export.serving.export_directory import is_folder, newest_version, task_of
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_ids import list_of_texts
@@ -54,11 +50,7 @@ class ExportedTranslator(SignatureTranslator):
 
         def score_batch(batch):
             texts, translations = zip(*(pairs[number] for number in batch))
-            outputs = self._run(
-                "score",
-                text=_to_bytes(texts),
-                translation=_to_bytes(translations),
-            )
+            outputs = self._run("score", text=texts, translation=translations)
             return outputs["score"].tolist()
 
         return translate_in_batches(lengths, self.batch_tokens, score_batch)
@@ -66,7 +58,7 @@ class ExportedTranslator(SignatureTranslator):
     def _sentences(self, texts):
         if not texts:
             return []
-        outputs = self._run("lengths", text=_to_bytes(texts))
+        outputs = self._run("lengths", text=texts)
         return [
             Sentence(text, (), min(length, limit), length > limit)
             for text, length, limit in zip(
@@ -74,20 +66,20 @@ class ExportedTranslator(SignatureTranslator):
             )
         ]
 
-    def _ask(self, signature, texts):
-        return self._run(signature, text=_to_bytes(texts))
+    def _predict(self, signature, texts):
+        return self._run(signature, text=texts)
 
-    def _run(self, signature, **inputs):
+    def _run(self, signature, **texts):
         if signature not in self._signatures:
             raise InputError(
                 f"{self.name} has no signature {signature}; export its model "
                 "again with export.saved_model."
             )
+        inputs = {
+            name: [text.encode("utf-8") for text in each]
+            for name, each in texts.items()
+        }
         return self._session.run(signature, inputs)
-
-
-def _to_bytes(texts):
-    return [text.encode("utf-8") for text in texts]
 
 
 # Flags that need a model directory, and why an export does not support them.
@@ -107,12 +99,10 @@ def load_translator(models, batch_tokens, search, needs=()):
         search: dict of the search flags that are set: GraphTranslator's
             arguments and `ensemble_mean`, with paths and `shortlist_size` as
             in `load_output_vocabulary`.
-        needs: features that the translator must support, of "compiled" and
-            "prefixes".
+        needs: what it must support, of "compiled" and "prefixes".
 
     Raises:
-        InputError: a path is none of these, or the models or the flags are
-            incompatible.
+        InputError: a path is none of these, or flags are incompatible.
     """
     paths = [pathlib.Path(model) for model in models]
     for path in paths:
@@ -150,8 +140,8 @@ def _translator_of_directories(paths, batch_tokens, search, needs):
     for name in ("target_pieces", "shortlist"):
         if "prefixes" in needs and name in search:
             raise InputError(
-                f"--prefixes may have any token, and --{name} says which ones "
-                "translations have: omit one of them."
+                f"--prefixes may have any token, but --{name} restricts those "
+                "of translations: omit one of them."
             )
     model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
     return Translator(

@@ -21,15 +21,10 @@ class ServedParser(tf.Module):
     """Parses sentences into bracketed trees inside one graph.
 
     As in ServedTranslator, the Keras model itself is not an attribute. A tree
-    covers all words of its sentence, so sentences are never truncated: one over
-    the limit makes its request fail. Text without words gives empty text. No
-    answer depends on the rest of its batch. K is the beam size.
-
-    Args:
-        parser: export.parsing.parser.Parser.
-        max_source_tokens: maximum number of tokens of a sentence, the end id
-            included, since the memory for attention grows with their square.
-            `character_limit` limits their characters.
+    covers all words of its sentence, so sentences are never truncated: one of
+    more than `max_source_tokens` tokens, the end id included, or
+    `character_limit` of them, makes its request fail. Text without words gives
+    empty text. No answer depends on the rest of its batch. K is the beam size.
     """
 
     task = "parsing"
@@ -72,9 +67,8 @@ class ServedParser(tf.Module):
     def parse(self, text):
         """The signature `serving_default`.
 
-        Args:
-            text: string [B], one sentence each, with white space between words
-                and punctuation as in the Penn Treebank.
+        `text`, string [B], has one sentence each, with white space between
+        words and punctuation as in the Penn Treebank.
 
         Returns:
             `tree`, string [B], as from `export.parsing.trees.format_tree`;

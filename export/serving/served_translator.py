@@ -34,16 +34,11 @@ class ServedTranslator(tf.Module):
 
     K is the beam size. Bytes that are not UTF-8 count as U+FFFD; NUL is
     dropped. Blank text gives empty text. No answer depends on the rest of its
-    batch. Every signature returns `truncated` bool [B]: whether a text exceeded
-    its limit.
+    batch. Sources of more than `max_source_tokens` ids, the end id included,
+    or `character_limit` of them, are truncated, since one text must not fail a
+    merged batch; every signature returns `truncated` bool [B].
 
-    Args:
-        model: Transformer.
-        tokenizer: Tokenizer or TokenizerPair.
-        max_source_tokens: maximum number of ids of a source, the end id
-            included; longer ones are truncated, since one text must not fail
-            a merged batch. `character_limit` limits their characters.
-        **search: arguments of GraphTranslator.
+    `search` are arguments of GraphTranslator.
     """
 
     task = "translation"

@@ -25,7 +25,7 @@ tf.get_logger().setLevel("ERROR")
 
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
 
-# TensorFlow stores its initialisation among the signatures.
+# TensorFlow stores its initialization among the signatures.
 _INTERNAL = "__saved_model_"
 # Operations that need Python, XLA or the kernels of a GPU, access files, grow
 # in the server's process, or are newer than TensorFlow Serving 2.8.
@@ -41,14 +41,8 @@ _COMPILED = "_XlaMustCompile"
 class ServerSession:
     """A SavedModel in a session; thread-safe.
 
-    Args:
-        path: folder of the version, with saved_model.pb in it.
-
-    Attributes:
-        signatures: dict, name to SignatureDef.
-
-    Raises:
-        OSError, tf.errors.OpError: it cannot be loaded.
+    `path` is the folder of the version, `signatures` a dict of names to
+    SignatureDef. Raises one of SERVER_ERRORS if it cannot be loaded.
 
     Example:
         >>> with ServerSession("exports/demo/1") as session:
@@ -71,16 +65,10 @@ class ServerSession:
     def run(self, signature, inputs):
         """Answers one request.
 
-        Args:
-            signature: name of the signature.
-            inputs: dict, name to array or nested list; text as bytes or str.
-
-        Returns:
-            dict, name of the output to array; text as objects of bytes.
-
-        Raises:
-            ValueError: the signature or an input is unknown or missing.
-            tf.errors.OpError: the graph fails.
+        Takes a dict of names to arrays or nested lists, with text as bytes or
+        str, and returns one of names to arrays, with text as bytes. Raises
+        ValueError if the signature or an input is unknown or missing, and
+        tf.errors.OpError if the graph fails.
         """
         if signature not in self.signatures:
             raise ValueError(

@@ -2,8 +2,14 @@
 
 import tensorflow as tf
 
-from export.tokenizers import opus_normalization
-from export.tokenizers.python_tokenizers import TAG, text_piece_mask
+from export.tokenizers.python_tokenizers import (
+    OPUS_CONTROL,
+    OPUS_MT,
+    OPUS_PUNCTUATION,
+    OPUS_SPACES,
+    TAG,
+    text_piece_mask,
+)
 from export.tokenizers.tokenizer import Tokenizer
 from export.tokenizers.vocabulary_file import (
     count_table_pieces,
@@ -45,11 +51,9 @@ class TableTokenizer(Tokenizer):
     """A tokenizer that looks up tokens by their text, as in a table.
 
     Marian and Hugging Face's tokenizer do so: text that is unknown to the
-    SentencePiece model may have an id in a table of both languages.
-
-    Args:
-        proto: bytes of a SentencePiece model of `pretrained.vocabulary`. Tokens
-            with ids of V and above only split text, and count as unknown.
+    SentencePiece model, one of `pretrained.vocabulary`, may have an id in a
+    table of both languages. Tokens with ids of V and above only split text,
+    and count as unknown.
     """
 
     def __init__(self, proto):
@@ -141,9 +145,9 @@ class OpusTokenizer(TaggedTokenizer):
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
         for pattern, replacement in (
-            *opus_normalization.PUNCTUATION,
-            (opus_normalization.CONTROL_IN_RE2, " "),
-            *opus_normalization.SPACES,
+            *OPUS_PUNCTUATION,
+            (OPUS_CONTROL, " "),
+            *OPUS_SPACES,
         ):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
@@ -152,5 +156,5 @@ class OpusTokenizer(TaggedTokenizer):
 # By the normalization that a vocabulary names.
 _SOURCE_TOKENIZERS = {
     "": TaggedTokenizer,
-    opus_normalization.OPUS_MT: OpusTokenizer,
+    OPUS_MT: OpusTokenizer,
 }

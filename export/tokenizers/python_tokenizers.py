@@ -1,11 +1,11 @@
 """Text to ids and back without TensorFlow: for CTranslate2 and export.check."""
 
 import re
+import unicodedata
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.opus_normalization import OPUS_MT, normalize_opus
 from export.tokenizers.vocabulary_file import (
     count_table_pieces,
     read_normalizer,
@@ -15,6 +15,26 @@ from export.tokenizers.vocabulary_file import (
 # Unlike quotations in some languages, a tag has no space inside. Not \s, which
 # differs between Python and RE2.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
+
+# The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
+# control and unassigned characters become spaces, and spaces are collapsed, as
+# in the training text of its models. Hugging Face's tokenizer skips it.
+OPUS_MT = "opus-mt"
+# Regular expressions for both RE2 and Python, applied in order. Like Moses'
+# script for the training text, it maps a full-width 1 to a quotation mark.
+OPUS_PUNCTUATION = (
+    ("[，、]", ","),
+    ("。 *", ". "),
+    ("[∶：]", ":"),
+    ("[”“《》」「１]", '"'),
+    *zip("０２３４５６７８９", "023456789"),
+    ("． *", ". "),
+    ("…", "..."),
+    *zip("？）！（；～’━〈〉【】％", "?)!(;~'-<>[]%"),
+)
+# Perl's \p{C} without line feeds; RE2's excludes unassigned characters.
+OPUS_CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
+OPUS_SPACES = ((" +", " "), ("^ | $", ""))
 
 
 class PythonTokenizer:
@@ -42,10 +62,8 @@ class PythonTokenizer:
 class PythonTableTokenizer(PythonTokenizer):
     """TableTokenizer of `pretrained_tokenizers` without TensorFlow.
 
-    Args:
-        proto: bytes of a SentencePiece model of `pretrained.vocabulary`.
-        has_tags: whether a text may begin with a tag, as in TaggedTokenizer.
-        normalize: function of a str to a str, applied first.
+    With `has_tags` a text may begin with a tag, as in TaggedTokenizer;
+    `normalize` is a function of a str to a str, applied first.
     """
 
     def __init__(self, proto, has_tags=False, normalize=str):
@@ -104,3 +122,21 @@ def load_python_source_tokenizer(proto):
         raise ValueError(f"There is no normalization {normalizer!r}.")
     normalize = normalize_opus if normalizer else str
     return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)
+
+
+def normalize_opus(text):
+    """Returns a str as OPUS-MT's scripts normalize it.
+
+    RE2's results differ for characters that only one Unicode version has.
+    """
+    for pattern, replacement in OPUS_PUNCTUATION:
+        text = re.sub(pattern, replacement, text)
+    text = "".join(" " if _is_control(each) else each for each in text)
+    for pattern, replacement in OPUS_SPACES:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def _is_control(character):
+    is_other = unicodedata.category(character).startswith("C")
+    return is_other and character != "\n"

@@ -16,18 +16,11 @@ class Tokenizer(tf.Module):
     """A SentencePiece vocabulary shared by both languages.
 
     Runs the same code eagerly and in a graph, so that a served model sees the
-    ids that training saw.
+    ids that training saw. `vocabulary_size` is V, its number of tokens.
 
-    Args:
-        proto: bytes of a SentencePiece model whose pad, unknown, begin and
-            end ids are 0, 1, 2 and 3.
-
-    Attributes:
-        vocabulary_size: V, number of tokens.
-
-    Raises:
-        ValueError: the bytes are not such a model, or text can become one of
-            its control tokens.
+    Raises ValueError if the bytes `proto` are not a SentencePiece model whose
+    pad, unknown, begin and end ids are 0, 1, 2 and 3, or if text can become
+    one of its control tokens.
     """
 
     def __init__(self, proto):
@@ -111,10 +104,8 @@ class Tokenizer(tf.Module):
             self._load_pieces()
 
     def clean_text(self, text):
-        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL.
-
-        SentencePiece's normalization drops other control characters.
-        """
+        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
+        # SentencePiece's normalization drops other control characters.
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )
@@ -127,9 +118,8 @@ class Tokenizer(tf.Module):
     def tokenize_with_offsets(self, text):
         """Splits text, string [B], into ids with their byte offsets.
 
-        Returns:
-            The ids of `tokenize`, and two RaggedTensors [B, None]: start and
-            end of each token in the bytes of `clean_text(text)`.
+        Returns the ids of `tokenize`, and start and end of each token in the
+        bytes of `clean_text(text)`, ragged [B, None].
         """
         return self._pieces.tokenize_with_offsets(self.clean_text(text))
 

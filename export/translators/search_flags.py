@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
-def given(*names):
+def read_given_flags(*names):
     """Returns a dict of the flags of these names that are set."""
     values = {name: FLAGS[name].value for name in names}
     return {name: each for name, each in values.items() if each is not None}

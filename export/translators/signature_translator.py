@@ -19,20 +19,20 @@ class SignatureTranslator(TextTranslator):
     name = ""
 
     @abc.abstractmethod
-    def _ask(self, signature, texts):
+    def _predict(self, signature, texts):
         """Returns a signature's outputs, a dict of arrays; text is bytes."""
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
         alignments = [()] * len(texts)
         if align:
-            outputs = self._ask("align", texts)
+            outputs = self._predict("align", texts)
             alignments = map(
                 word_alignment, *alignment_outputs(outputs, self.name)
             )
         else:
             signature = "serving_default" if n == 1 else "n_best"
-            outputs = self._ask(signature, texts)
+            outputs = self._predict(signature, texts)
         if "scores" in outputs:
             beams = outputs["scores"].shape[1]
             if n > beams:

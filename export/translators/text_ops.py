@@ -113,7 +113,12 @@ def source_word_spans(tokenizer, text, ids, limit):
         tf.searchsorted(offsets, each.to_tensor(), side="right")
         for each in (starts, ends)
     )
-    words = _split_words(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+    # Bounds the memory: `read` is of the first of these characters.
+    for run, one in ((r"\x00+", "\0"), (_WHITE_SPACE, " ")):
+        text = tf.strings.regex_replace(text, run, one)
+    text = tf.strings.substr(text, 0, 2 * character_limit(limit), "UTF8_CHAR")
+    words = tf.strings.split(text)
     letters = tf.strings.unicode_split(words.values, "UTF-8")
     letters = letters.with_values(_count_visible(tokenizer, letters.values))
     lengths = words.with_values(tf.reduce_sum(letters, axis=1))

@@ -1,14 +1,15 @@
 """What the tests of export share: a model directory, its export, a server."""
 
-import concurrent.futures
-import multiprocessing
+import json
+import os
 import subprocess
-import sys
 
+import filelock
 import pytest
 
+from tests import processes
 from tests.export import tiny
-from tests.export.server import Server
+from tests.export.server import ChildProcess, Server
 
 
 @pytest.fixture
@@ -65,27 +66,31 @@ def truncating_translator(translator):
 
 @pytest.fixture(scope="session")
 def export_command(model_path, tmp_path_factory):
-    """The command, run once as a user does: (export_dir, process)."""
-    export_dir = tmp_path_factory.mktemp("exports") / "tiny"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "export.saved_model"),
-            f"--model_dir={model_path}",
-            f"--export_dir={export_dir}",
-            f"--max_source_tokens={tiny.MAX_SOURCE_TOKENS}",
-        ],
-        cwd=tiny.ROOT,
-        capture_output=True,
-        text=True,
-    )
-    return export_dir, done
+    """The command, run once as a user does: (export_dir, code, out, err)."""
+    base = tmp_path_factory.getbasetemp()
+    # One export for all of pytest's processes.
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    export_dir, result = base / "exports" / "tiny", base / "exports.json"
+    with filelock.FileLock(base / "exports.lock"):
+        if not result.exists():
+            done = processes.run(
+                {"module": "export.saved_model"},
+                [
+                    f"--model_dir={model_path}",
+                    f"--export_dir={export_dir}",
+                    f"--max_source_tokens={tiny.MAX_SOURCE_TOKENS}",
+                ],
+                imported=False,
+            )
+            result.write_text(json.dumps([done.code, done.out, done.err]))
+    return export_dir, *json.loads(result.read_text())
 
 
 @pytest.fixture(scope="session")
 def exported(export_command):
     """The folder of the version that the command wrote."""
-    export_dir, done = export_command
-    assert done.returncode == 0, done.stderr
+    export_dir, code, _, err = export_command
+    assert code == 0, err
     return export_dir / "1"
 
 
@@ -98,14 +103,6 @@ def server():
 
 @pytest.fixture(scope="session")
 def other_process():
-    """Runs functions in one more process.
-
-    absl's flags are one list for a process: the modules of two commands do
-    not go together.
-    """
-    with concurrent.futures.ProcessPoolExecutor(
-        1, multiprocessing.get_context("spawn")
-    ) as pool:
-        yield lambda function, *arguments: pool.submit(
-            function, *arguments
-        ).result()
+    """Calls functions in one more process."""
+    with ChildProcess() as running:
+        yield running.call

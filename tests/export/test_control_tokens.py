@@ -9,9 +9,8 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.keras_hub_task import TransformerTokenizer
 from export.parsing.word_tokenizer import WordTokenizer
-from export.tokenizers.opus_normalization import OPUS_MT
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from export.tokenizers.python_tokenizers import load_python_tokenizers
+from export.tokenizers.python_tokenizers import OPUS_MT, load_python_tokenizers
 from export.tokenizers.tokenizer import Tokenizer
 from tests.export import odd_vocabularies
 

@@ -33,7 +33,7 @@ from trainers.scores.metrics import (
 # Maximum words of a short sentence, punctuation included, as in EVALB.
 SHORT = 40
 SIGNATURE = (
-    "brackets:labelled multisets|prm:COLLINS|left out:TOP , : `` '' .|"
+    "brackets:labelled multisets|prm:COLLINS|excluded:TOP , : `` '' .|"
     "equal:ADVP PRT|punctuation:gold's where tags differ"
 )
 

@@ -11,6 +11,8 @@ import threading
 
 import grpc
 import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
 
 from tests.export.server import Refused
 
@@ -21,7 +23,7 @@ _PATH = re.compile(
 
 
 class Backend:
-    """Runs requests of both interfaces on an export in the serving process.
+    """Answers requests from an export in the serving process.
 
     Attributes:
         sizes: number of texts of each request.
@@ -35,13 +37,23 @@ class Backend:
 
     def run(self, signature, inputs):
         with self._lock:
-            self.sizes.append(len(inputs.get("text", ())))
+            self.sizes.append(len(inputs["text"]))
             return self._server.run(self._path, signature, **inputs).arrays
 
 
 def is_served(name, version, label):
     is_version = version is None or int(version) == 1
     return name == "translator" and is_version and label in (None, "stable")
+
+
+@contextlib.contextmanager
+def _running(server):
+    with server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
 
 
 @contextlib.contextmanager
@@ -61,12 +73,9 @@ def rest(backend):
         def log_message(self, *arguments):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _running(server) as address:
+        yield f"http://{address}"
 
 
 def _rest_answer(backend, path, body):
@@ -88,62 +97,43 @@ def _rest_answer(backend, path, body):
 @contextlib.contextmanager
 def grpc_interface(backend):
     """Gives host and port of the gRPC interface."""
-    from tensorflow_serving.apis import predict_pb2
 
-    def predict(request, context):
+    def predict(content, context):
+        request = predict_pb2.PredictRequest.FromString(content)
         spec = request.model_spec
         version = spec.version.value if spec.HasField("version") else None
         if not is_served(spec.name, version, spec.version_label or None):
             context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
-        inputs = {
-            key: list(tensor.string_val)
-            for key, tensor in request.inputs.items()
-        }
+        texts = list(request.inputs["text"].string_val)
         try:
-            outputs = backend.run(spec.signature_name, inputs)
+            outputs = backend.run(spec.signature_name, {"text": texts})
         except Refused as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()
         for name, array in outputs.items():
-            response.outputs[name].CopyFrom(_proto_with_fields(array))
-        return response
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(array))
+        return response.SerializeToString()
 
-    handler = grpc.unary_unary_rpc_method_handler(
-        predict,
-        predict_pb2.PredictRequest.FromString,
-        predict_pb2.PredictResponse.SerializeToString,
-    )
-    with grpc_server(handler) as target:
+    with grpc_server(predict) as target:
         yield target
 
 
 @contextlib.contextmanager
 def grpc_server(predict):
-    """Gives host and port of a server with a handler of Predict."""
+    """Gives host and port; `predict` is of the request's bytes to bytes."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
-    handler = grpc.method_handlers_generic_handler(
-        "tensorflow.serving.PredictionService", {"Predict": predict}
+    handler = grpc.unary_unary_rpc_method_handler(predict)
+    service = "tensorflow.serving.PredictionService"
+    handlers = grpc.method_handlers_generic_handler(
+        service, {"Predict": handler}
     )
-    server.add_generic_rpc_handlers([handler])
+    server.add_generic_rpc_handlers([handlers])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
         yield f"127.0.0.1:{port}"
     finally:
         server.stop(None).wait()
-
-
-def _proto_with_fields(array):
-    """Returns a TensorProto with typed fields, as the server writes it."""
-    import tensorflow as tf
-
-    proto = tf.make_tensor_proto(array, shape=array.shape)
-    if array.dtype != object:
-        proto.ClearField("tensor_content")
-        field = {"f": proto.float_val, "i": proto.int_val, "b": proto.bool_val}
-        del field[array.dtype.kind][:]
-        field[array.dtype.kind].extend(array.ravel().tolist())
-    return proto
 
 
 @contextlib.contextmanager
@@ -174,13 +164,12 @@ def raw_server(content, part=b""):
                 while connection.recv(1 << 16):
                     pass
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    with _running(server) as address:
         try:
-            yield f"127.0.0.1:{server.server_address[1]}"
+            yield address
         finally:
             closing.set()
-            server.shutdown()
 
 
 def http_answer(body, status="200 OK"):

@@ -12,13 +12,13 @@ from tensorflow_serving.apis import predict_pb2
 
 from export.client import rest_server
 from export.client.grpc_server import GrpcServer
-from export.client.remote_translator import RemoteTranslator
-from export.client.rest_server import RestServer
-from export.client.served_model import (
+from export.client.remote_translator import (
     ModelServer,
+    RemoteTranslator,
     ServedModel,
     UnavailableError,
 )
+from export.client.rest_server import RestServer
 from export.common.errors import InputError
 from tests.export.client import fake_serving
 
@@ -68,16 +68,6 @@ def test_a_server_that_is_away_or_speaks_another_protocol(ask):
             ask(address)
 
 
-@pytest.mark.parametrize("ask", [ask_rest, ask_https, ask_grpc])
-def test_a_server_that_hangs(ask):
-    with (
-        fake_serving.raw_server(None) as address,
-        pytest.raises(InputError, match="within 0.3 s") as error,
-    ):
-        ask(address, timeout=0.3)
-    assert not isinstance(error.value, UnavailableError)
-
-
 _HEAD = b"HTTP/1.1 200 OK\r\n"
 # HTTP/2: no settings; then one ping after the other.
 _SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -87,26 +77,26 @@ _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8)
 @pytest.mark.parametrize(
     ("ask", "first", "part"),
     [
+        *((ask, None, b"") for ask in (ask_rest, ask_https, ask_grpc)),
         (ask_rest, b"", b"H"),
         (ask_rest, _HEAD, b"A: b\r\n"),
         (ask_rest, b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (ask_rest, _HEAD + b"Content-Length: 1000\r\n\r\n", b" "),
         (ask_rest, _HEAD + b"\r\n", b" "),
         (ask_grpc, _SETTINGS, _PING),
     ],
-    ids=["line", "headers", "continue", "body", "endless", "grpc"],
 )
-def test_each_part_comes_in_time_and_the_whole_never(ask, first, part):
-    before = threading.active_count()
+def test_the_whole_answer_never_comes(ask, first, part):
     with fake_serving.raw_server(first, part) as address:
-        with pytest.raises(InputError, match="within 0.5 s"):
-            ask(address, timeout=0.5)
-        # The thread that asked ends, though the server's has not.
+        with pytest.raises(InputError, match="within 0.3 s") as error:
+            ask(address, timeout=0.3)
+        assert not isinstance(error.value, UnavailableError)
+        # The thread of the request ends, though the server does not.
         for _ in range(200):
-            if threading.active_count() <= before + 1:
+            names = [thread.name for thread in threading.enumerate()]
+            if not any(name.endswith("(run)") for name in names):
                 return
             time.sleep(0.05)
-        raise AssertionError(threading.enumerate())
+        raise AssertionError(names)
 
 
 def test_a_name_that_is_resolved_too_late_gets_no_request(monkeypatch):
@@ -128,39 +118,35 @@ def test_a_name_that_is_resolved_too_late_gets_no_request(monkeypatch):
             assert connection.recv(1) == b""
 
 
-@pytest.mark.parametrize(
-    "status, body, reason",
-    [
-        *(
-            ("200 OK", body, "")
-            for body in (
-                *(b"<html>", b"", b"\xff", b"[1]", b'{"outputs"', b"null"),
-                *(b'{"predictions": []}', b'{"outputs": ["c", "d"]}'),
-                b"[" * 100_000,
-            )
-        ),
+def test_rest_answers_without_prediction(monkeypatch):
+    monkeypatch.setattr(rest_server, "MAX_ANSWER_BYTES", 100_000)
+    for status, body, reason in (
+        ("200 OK", b"<html>", ""),
+        ("200 OK", b"", ""),
+        ("200 OK", b"\xff", ""),
+        ("200 OK", b"[1]", ""),
+        ("200 OK", b"null", ""),
+        ("200 OK", b'{"predictions": []}', ""),
+        ("200 OK", b'{"outputs": ["c", "d"]}', ""),
+        ("200 OK", b"[" * 100_000, ""),
         ("200 OK", b" " * 200_000, "100,000 bytes"),
         ("404 Not Found", b"<html>", "not serve translator"),
         ("400 Bad", b'{"error": "no\\nkey"}', "HTTP 400, no key"),
-        ("500 Oh", b'{"error": "out of memory"}', "out of memory"),
         ("500 Oh", b'{"error": 7}', "HTTP 500, 7"),
         ("503 Busy", b'{"error": "queue full"}', "queue full"),
         ("301 Moved", b"", "HTTP 301"),
-    ],
-)
-def test_rest_answers_without_prediction(monkeypatch, status, body, reason):
-    if not body.strip(b" "):
-        monkeypatch.setattr(rest_server, "MAX_ANSWER_BYTES", 100_000)
-    content = fake_serving.http_answer(body, status)
-    with (
-        fake_serving.raw_server(content) as address,
-        pytest.raises(InputError) as error,
     ):
-        ask_rest(address)
-    is_busy = status.startswith("503")
-    assert isinstance(error.value, UnavailableError) == is_busy
-    message = str(error.value)
-    assert reason in message and "\n" not in message and len(message) < 600
+        content = fake_serving.http_answer(body, status)
+        with (
+            fake_serving.raw_server(content) as address,
+            pytest.raises(InputError) as error,
+        ):
+            ask_rest(address)
+        is_busy = status.startswith("503")
+        assert isinstance(error.value, UnavailableError) == is_busy
+        message = str(error.value)
+        assert reason in message and "\n" not in message
+        assert len(message) < 600
 
 
 def test_grpc_codes():
@@ -171,13 +157,12 @@ def test_grpc_codes():
         ("RESOURCE_EXHAUSTED", True, "busy"),
         ("UNIMPLEMENTED", False, "failed: UNIMPLEMENTED, why"),
     ):
-        handler = grpc.unary_unary_rpc_method_handler(
-            lambda _, context, code=code: context.abort(
-                grpc.StatusCode[code], "why"
-            )
-        )
+
+        def abort(_, context, code=code):
+            context.abort(grpc.StatusCode[code], "why")
+
         with (
-            fake_serving.grpc_server(handler) as target,
+            fake_serving.grpc_server(abort) as target,
             pytest.raises(InputError, match=reason) as error,
         ):
             ask_grpc(target)
@@ -207,11 +192,8 @@ def test_grpc_answers_without_prediction():
         tensor([1 << 62, 1 << 62], [1.0]),
     ]
     for content in contents:
-        handler = grpc.unary_unary_rpc_method_handler(
-            lambda *_, content=content: content
-        )
         with (
-            fake_serving.grpc_server(handler) as target,
+            fake_serving.grpc_server(lambda *_, one=content: one) as target,
             pytest.raises(InputError),
         ):
             ask_grpc(target)
@@ -241,7 +223,7 @@ def remote(*answers, retries=0):
     return RemoteTranslator(server, 64, retries, sleep=pauses.append), pauses
 
 
-def test_it_asks_again_after_longer_pauses_unless_it_was_refused():
+def test_it_retries_after_longer_pauses_unless_it_was_refused():
     busy, refusal = UnavailableError("busy"), InputError("no")
     for answers, retries, expected, paused in (
         ([busy, busy, GOOD], 2, None, [0.5, 1.0]),
@@ -261,9 +243,8 @@ def test_it_asks_again_after_longer_pauses_unless_it_was_refused():
         assert pauses == paused
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_answers_of_a_wrong_form_are_refused():
+    for changes in (
         {"translation": ["c"]},
         {"translation": "c"},
         {"translation": [1, 2]},
@@ -278,12 +259,10 @@ def test_it_asks_again_after_longer_pauses_unless_it_was_refused():
         {"score": np.zeros(2)},
         {"score": [-1.0, -1.0, -1.0]},
         {"truncated": [False]},
-    ],
-)
-def test_answers_of_a_wrong_form_are_refused(changes):
-    translator, _ = remote({**GOOD, **changes})
-    with pytest.raises(InputError, match=f"there.*{[*changes][0]}"):
-        translator.n_best(["aa", "b"], 1)
+    ):
+        translator, _ = remote({**GOOD, **changes})
+        with pytest.raises(InputError, match=f"there.*{[*changes][0]}"):
+            translator.n_best(["aa", "b"], 1)
 
 
 def test_outputs_must_fit_together():

@@ -1,14 +1,10 @@
-"""The command as users run it, against the two interfaces of a server."""
-
-import os
-import subprocess
-import sys
+"""The command against the two interfaces of a server."""
 
 import numpy as np
 import pytest
 
 from tests import made_up_text
-from tests.export import tiny
+from tests.export import commands, tiny
 from tests.export.client import fake_serving
 
 TEXTS = [*made_up_text.sentences()[:9], "", "  ", "b\u00e0 ka.", "\U0001f600"]
@@ -20,44 +16,29 @@ def backend(server, exported):
 
 
 @pytest.fixture(scope="module")
-def rest(backend):
-    with fake_serving.rest(backend) as url:
-        yield f"--url={url}"
+def addresses(backend):
+    with (
+        fake_serving.rest(backend) as url,
+        fake_serving.grpc_interface(backend) as target,
+    ):
+        yield {"rest": f"--url={url}", "grpc": f"--grpc={target}"}
 
 
-@pytest.fixture(scope="module")
-def grpc_target(backend):
-    with fake_serving.grpc_interface(backend) as target:
-        yield f"--grpc={target}"
+def run(*flags, texts=TEXTS):
+    return commands.run("export.client", None, texts, *flags)
 
 
-def run(*flags, given=None, environment=()):
-    """Returns (exit code, lines of stdout, the last line of stderr)."""
-    if given is None:
-        given = "".join(f"{text}\n" for text in TEXTS).encode()
-    done = subprocess.run(
-        [sys.executable, "-m", "export.client", *flags],
-        cwd=tiny.ROOT,
-        input=given,
-        capture_output=True,
-        env=os.environ | {"no_proxy": "*"} | dict(environment),
-    )
-    assert b"Traceback" not in done.stderr
-    lines = done.stdout.decode().split("\n")
-    assert lines.pop() == ""
-    return done.returncode, lines, done.stderr.decode().strip().split("\n")[-1]
-
-
-def test_a_line_gives_a_line_in_order(rest, translator, backend, tmp_path):
-    """Modules that cannot be imported show that REST needs no TensorFlow."""
+def test_rest_answers_in_order_without_tensorflow(
+    addresses, translator, backend, tmp_path
+):
     for name in ("tensorflow", "keras"):
         (tmp_path / f"{name}.py").write_text("raise AssertionError\n")
     backend.sizes.clear()
-    (tmp_path / "in").write_text("".join(f"{text}\n" for text in TEXTS))
-    code, lines, err = run(
-        *(rest, f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}"),
+    code, lines, err = commands.run_alone(
+        *("export.client", None, TEXTS, addresses["rest"]),
+        *(f"--output={tmp_path / 'out'}", "--input=-"),
         *("--scores", "--batch_size=4", "--version=1"),
-        environment={"PYTHONPATH": str(tmp_path)},
+        variables={"PYTHONPATH": f"{tmp_path}:{tiny.ROOT}", "no_proxy": "*"},
     )
     assert (code, lines) == (0, []), err
     lines = (tmp_path / "out").read_text().splitlines()
@@ -72,8 +53,8 @@ def test_a_line_gives_a_line_in_order(rest, translator, backend, tmp_path):
     assert backend.sizes == [4, 4, 3]
 
 
-def test_n_best(grpc_target, translator):
-    code, lines, err = run(grpc_target, "--n_best=3", "--label=stable")
+def test_n_best_lists_over_grpc(addresses, translator):
+    code, lines, err = run(addresses["grpc"], "--n_best=3", "--label=stable")
     assert code == 0, err
     expected = [
         [str(number), each.text]
@@ -83,9 +64,9 @@ def test_n_best(grpc_target, translator):
     assert [line.split(" ||| ")[:2] for line in lines] == expected
 
 
-@pytest.mark.parametrize("address", ["rest", "grpc_target"])
-def test_alignments(request, address, translator):
-    code, lines, err = run(request.getfixturevalue(address), "--alignments")
+@pytest.mark.parametrize("interface", ["rest", "grpc"])
+def test_alignments(addresses, interface, translator):
+    code, lines, err = run(addresses[interface], "--alignments")
     assert code == 0, err
     texts, links = zip(*[line.split("\t") for line in lines])
     expected = translator.align(TEXTS)
@@ -96,9 +77,9 @@ def test_alignments(request, address, translator):
     assert any(links)
 
 
-@pytest.mark.parametrize(
-    "flags, name",
-    [
+def test_refusals_are_one_line_and_2(addresses):
+    rest, grpc = addresses["rest"], addresses["grpc"]
+    for flags, named in (
         ([], "--url"),
         (["--url=http://h:1", "--grpc=h:1"], "--url"),
         (["--url=localhost:8501"], "--url"),
@@ -108,18 +89,13 @@ def test_alignments(request, address, translator):
         (["--grpc=http://host:8500"], "--grpc"),
         (["--grpc=h:1", "--version=1", "--label=a"], "--label"),
         (["--grpc=h:1", "--timeout_seconds=0"], "--timeout_seconds"),
+        (["--grpc=h:1", "--timeout_seconds=inf"], "--timeout_seconds"),
         (["--grpc=h:1", "--alignments", "--n_best=2"], "--alignments"),
-        (["rest", "--model_name=other"], "--model_name"),
-        (["rest", "--version=7"], "version 7 of translator"),
-        (["grpc_target", "--label=new"], "version new of translator"),
-        (["rest", "--n_best=9"], "the 4 translations"),
-        (["rest"], "Line 2"),
-    ],
-)
-def test_refusals_are_one_line(request, flags, name):
-    if flags and not flags[0].startswith("--"):
-        flags = [request.getfixturevalue(flags[0]), *flags[1:]]
-    given = b"ba.\nb\xff.\n" if name == "Line 2" else b"ba.\n"
-    code, lines, err = run(*flags, given=given)
-    assert (code, lines) == (2, [])
-    assert err.startswith("Error: ") and name in err
+        ([rest, "--model_name=other"], "--model_name"),
+        ([rest, "--version=7"], "version 7 of translator"),
+        ([grpc, "--label=new"], "version new of translator"),
+        ([rest, "--n_best=9"], "the 4 translations"),
+    ):
+        code, lines, err = run(*flags, texts=["ba."])
+        assert (code, lines) == (2, []), flags
+        assert err[-1].startswith("Error: ") and named in err[-1]

@@ -28,9 +28,8 @@ def _write(path, data):
     st.sampled_from(["", ".gz"]),
 )
 @settings(
-    max_examples=60,
+    max_examples=30,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=None,
 )
 def test_lines_come_back_as_they_were_written(tmp_path, lines, end, packing):
     # What else a line may hold is below.
@@ -45,14 +44,12 @@ def test_lines_come_back_as_they_were_written(tmp_path, lines, end, packing):
     assert list(read_lines(path)) == lines
 
 
-@pytest.mark.parametrize(
-    "mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"]
-)
-def test_only_a_line_feed_ends_a_line(tmp_path, mark):
-    path = _write(tmp_path / "t", f"a{mark}b\nc".encode())
-    assert list(read_lines(path)) == ["a b", "c"]
-    # Tokens may be anything.
-    assert list(read_lines(path, verbatim=True)) == [f"a{mark}b", "c"]
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    for mark in ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"):
+        path = _write(tmp_path / "t", f"a{mark}b\nc".encode())
+        assert list(read_lines(path)) == ["a b", "c"]
+        # Tokens may be anything.
+        assert list(read_lines(path, verbatim=True)) == [f"a{mark}b", "c"]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -63,24 +60,21 @@ def test_text_is_joined_to_one_line_once(text):
     assert join_lines(joined) == joined
 
 
-@pytest.mark.parametrize("text", ["a\ud800", "\udfffb", "\ud83d\n\ude00"])
-def test_surrogates_are_refused(text):
-    with pytest.raises(InputError, match="U\\+D[8-F]"):
-        join_lines(text)
+def test_surrogates_are_refused():
+    for text in ("a\ud800", "\udfffb", "\ud83d\n\ude00"):
+        with pytest.raises(InputError, match="U\\+D[8-F]"):
+            join_lines(text)
 
 
-@pytest.mark.parametrize(
-    ("data", "lines"),
-    [
+def test_ends_and_the_byte_order_mark(tmp_path):
+    for data, lines in (
         ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),
         (b"x\n\ny", ["x", "", "y"]),
         (b"", []),
         ("é b\r\n\nc".encode(), ["é b", "", "c"]),
         (b"a" * ((1 << 20) - 1) + b"\nb\n", ["a" * ((1 << 20) - 1), "b"]),
-    ],
-)
-def test_ends_and_the_byte_order_mark(tmp_path, data, lines):
-    assert list(read_lines(_write(tmp_path / "t", data))) == lines
+    ):
+        assert list(read_lines(_write(tmp_path / "t", data))) == lines
 
 
 def _packed(damage):
@@ -121,9 +115,7 @@ def test_invalid_files_are_named(tmp_path, name, data, named):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "lengths", [(3, 5), (5, 3), (0, 1), (4, 0), (3, 3, 4), (3, 7, 5)]
-)
+@pytest.mark.parametrize("lengths", [(3, 5), (4, 0), (3, 3, 4), (3, 7, 5)])
 def test_unequal_files_are_refused_with_all_lengths(tmp_path, lengths):
     paths = [
         _write(tmp_path / f"f{i}", b"x\n" * length)

@@ -1,9 +1,9 @@
 """Lines in, lines out: formats, chunks, writing and resuming."""
 
-import contextlib
 import io
 import os
 import queue
+import sys
 import threading
 
 import pytest
@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from export.lines import formats
 from export.lines.files import DecodedLines
 from export.lines.streams import (
     LineWriter,
+    answer_lines,
     count_answered,
+    line_format,
     read_chunks,
     translate_lines,
 )
@@ -27,27 +28,24 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(
-    "line_format, lines, of_blank",
-    [
-        (formats.best_text, ["le chat"], ""),
-        (formats.scored_text, ["-0.250000\tle chat"], "0.000000\t"),
-        (formats.aligned_text, ["le chat\t0-0 2-1"], "\t"),
+def test_formats():
+    for form, lines, of_blank in (
+        (line_format(), ["le chat"], ""),
+        (line_format(scores=True), ["-0.250000\tle chat"], "0.000000\t"),
+        (line_format(alignments=True), ["le chat\t0-0 2-1"], "\t"),
         (
-            formats.scored_and_aligned_text,
+            line_format(scores=True, alignments=True),
             ["-0.250000\tle chat\t0-0 2-1"],
             "0.000000\t\t",
         ),
         (
-            formats.n_best_list,
+            line_format(several=True),
             ["7 ||| le chat ||| -0.250000", "7 ||| un ch at ||| -1.500000"],
             "7 |||  ||| 0.000000",
         ),
-    ],
-)
-def test_formats(line_format, lines, of_blank):
-    assert line_format(7, FOUND) == lines
-    assert line_format(7, [BLANK]) == [of_blank]
+    ):
+        assert form(7, FOUND) == lines
+        assert form(7, [BLANK]) == [of_blank]
 
 
 def upper(texts):
@@ -59,18 +57,17 @@ def upper(texts):
 
 def test_lines_are_written_chunk_by_chunk_in_order():
     chunks, written = ["a", "bc", "def", "g"], []
-    result = translate_lines(chunks, upper, formats.n_best_list, written.append)
+    to_lines = line_format(several=True)
+    result = translate_lines(chunks, upper, to_lines, written.append)
     assert [[line.split(" ||| ")[1] for line in each] for each in written] == [
         [*each.upper()] for each in chunks
     ]
     numbers = [line[0] for lines in written for line in lines]
     assert numbers == [*map(str, range(7))]
     assert result == ([], 0)
-
-
-def test_truncated_lines_are_counted_and_the_first_ones_named():
+    # Truncated lines are counted, and the first ones named.
     chunks = [["a", "long"], ["b", "long"], ["long", ""], ["long"]]
-    result = translate_lines(chunks, upper, formats.best_text, len)
+    result = translate_lines(chunks, upper, line_format(), len)
     assert result == ([2, 4, 5], 4)
 
 
@@ -157,39 +154,32 @@ def test_every_write_is_of_complete_lines(monkeypatch):
     assert len(blocks) < len(LINES)
 
 
-def test_a_full_disk_leaves_complete_lines(small_disk):
-    path = small_disk / "out"
-    line = "x" * 100
+def test_a_full_disk_leaves_complete_lines_and_what_was_there(small_disk):
+    path, line = small_disk / "out", "x" * 100
     with path.open("wb") as file:
         output = LineWriter(file.fileno(), str(path))
         with pytest.raises(InputError, match=f"{path}.* No space left"):
             output.write([line] * 20_000)
-    content = path.read_bytes()
-    assert len(content) > 900_000
-    assert set(content.splitlines(keepends=True)) == {f"{line}\n".encode()}
-
-
-def test_a_full_disk_keeps_what_was_there_before(small_disk):
-    """As after `>>`: opened to append, the file stands at its start."""
-    path = small_disk / "out"
-    with path.open("wb") as file, contextlib.suppress(OSError):
-        while True:
-            os.write(file.fileno(), b"kept.\n" * 100)
     before = path.read_bytes()
+    assert len(before) > 900_000
+    assert set(before.splitlines(keepends=True)) == {f"{line}\n".encode()}
+    # As after `>>`: opened to append, the file stands at its start.
     with path.open("ab") as file:
         output = LineWriter(file.fileno(), str(path))
         with pytest.raises(InputError, match="No space left"):
             output.write(["x" * 5000])
     assert path.read_bytes() == before
-    assert len(before) > 900_000
 
 
-def test_a_closed_pipe_is_told_apart():
-    reader, writer = os.pipe()
-    os.close(reader)
-    with pytest.raises(BrokenPipeError):
-        LineWriter(writer, "pipe").write(["a"])
-    os.close(writer)
+def test_a_file_is_not_written_over_itself(tmp_path, monkeypatch):
+    path = tmp_path / "in"
+    path.write_text("ba.\n")
+    with path.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        for source in (str(path), None):
+            with pytest.raises(InputError, match=f"--output={path}"):
+                answer_lines("Testing", source, str(path), None, None)
+    assert path.read_text() == "ba.\n"
 
 
 @pytest.fixture
@@ -205,20 +195,17 @@ def answered(files, has_answer=bool):
     )
 
 
-@pytest.mark.parametrize(
-    "there, kept, count",
-    [
+def test_resuming_keeps_complete_lines(files):
+    for there, kept, count in (
         ("", "", 0),
         ("ON", "", 0),
         ("ONE\n", "ONE\n", 1),
         ("ONE\nTWO\nTHR", "ONE\nTWO\n", 3),
         ("ONE\nTWO\nTHREE\nFOUR\n", "ONE\nTWO\nTHREE\nFOUR\n", 6),
-    ],
-)
-def test_resuming_keeps_complete_lines(files, there, kept, count):
-    files[1].write_text(there)
-    assert answered(files) == count
-    assert files[1].read_text() == kept
+    ):
+        files[1].write_text(there)
+        assert answered(files) == count
+        assert files[1].read_text() == kept
 
 
 def test_resuming_where_blank_lines_have_answers_or_nothing_is_there(files):
@@ -228,15 +215,16 @@ def test_resuming_where_blank_lines_have_answers_or_nothing_is_there(files):
     assert answered(files, lambda line: True) == 4
 
 
-@pytest.mark.parametrize(
-    "there", ["ONE\nthree\nTH", "ONE\nTWO\nTHREE\nFOUR\nFIVE\nSI", "\xff\n"]
-)
-def test_output_of_another_source_is_refused_and_stays(files, there):
-    files[1].write_text(there, "latin-1")
-    with pytest.raises(InputError, match=f"--output={files[1]}"):
-        answered(files)
-    assert files[1].read_text("latin-1") == there
+def test_output_of_another_source_is_refused_and_stays(files):
+    def refused():
+        return pytest.raises(InputError, match=f"--output={files[1]}")
+
+    for there in ("ONE\nthree\nTH", "ONE\nTWO\nTHREE\nFOUR\nFIVE\n", "\xff\n"):
+        files[1].write_text(there, "latin-1")
+        with refused():
+            answered(files)
+        assert files[1].read_text("latin-1") == there
     files[1].unlink()
     files[1].mkdir()
-    with pytest.raises(InputError, match=f"--output={files[1]}"):
+    with refused():
         answered(files)

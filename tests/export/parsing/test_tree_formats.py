@@ -9,7 +9,7 @@ from nltk.tree import Tree
 
 from export.common.errors import InputError
 from export.common.svg import text_width
-from export.lines.formats import line_format
+from export.lines.streams import line_format
 from export.parsing.parser import Parse
 from export.parsing.tree_formats import draw_tree, tree_format
 from export.parsing.trees import (

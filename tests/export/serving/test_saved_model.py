@@ -3,15 +3,16 @@
 import gzip
 import hashlib
 import json
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
-from tensorflow_serving.apis import prediction_log_pb2
 
 from export.model_directory import ModelDirectory
+from export.serving import served_translator
 from export.serving.export_directory import read_description
 from export.serving.session import (
     foreign_operations,
@@ -23,7 +24,7 @@ from export.translators.target_pieces import read_ids
 from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import saved_model_runs, tiny
+from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
 
 # Of tensorflow-text; linked into every stock server since 2.8.
@@ -34,8 +35,8 @@ TEXT_OPERATIONS = {
     "SentencepieceDetokenizeOp",
     "SentencepieceIdToStringOp",
 }
-TEXT, SCORE, TRUNCATED = ("string", [None]), ("float32", [None]), "truncated"
-# Inputs and outputs, where `truncated` is one of each.
+TEXT, SCORE = ("string", [None]), ("float32", [None])
+# Inputs, and outputs beside `truncated`.
 SIGNATURES = {
     "serving_default": ({"text": TEXT}, {"translation": TEXT, "score": SCORE}),
     "n_best": (
@@ -69,24 +70,42 @@ SIGNATURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def meta_graph(exported):
-    return read_meta_graph(exported)
-
-
 @pytest.fixture
-def export(other_process, model_path, tmp_path):
-    """Runs the command's main on the tiny model; exports to tmp_path/e."""
+def export(model_path, tmp_path):
+    """Exports the tiny model to tmp_path/e; returns what it says last."""
 
-    def exported_with(*arguments, function=saved_model_runs.run):
-        return other_process(
-            function,
+    def run(*arguments, code=2):
+        found, lines, err = commands.run(
+            *("export.saved_model", None, []),
             f"--model_dir={model_path}",
             f"--export_dir={tmp_path / 'e'}",
             *arguments,
         )
+        assert found == (code if err else 0), err
+        assert not err or lines in ([], [CHECKING])
+        return err[-1] if err else None
 
-    return exported_with
+    return run
+
+
+CHECKING = "Checking the export before it gets its number:"
+
+
+@pytest.fixture
+def light(monkeypatch):
+    """Signatures without a search, which takes seconds to trace."""
+
+    class Light(served_translator.ServedTranslator):
+        translate = n_best = align = score = tokens = None
+
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self._best = self._all = None
+
+        def signatures(self):
+            return {"lengths": self.lengths}
+
+    monkeypatch.setattr(served_translator, "ServedTranslator", Light)
 
 
 def below(folder):
@@ -94,21 +113,19 @@ def below(folder):
 
 
 def test_the_command_writes_one_version_and_says_how_to_serve(export_command):
-    export_dir, done = export_command
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+    export_dir, code, out, err = export_command
+    assert code == 0
+    assert "Traceback" not in err
     for words in (str(export_dir / "1"), f"{export_dir}:/models/translator"):
-        assert words in done.stdout
+        assert words in out
     assert below(export_dir) == ["1"]
     assert {"saved_model.pb", "variables"} <= set(below(export_dir / "1"))
     assert below(export_dir / "1" / "assets.extra") == [
         "tf_serving_warmup_requests",
         "translator.json",
     ]
-
-
-def test_the_check_ran_and_every_answer_was_the_models(export_command):
-    rows = [line.split() for line in export_command[1].stdout.splitlines()]
+    # The check ran, and every answer was the model's.
+    rows = [line.split() for line in out.splitlines()]
     found = {row[0]: row for row in rows if row and row[0] in SIGNATURES}
     assert found.keys() == SIGNATURES.keys()
     for row in found.values():
@@ -117,59 +134,43 @@ def test_the_check_ran_and_every_answer_was_the_models(export_command):
 
 
 @pytest.mark.slow
-def test_an_export_with_a_search_of_its_own_passes_its_check(export, tmp_path):
-    _, refused = export(
-        "--beam_size=3",
-        "--alpha=1",
-        "--stop_criterion=k_finished",
-        "--max_extra_tokens=2",
-    )
-    assert refused is None
-    limits = read_description(tmp_path / "e" / "1")["limits"]
-    assert (limits["beam_size"], limits["alpha"]) == (3, 1.0)
-    assert (limits["stop_criterion"], limits["max_extra_tokens"]) == (
-        "k_finished",
-        2,
-    )
-    assert tiny.CONFIG["max_extra_tokens"] != 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["target_pieces", "shortlist"])
-def test_an_export_of_a_restricted_vocabulary_passes_its_check(
+def test_an_export_of_a_reduced_vocabulary_passes_its_check(
     export, tmp_path, model_path, server, kind
 ):
     directory, path = ModelDirectory(model_path), tmp_path / "file"
     tokenizer, config = directory.load_tokenizer(), directory.read_config()
     version = tmp_path / "e" / "1"
+    flags = [f"--{kind}={path}", "--beam_size=3", "--max_extra_tokens=2"]
     if kind == "shortlist":
         path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
-        assert export(f"--shortlist={path}", "--shortlist_size=40")[1] is None
+        assert export(*flags, "--shortlist_size=40") is None
         copied = gzip.decompress((version / shortlist.FILE).read_bytes())
         assert copied == path.read_bytes()
-        value = shortlist.read_shortlist(path, tokenizer, config, 40)
-        size, invalid = 40, [f"--shortlist={path}", "--shortlist_size=200"]
+        value, size = shortlist.read_shortlist(path, tokenizer, config, 40), 40
+        assert "--shortlist" in export(*flags, "--shortlist_size=200")
     else:
         path.write_text("\n".join(made_up_text.sentences()[40:44]))
-        assert export(f"--target_pieces={path}")[1] is None
+        assert export(*flags) is None
         value = read_ids(version)
-        size, invalid = len(value), [f"--target_pieces={tmp_path / 'none'}"]
+        size = len(value)
         assert 32 <= size < 200
-    assert read_description(version)["limits"][kind] == size
-    translator = Translator.from_directory(model_path, **{kind: value})
+        missing = tmp_path / "none"
+        assert str(missing) in export(f"--target_pieces={missing}")
+    limits = read_description(version)["limits"]
+    assert (limits[kind], limits["beam_size"]) == (size, 3)
+    search = {"beam_size": 3, "max_extra_tokens": 2}
     texts = made_up_text.sentences()[:5]
     found = server.run(version, text=texts).texts("translation")
-    assert found == [each.text for each in translator.translate(texts)]
-    whole = Translator.from_directory(model_path)
-    assert found != [each.text for each in whole.translate(texts)]
+    for given in ({kind: value}, {}):
+        translator = Translator.from_directory(model_path, **search, **given)
+        expected = [each.text for each in translator.translate(texts)]
+        assert (found == expected) == bool(given)
     assert foreign_operations(read_meta_graph(version)) == []
     if kind == "target_pieces":
-        ids = pad_ids(translator.tokenizer.encode(texts))
+        ids = pad_ids(tokenizer.encode(texts))
         tokens = server.run(version, "tokens", ids=ids).arrays["ids"]
         assert set(tokens.ravel().tolist()) <= set(value)
-    assert invalid[0].split("=")[0] in export(*invalid)[1] or (
-        "none" in export(*invalid)[1]
-    )
 
 
 def test_the_export_describes_itself(exported, model_path):
@@ -205,24 +206,6 @@ def test_the_export_describes_itself(exported, model_path):
     assert (found["dataset"], found["preset"]) == ("made up", None)
 
 
-def test_a_servers_own_code_reads_the_warm_up_requests(exported, server):
-    path = exported / "assets.extra" / "tf_serving_warmup_requests"
-    names = []
-    for record in tf.data.TFRecordDataset(str(path)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        assert log.WhichOneof("log_type") == "predict_log"
-        request = log.predict_log.request
-        assert request.model_spec.name == "translator"
-        names.append(request.model_spec.signature_name)
-        inputs = {
-            key: tf.make_ndarray(tensor)
-            for key, tensor in request.inputs.items()
-        }
-        answer = server.run(exported, names[-1], **inputs).arrays
-        assert not answer["truncated"].any()
-    assert sorted(names) == sorted([*SIGNATURES] * 2)
-
-
 def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
     variables = str(exported / "variables/variables")
     found = [
@@ -245,7 +228,8 @@ def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
             assert array.tobytes() not in graph
 
 
-def test_a_stock_server_has_every_operation(exported, meta_graph):
+def test_a_stock_server_has_every_operation(exported):
+    meta_graph = read_meta_graph(exported)
     library = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]
     for function in library:
@@ -264,46 +248,41 @@ def test_a_stock_server_has_every_operation(exported, meta_graph):
 def test_what_is_there_is_never_overwritten(export, tmp_path):
     (tmp_path / "e" / "3").mkdir(parents=True)
     (tmp_path / "e" / "3" / "saved_model.pb").write_bytes(b"old")
-    assert str(tmp_path / "e" / "3") in export("--version=3")[1]
+    assert str(tmp_path / "e" / "3") in export("--version=3")
     assert below(tmp_path / "e") == ["3"]
     assert (tmp_path / "e/3/saved_model.pb").read_bytes() == b"old"
     shutil.rmtree(tmp_path / "e")
     (tmp_path / "e").write_bytes(b"old")
-    assert str(tmp_path / "e") in export()[1]
+    assert str(tmp_path / "e") in export("--nocheck")
     assert (tmp_path / "e").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize(
-    "function",
-    [saved_model_runs.run_interrupted, saved_model_runs.run_failing_the_check],
-)
-def test_a_failure_leaves_nothing_half_written(export, tmp_path, function):
+def test_a_failure_leaves_nothing_half_written(
+    export, light, tmp_path, monkeypatch
+):
     (tmp_path / "e" / "1").mkdir(parents=True)
-    assert export(function=function)[1] is not None
+
+    def damage(path, _):
+        path.write_bytes(b"bad" * 9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("export.serving.export_directory.write_warm_up", damage)
+        assert "did not pass" in export()
+    assert below(tmp_path / "e") == ["1"]
+
+    def interrupt(servable, path, signatures):
+        pathlib.Path(path, "variables").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tf.saved_model, "save", interrupt)
+    assert export(code=130) == "Interrupted."
     assert below(tmp_path / "e") == ["1"]
 
 
-def test_a_really_full_disk(small_disk, other_process, model_path):
+def test_a_really_full_disk(small_disk, light, export):
     (small_disk / "1").mkdir()
-    (small_disk / "1" / "saved_model.pb").write_bytes(b"x" * 900_000)
-    printed, message = other_process(
-        saved_model_runs.run,
-        f"--model_dir={model_path}",
-        f"--export_dir={small_disk}",
-    )
-    assert printed == ""
+    (small_disk / "1" / "saved_model.pb").write_bytes(b"x" * 1_030_000)
+    message = export(f"--export_dir={small_disk}", "--nocheck")
     assert str(small_disk / "2") in message
     assert "No space left on device" in message
     assert below(small_disk) == ["1"]
-
-
-@pytest.mark.parametrize("broken", [None, "model.weights.h5"])
-def test_an_incomplete_directory_is_named(export, model_path, tmp_path, broken):
-    missing = tmp_path / "m"
-    if broken is not None:
-        shutil.copytree(model_path, tmp_path / "m")
-        missing = tmp_path / "m" / broken
-        missing.unlink()
-    _, message = export(f"--model_dir={tmp_path / 'm'}")
-    assert str(missing) in message
-    assert not (tmp_path / "e").exists()

@@ -48,32 +48,29 @@ def test_requests_are_answered_and_wrong_ones_refused(tmp_path):
                 session.run(signature, inputs)
 
 
-@pytest.mark.parametrize("content", [None, b"no model"])
-def test_a_folder_without_a_model_is_an_error(tmp_path, content):
-    if content:
-        (tmp_path / "saved_model.pb").write_bytes(content)
-    for load in (ServerSession, read_meta_graph):
-        with pytest.raises(SERVER_ERRORS):
-            load(tmp_path)
+def test_a_folder_without_a_model_is_an_error(tmp_path):
+    for content in (None, b"no model"):
+        if content:
+            (tmp_path / "saved_model.pb").write_bytes(content)
+        for load in (ServerSession, read_meta_graph):
+            with pytest.raises(SERVER_ERRORS):
+                load(tmp_path)
 
 
-def upper(text):
+def call_python(text):
     return tf.numpy_function(lambda rows: rows, [text], tf.string)
 
 
-COMPILED = tf.function(lambda text: tf.shape(text), jit_compile=True)
-
-
-@pytest.mark.parametrize(
-    ("function", "shape", "expected"),
-    [
-        (tf.strings.upper, [None], []),
-        (upper, [None], ["PyFunc"]),
-        (COMPILED, [None], ["_XlaMustCompile"]),
-        (tf.io.read_file, [], ["ReadFile"]),
-        (tf.io.matching_files, [None], ["MatchingFiles"]),
-    ],
-)
-def test_foreign_operations_are_named(tmp_path, function, shape, expected):
-    saved(tmp_path, function, shape)
-    assert foreign_operations(read_meta_graph(tmp_path)) == expected
+def test_foreign_operations_are_named(tmp_path):
+    compiled = tf.function(lambda text: tf.shape(text), jit_compile=True)
+    for number, (function, shape, expected) in enumerate(
+        [
+            (tf.strings.upper, [None], []),
+            (call_python, [None], ["PyFunc"]),
+            (compiled, [None], ["_XlaMustCompile"]),
+            (tf.io.read_file, [], ["ReadFile"]),
+            (tf.io.matching_files, [None], ["MatchingFiles"]),
+        ]
+    ):
+        path = saved(tmp_path / str(number), function, shape)
+        assert foreign_operations(read_meta_graph(path)) == expected

@@ -32,7 +32,8 @@ def tokenizer():
 
 
 one_tokenizer_for_all_examples = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -97,43 +98,13 @@ def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
     assert tokenizer.decode([[size, -7], [PAD_ID, PAD_ID]]) == ["", ""]
 
 
-def test_bytes_that_are_not_utf8_are_replacement_characters(tokenizer):
-    broken = [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba", b"\x80\x80"]
-    clean = ["\ufffd", "ba \ufffd", "\ufffd ba", "\ufffd"]
-    rows = tokenizer.tokenize(tf.constant(broken)).to_list()
-    expected = [ids.tolist() for ids in tokenizer.encode(clean)]
-    # TensorFlow decides how many stand for a run of bytes.
-    assert [_without_repeats(ids) for ids in rows] == expected
-
-
-def _without_repeats(ids):
-    pairs = zip([None, *ids], ids)
-    return [b for a, b in pairs if not a == b == UNKNOWN_ID]
-
-
-def test_a_graph_gives_the_same_ids_and_text(tokenizer):
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def round_trip(text):
-        ids = tokenizer.tokenize(text).to_tensor()
-        return ids, tokenizer.detokenize(ids)
-
-    texts = [*made_up_text.sentences(), "", "ba \u6f22"]
-    ids, back = round_trip(tf.constant(texts))
-    rows = [row[row != PAD_ID].tolist() for row in ids.numpy()]
-    assert rows == [ids.tolist() for ids in tokenizer.encode(texts)]
-    assert [text.decode() for text in back.numpy()] == tokenizer.decode(ids)
-
-
 def test_other_bytes_and_special_ids_are_refused():
     for proto in (b"", b"no model", bytes(64), made_up_text.vocabulary()[:-1]):
         with pytest.raises(ValueError, match="not a SentencePiece model"):
             Tokenizer(proto)
     for pad, unknown, begin, end in (
         (-1, 0, 1, 2),
-        (3, 0, 1, 2),
         (0, 1, 3, 2),
-        (0, 1, -1, 3),
-        (-1, 0, 2, 3),
         (0, 1, 2, -1),
     ):
         model = io.BytesIO()
@@ -150,14 +121,14 @@ def test_other_bytes_and_special_ids_are_refused():
             Tokenizer(model.getvalue())
 
 
-@pytest.mark.parametrize("piece", ["", "\0", "\0a"])
-def test_a_piece_that_would_crash_the_process_is_refused(piece):
+def test_a_piece_that_would_crash_the_process_is_refused():
     model = sentencepiece_model_pb2.ModelProto.FromString(
         made_up_text.vocabulary()
     )
-    model.pieces[-1].piece = piece
-    with pytest.raises(ValueError, match="NUL"):
-        Tokenizer(model.SerializeToString())
+    for piece in ("", "\0", "\0a"):
+        model.pieces[-1].piece = piece
+        with pytest.raises(ValueError, match="NUL"):
+            Tokenizer(model.SerializeToString())
 
 
 def test_it_survives_a_new_seed():

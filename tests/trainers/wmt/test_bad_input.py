@@ -2,6 +2,7 @@
 
 import pytest
 
+from export.common.processes import folder_lock
 from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import vocabulary
 from trainers.data import open_corpus
@@ -149,6 +150,10 @@ def test_a_directory_of_another_training_is_not_touched(trained, worker):
         result = worker.wmt(*trained.arguments, flag, folder=trained.folder)
         commands.assert_one_clear_line(result, "--model_dir")
         assert contents() == before
+    with folder_lock(trained.path, "training"):
+        result = worker.wmt(*trained.arguments, folder=trained.folder)
+        commands.assert_one_clear_line(result, "Another training")
+    assert contents() == before
 
 
 def test_trees_are_not_text(worker, tmp_path):

@@ -1,0 +1,239 @@
+"""CPU count, signals, subprocesses and folder locks."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from export.common import processes
+from export.common.errors import InputError
+from export.common.processes import StopSignals, folder_lock, run_subcommand
+from tests.export import tiny
+from tests.trainers.data.memory_corpus import contents, prepare
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def test_the_cpus_of_this_process_are_counted(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, False)
+    assert processes.processor_count() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert processes.processor_count() == 7
+
+
+@pytest.fixture
+def usual():
+    """The handlers of a process of its own; restored after the test."""
+
+    def terminate(number, frame):
+        raise SystemExit(128 + number)
+
+    handlers = [signal.default_int_handler, terminate]
+    before = [signal.signal(*pair) for pair in zip(SIGNALS, handlers)]
+    yield handlers
+    for pair in zip(SIGNALS, before):
+        signal.signal(*pair)
+
+
+def _handlers():
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+@pytest.mark.parametrize("first", SIGNALS)
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)],
+)
+def test_the_first_signal_stops_and_the_second_acts(
+    first, second, expected, usual
+):
+    calls = []
+    with StopSignals(lambda: calls.append(1)) as signals:
+        assert signals.received == 0
+        assert _handlers() != usual
+        os.kill(os.getpid(), first)
+        assert signals.received == first
+        with pytest.raises(expected):
+            os.kill(os.getpid(), second)
+    assert calls == [1]
+    assert _handlers() == usual
+    with pytest.raises(ValueError), StopSignals(lambda: None):
+        raise ValueError
+    assert _handlers() == usual
+
+
+SAVES = """
+    import signal, sys, pathlib, time
+    def save(number, frame):
+        pathlib.Path("heard").open("a").write(f"{number} ")
+        time.sleep(0.2)
+        sys.exit(128 + number)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, save)
+    pathlib.Path("ready").touch()
+    time.sleep(60)
+"""
+DEAF = """
+    import os, pathlib, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pathlib.Path("ready").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def run_stub(tmp_path, monkeypatch):
+    """Runs code as a subcommand, after which these signals are sent."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def send(numbers):
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        for number in numbers:
+            time.sleep(0.1)
+            os.kill(os.getpid(), number)
+
+    def run(code, *numbers):
+        before = _handlers()
+        (tmp_path / "stub.py").write_text(textwrap.dedent(code))
+        sender = threading.Thread(target=send, args=(numbers,))
+        if numbers:
+            sender.start()
+        try:
+            return run_subcommand("stub", ["a", "b"])
+        finally:
+            if numbers:
+                sender.join()
+            assert _handlers() == before
+
+    return run
+
+
+def test_a_subcommand_has_a_shells_exit_code(run_stub):
+    for code, expected in (
+        ("import sys; sys.exit(len(sys.argv))", 3),
+        ("", 0),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+    ):
+        assert run_stub(code) == expected
+
+
+def test_a_second_signal_ends_both(run_stub, tmp_path):
+    with pytest.raises(SystemExit) as caught:
+        run_stub(DEAF, signal.SIGTERM, signal.SIGTERM)
+    assert caught.value.code == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "ready").read_text()), 0)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_passed_on_once(run_stub, tmp_path, number):
+    assert run_stub(SAVES, number) == 128 + number
+    assert (tmp_path / "heard").read_text() == f"{int(number)} "
+
+
+HOLDER = """
+import pathlib, sys
+from export.common.processes import folder_lock
+with folder_lock(pathlib.Path(sys.argv[1]), "training"):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of tmp_path / "m"."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "m")],
+        cwd=tiny.ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert process.stdout.readline() == "locked\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _enter(folder):
+    with folder_lock(folder, "training"):
+        return [path.name for path in folder.iterdir()]
+
+
+def test_nothing_is_left_after_a_block_or_an_error(tmp_path):
+    folder = tmp_path / "runs" / "m"
+    assert _enter(folder) == ["training.lock"]
+    assert list(folder.iterdir()) == []
+    with pytest.raises(KeyError), folder_lock(folder, "training"):
+        raise KeyError
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_one_process_at_a_time_until_it_ends(tmp_path, holder, is_killed):
+    with pytest.raises(InputError, match=r"Another training .* in \S*/m and"):
+        _enter(tmp_path / "m")
+    # The refused process took nothing away.
+    assert (tmp_path / "m" / "training.lock").exists()
+    if is_killed:
+        holder.kill()
+        holder.wait()
+    else:
+        holder.communicate("")
+    assert _enter(tmp_path / "m") == ["training.lock"]
+    assert list((tmp_path / "m").iterdir()) == []
+
+
+def test_many_threads_hold_it_one_at_a_time(tmp_path):
+    """However their files are made and removed in between."""
+    inside, most, entered = [], [], []
+
+    def run():
+        while len(entered) < 40:
+            try:
+                with folder_lock(tmp_path, "training"):
+                    inside.append(1)
+                    most.append(len(inside))
+                    entered.append(1)
+                    inside.pop()
+            except InputError:
+                continue
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="training.lock"):
+        _enter(tmp_path / "file" / "m")
+
+
+def test_data_are_prepared_by_one_at_a_time(tmp_path, monkeypatch):
+    with (
+        folder_lock(tmp_path, "preparation"),
+        pytest.raises(InputError, match="Another preparation"),
+    ):
+        prepare(tmp_path)
+    assert contents(tmp_path) == {}
+    prepare(tmp_path)
+
+    def refuse(*_):
+        raise AssertionError("locked")
+
+    # Finished data may be in a folder that cannot be written.
+    monkeypatch.setattr("trainers.data.preparation.folder_lock", refuse)
+    assert prepare(tmp_path).manifest.complete
