@@ -1,6 +1,6 @@
 """`python -m trainers.prepare`."""
 
-import json
+import dataclasses
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.processes import ROOT
 from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import contents
 from trainers.data import open_corpus
+from trainers.data.preparation import make_data_source
 from trainers.data.prepared_corpus import PreparedCorpus
 
 TEXT = (
@@ -49,16 +50,10 @@ def test_text_is_prepared_once(preparer, tmp_path):
         "python -m trainers.wmt --prepared_dir=data --preset=tiny "
         "--set=vocabulary_size=64"
     )
-    content = json.loads((tmp_path / "data" / "manifest.json").read_text())
-    assert content["source"] == {
-        "dataset": "text:toy",
-        "source_language": "en",
-        "target_language": "xx",
-        "fingerprint": corpus.fingerprint(),
-        "vocabulary_size": 64,
-        "max_tokens": 1024,
-        "normalization": "auto",
-    }
+    source = dataclasses.asdict(prepared.manifest.source)
+    assert source | {"dataset": corpus.name} == dataclasses.asdict(
+        make_data_source(corpus, 64, 1024)
+    )
     before = contents(tmp_path)
     again = preparer.run(*TEXT, folder=tmp_path)
     assert again.out.splitlines()[-4:] == first.out.splitlines()[-4:]

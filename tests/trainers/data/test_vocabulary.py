@@ -5,7 +5,6 @@ import random
 import re
 import unicodedata
 
-import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import given, settings
@@ -143,7 +142,6 @@ def _cyrillic(text):
     return text.translate({ord(c): ord(c) + 0x3D0 for c in set(text) - {" "}})
 
 
-@pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_text_that_the_vocabulary_does_not_know_is_refused(
     tmp_path, capsys, split
@@ -153,16 +151,10 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(
     with pytest.raises(InputError, match="--max_unknown=0.05") as caught:
         prepare(tmp_path, corpus)
     assert contents(tmp_path) == {}
-    prepared = prepare(tmp_path, corpus, max_unknown=1)
+    prepare(tmp_path, corpus, max_unknown=1)
     # The same share and examples are printed.
     share = str(caught.value).partition(": more")[0]
     assert share in capsys.readouterr().out
-    if split != "test":
-        targets = prepared.pairs(split).targets(np.arange(9))
-        stored = prepared.manifest.splits[split]
-        assert stored.unknown[0] == (0, "")
-        assert stored.unknown[1][0] >= (targets == 1).sum() > 0
-        assert all(each > "\u0400" for each in stored.unknown[1][1])
 
 
 def test_unknown_tokens_are_counted_by_side(tmp_path):
