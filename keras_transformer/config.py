@@ -221,7 +221,7 @@ class TransformerConfig:
         return self.positions in ("words", "next-word")
 
     @property
-    def source_pieces(self):
+    def num_source_tokens(self):
         """Size of the source vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
@@ -244,7 +244,7 @@ class TransformerConfig:
         """
         names = field_names("architecture")
         return {name: getattr(self, name) for name in names} | {
-            "source_vocabulary_size": self.source_pieces,
+            "source_vocabulary_size": self.num_source_tokens,
             "num_decoder_layers": self.decoder_layers,
         }
 

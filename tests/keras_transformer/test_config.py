@@ -179,7 +179,7 @@ def test_sides_that_differ(share, target, source, layers, decoder_layers):
             kt.TransformerConfig(**fields)
         return
     found = kt.TransformerConfig(**fields)
-    assert found.source_pieces == (source if source else target)
+    assert found.num_source_tokens == (source if source else target)
     assert found.decoder_layers == (decoder_layers or layers)
     assert kt.TransformerConfig.from_json(found.to_json()) == found
 

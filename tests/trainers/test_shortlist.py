@@ -65,7 +65,7 @@ def _counted(model, tokenizer, sources, targets):
             for index in np.argsort(-row)[:4]:
                 source_id = int(source[0, index])
                 if target_id > 3 and source_id > 3:
-                    name = tokenizer.id_to_piece(source_id)
-                    translation = tokenizer.id_to_piece(int(target_id))
+                    name = tokenizer.id_to_token(source_id)
+                    translation = tokenizer.id_to_token(int(target_id))
                     counts[name][translation] += float(row[index])
     return counts

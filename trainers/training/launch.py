@@ -243,7 +243,7 @@ def _open_data(task, config, options, init_directory):
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
     source = make_data_source(
-        raw, config.source_pieces, max_tokens, normalization
+        raw, config.num_source_tokens, max_tokens, normalization
     )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
@@ -256,7 +256,7 @@ def _open_data(task, config, options, init_directory):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.source_pieces,
+        config.num_source_tokens,
         max_tokens,
         dataset_flags.workers(),
         *_known_ids(task, directory, init_directory),

@@ -43,11 +43,11 @@ def load_inputs(directory, config, corpus, options):
     """
     source = corpus.manifest.source
     validate_same_training(directory, config, source, options)
-    if source.vocabulary_size != config.source_pieces:
+    if source.vocabulary_size != config.num_source_tokens:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
             f"vocabulary_size={source.vocabulary_size}, not "
-            f"{config.source_pieces}; use "
+            f"{config.num_source_tokens}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()

@@ -210,7 +210,7 @@ def test_a_vocabulary_of_byte_pairs():
     assert model == train_vocabulary(LATIN, 60)
     tokenizer = Tokenizer(model)
     assert tokenizer.vocabulary_size == 60
-    special = [tokenizer.id_to_piece(i) for i in range(4)]
+    special = [tokenizer.id_to_token(i) for i in range(4)]
     assert special == ["<pad>", "<unk>", "<s>", "</s>"]
     ids = tokenizer.encode(LATIN)
     assert not any((row == 1).any() for row in ids)
