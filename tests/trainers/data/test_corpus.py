@@ -2,7 +2,6 @@
 
 import dataclasses
 import gzip
-import io
 import pathlib
 import tempfile
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from export.lines.files import DecodedLines, join_lines
+from export.lines.files import join_lines
 from export.translators.text_ids import IdPair
 from export.translators.text_translator import Translation
 from tests.trainers.data.memory_corpus import MemoryCorpus, prepare
@@ -259,15 +258,6 @@ def test_a_tree_has_one_line_on_both_sides(text):
     assert first == again
     for side in first[0]:
         assert len(side.splitlines()) == 1 and "\t" not in side
-
-
-@settings(max_examples=30)
-@given(st.lists(TEXT))
-def test_standard_input_gives_a_line_for_each_line_feed(texts):
-    content = "".join(f"{text}\n" for text in texts).encode()
-    lines = list(DecodedLines(io.BytesIO(content)))
-    assert len(lines) == content.count(b"\n")
-    assert all(line == join_lines(line) for line in lines)
 
 
 def test_half_a_character_is_refused():

@@ -22,7 +22,7 @@ from trainers.data.tatoeba import (
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.text())
 def test_the_key_is_the_documented_one(text):
     # Character by character, without the regular expression.
@@ -51,7 +51,7 @@ def _assert_disjoint(splits, side=0):
         assert not _keys(one, side) & _keys(other, side)
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(PAIRS, st.integers(0, 4), st.randoms())
 def test_no_english_variant_is_in_two_splits(pairs, held_out, random):
     splits = split_by_english(pairs, held_out)
@@ -68,7 +68,7 @@ def test_no_english_variant_is_in_two_splits(pairs, held_out, random):
         assert set(part) == set(splits[name])
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(PAIRS, st.integers(0, 4))
 def test_from_french_no_source_variant_is_in_two_splits(pairs, held_out):
     swapped = {
@@ -182,26 +182,14 @@ def test_the_archive_is_fetched_once_or_when_damaged(index, tmp_path):
 def test_errors_say_what_to_do(index, monkeypatch):
     index.serve(TEXT)
 
-    def fail(error):
-        def raise_error(*_):
-            raise error
+    def fail(*_):
+        raise FetchError("no route")
 
-        return raise_error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            tatoeba, "fetch_source_distribution", fail(FetchError("no route"))
-        )
-        with pytest.raises(InputError, match="no route") as caught:
-            read_tatoeba_text()
+    monkeypatch.setattr(tatoeba, "fetch_source_distribution", fail)
+    with pytest.raises(InputError, match="no route") as caught:
+        read_tatoeba_text()
     for part in ("KERAS_TRANSFORMER_CACHE", ARCHIVE, "text:PREFIX"):
         assert part in str(caught.value)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fail(OSError(28, "No space left")))
-        with pytest.raises(InputError, match="No space left"):
-            read_tatoeba_text()
-    assert list(index.cache.iterdir()) == []
-    index.cache.rmdir()
     index.cache.write_text("a file")
     with pytest.raises(InputError, match="KERAS_TRANSFORMER_CACHE"):
         read_tatoeba_text()
