@@ -140,15 +140,13 @@ def _reusable_manifest(folder, source):
         for name, value in dataclasses.asdict(source).items()
         if old[name] != value
     )
+    difference = f"{name}={old[name]}, not {value}"
     if name == "fingerprint":
-        raise InputError(
-            f"{source.dataset} changed since {folder} was prepared: "
-            f"{describe_fingerprint_change(old[name], value)}; restore it, "
-            "or use another folder for the changed data."
-        )
+        change = describe_fingerprint_change(old[name], value)
+        difference = f"other files: {change}"
     raise InputError(
-        f"{folder} holds data prepared with {name}={old[name]}, not "
-        f"{value}; use another folder, or the same flags as before."
+        f"{folder} holds data prepared with {difference}; use another folder, "
+        "or the same files and flags as before."
     )
 
 

@@ -196,11 +196,9 @@ def read_tatoeba_text():
         with atomic_write(path) as partial:
             partial.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
-        packed = tar.extractfile(_ZIP_IN_TAR)
-        # None would mean a folder of that name, which the hash excludes.
-        assert packed is not None
-        with zipfile.ZipFile(io.BytesIO(packed.read())) as archive:
-            return archive.read(_TEXT_IN_ZIP).decode("utf-8")
+        packed = tar.extractfile(_ZIP_IN_TAR).read()
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
 def cache_folder():
