@@ -175,13 +175,10 @@ def make_codec(kind, files):
 class TokenizedChunk(typing.NamedTuple):
     """Token ids of consecutive pairs.
 
-    Attributes:
-        num_read: number of pairs read, skipped ones included.
-        ids: int32 [tokens], source and target of each pair in turn.
-        lengths: int [pairs, 2].
-        unencodable: (index among the pairs read, reason) of pairs skipped
-            because their target cannot be encoded.
-        unknown: UnknownTokens.
+    Of the `num_read` pairs read, those not skipped are in `ids`, int32
+    [tokens], source and target in turn, and `lengths`, int [pairs, 2].
+    `unencodable` has (index among the pairs read, reason) of pairs skipped
+    because their target cannot be encoded.
     """
 
     num_read: int

@@ -80,24 +80,14 @@ def prepare_corpus(
 ):
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
-    Resumes an interrupted preparation, and only opens a complete one.
-
-    Args:
-        folder: output path.
-        corpus: Corpus.
-        vocabulary_size: number of tokens.
-        max_tokens: maximum length of a side, end id included; longer pairs are
-            skipped and counted.
-        workers: number of threads.
-        vocabulary: bytes of a SentencePiece model; None to train one.
-        symbols: SymbolVocabulary for trees; None for the train split's.
-        normalization: one of `NORMALIZATIONS`, for training a vocabulary.
-        max_unknown: maximum share of unknown tokens on a side of a split.
-
-    Raises:
-        InputError: the corpus is malformed or does not fit the vocabulary or
-            its size; or the folder holds other data, is locked by another
-            preparation or cannot be written.
+    Resumes an interrupted preparation, and only opens a complete one. Pairs
+    with a side of more than `max_tokens` ids are skipped and counted. `workers`
+    is a number of threads. `vocabulary` has the bytes of a SentencePiece model
+    and `symbols` is a SymbolVocabulary for trees; with None, they are those of
+    the train split. `max_unknown` is the maximum share of unknown tokens on a
+    side of a split. Raises InputError if the corpus is malformed or does not
+    fit the vocabulary or its size; or if the folder holds other data, is locked
+    by another preparation or cannot be written.
     """
     folder = pathlib.Path(folder)
     source = make_data_source(

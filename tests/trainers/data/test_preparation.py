@@ -398,7 +398,7 @@ def test_a_full_disk_keeps_finished_shards(
     refusal = InputError("No space left on device")
     refusal.__cause__ = error
     failures = itertools.cycle((("before", refusal), ("half", error)))
-    for number, (name, failure) in enumerate(zip(names, failures)):
+    for number, failure in zip(range(0, len(names), 2), failures):
         folder = tmp_path / f"{number}"
         with (
             at_write(monkeypatch, number, *failure),
@@ -406,7 +406,7 @@ def test_a_full_disk_keeps_finished_shards(
         ):
             prepare(folder, max_tokens=LIMIT)
         there = contents(folder) if folder.exists() else {}
-        assert not any(each.startswith(".") for each in there), name
+        assert not any(each.startswith(".") for each in there)
         shards = [each for each in names[:number] if each.endswith(".npy")]
         assert all(there[each] == expected[each] for each in shards)
         prepare(folder, max_tokens=LIMIT)
