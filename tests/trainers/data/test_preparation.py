@@ -88,11 +88,11 @@ def test_pairs_come_in_order_without_long_and_unencodable_ones(
         len(chunks) - 1
     )
     if chunks:
-        whole = TokenizedChunk.concatenate(chunks)
-        assert whole.ids.dtype == np.int32
-        assert _texts([whole]) == expected
-        assert whole.num_read == len(pairs)
-        assert whole.unencodable == [
+        joined = TokenizedChunk.concatenate(chunks)
+        assert joined.ids.dtype == np.int32
+        assert _texts([joined]) == expected
+        assert joined.num_read == len(pairs)
+        assert joined.unencodable == [
             (index, f"{target} has a z")
             for index, (_, target) in enumerate(pairs)
             if "z" in target
